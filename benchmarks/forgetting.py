@@ -247,7 +247,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
                 again.learn_one(x, y)
             error = max(
                 abs(model.predict_one(x) - again.predict_one(x))
-                / again.predict_one(x, with_dist=True).sigma
+                / again.predict_one(x, with_dist=True).var ** 0.5
                 for x, _ in samples[:200]
             )
             model.forget_one(*samples[-1])

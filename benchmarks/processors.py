@@ -74,7 +74,7 @@ def proceed(model: Any, frame: pd.DataFrame, targets: list) -> Array:
             outputs.extend(p for _, p in sorted(model.predict_proba_one(x).items()))
         elif isinstance(model, RidgeRegressor) or getattr(model, "posterior", "mean") != "mean":
             distribution = model.predict_one(x, with_dist=True)
-            outputs.extend((distribution.mu, distribution.sigma))
+            outputs.extend((distribution.mean, distribution.var**0.5))
         else:
             outputs.append(model.predict_one(x))
         model.learn_one(x, y)

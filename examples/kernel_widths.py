@@ -66,8 +66,8 @@ def follow(lifetime, n):
     error, inside = metrics.RMSE(), 0
     for (x,), y in zip(*sample(n, 3), strict=True):
         said = model.predict_one({"x": x}, with_dist=True)
-        inside += abs(y - said.mu) <= 1.96 * said.sigma
-        error.update(y, said.mu)
+        inside += abs(y - said.mean) <= 1.96 * said.var**0.5
+        error.update(y, said.mean)
         model.learn_one({"x": x}, y)
     spread = math.sqrt(model.noise_posterior.mean())
     print(f"online at lifetime {lifetime:.3g}, {n} samples: error {error.get():.3f}, ", end="")
@@ -92,7 +92,7 @@ def main():
     left.set_title("one sweep over all lifetimes")
     places = np.linspace(0.0, 1.0, 500)
     said = [model.predict_one({"x": x}, with_dist=True) for x in places.tolist()]
-    means, spreads = np.array([(s.mu, s.sigma) for s in said]).T
+    means, spreads = np.array([(s.mean, s.var**0.5) for s in said]).T
     right.fill_between(places, means - 1.96 * spreads, means + 1.96 * spreads, alpha=0.25)
     right.plot(places, means, label="exact ridge regression, 95 % interval")
     right.plot(places, wave(places), "k--", label="truth")

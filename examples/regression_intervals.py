@@ -29,7 +29,7 @@ def draw_bands(axes, sizes):
                 model.learn_one({"x": x}, y)
                 seen_x.append(x)
                 seen_y.append(y)
-        mixtures = [model.predict_mixture_one({"x": place}) for place in places]
+        mixtures = [model.predict_one({"x": place}, with_dist=True) for place in places]
         for level, shade in ((0.95, 0.15), (0.8, 0.2), (0.5, 0.3)):
             low, high = np.array([mixture.interval(level) for mixture in mixtures]).T
             axis.fill_between(places, low, high, color="C0", alpha=shade, linewidth=0)
@@ -39,7 +39,9 @@ def draw_bands(axes, sizes):
         axis.axvspan(0.4, 0.65, color="0.9", zorder=0)
         axis.set_ylim(-2.0, 3.0)
         axis.set_title(f"after {size} samples")
-        near, far = (model.predict_mixture_one({"x": at}).interval(0.95) for at in (0.2, 0.5))
+        near, far = (
+            model.predict_one({"x": at}, with_dist=True).interval(0.95) for at in (0.2, 0.5)
+        )
         print(
             f"{size:>5} samples: the 95 % interval is {near[1] - near[0]:.2f} wide at 0.2, "
             f"{far[1] - far[0]:.2f} in the gap"
@@ -52,7 +54,7 @@ def draw_stream(axis):
     targets, means, bounds = [], [], []
     for x, y in datasets.TrumpApproval():
         if model.n_samples > 100:
-            mixture = model.predict_mixture_one(x)
+            mixture = model.predict_one(x, with_dist=True)
             targets.append(y)
             means.append(mixture.mean)
             bounds.append(mixture.interval(0.9))

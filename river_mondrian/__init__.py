@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .features.mondrian import MondrianFeatures
     from .files.store import load, save
     from .learners.lifetimes.path import lifetime_path
-    from .posteriors.mixtures import StudentMixture
+    from .posteriors.predictive import PredictiveDistribution
 
 __all__ = [
     "AdaptiveMondrianForestClassifier",
@@ -47,11 +47,11 @@ __all__ = [
     "NystromFeatures",
     "OGDClassifier",
     "OGDRegressor",
+    "PredictiveDistribution",
     "RandomBinningFeatures",
     "RandomCutForest",
     "RandomFourierFeatures",
     "RidgeRegressor",
-    "StudentMixture",
     "exact_density",
     "lifetime_path",
     "load",
@@ -62,7 +62,7 @@ __all__ = [
 # Where names are that files do not know.
 _HOMES = {
     "ModelFormatError": "checks",
-    "StudentMixture": "posteriors.mixtures",
+    "PredictiveDistribution": "posteriors.predictive",
     "exact_density": "estimators.density_readings",
     "lifetime_path": "learners.lifetimes.path",
     "load": "files.store",

@@ -397,9 +397,9 @@ def check(model: Any, x: Row, rng: Random) -> None:
         and model.posterior == "gaussian"
         and rng.random() < 0.2
     ):
-        mixture = model.predict_mixture_one(x)
+        mixture = model.predict_one(x, with_dist=True)
         assert math.isclose(mixture.weights.sum(), 1.0, abs_tol=1e-9)
-        assert (mixture.variances >= 0.0).all()
+        assert (mixture.scales >= 0.0).all()
 
 
 def drive(model: Any, n: int, rng: Random) -> Counter[str]:

@@ -400,7 +400,7 @@ def said_one_by_one(model, rows):
     if isinstance(model, Regressor):
         laws = [model.predict_one(x, with_dist=True) for x in rows]
         points = [model.predict_one(x) for x in rows]
-        return [[point, law.mean, law.variance] for point, law in zip(points, laws, strict=True)]
+        return [[point, law.mean, law.var] for point, law in zip(points, laws, strict=True)]
     return [list(model.predict_proba_one(x).values()) for x in rows]
 
 

@@ -274,7 +274,7 @@ TABLE = [
     (lambda: plot.intervals([], [], levels=0.9), TypeError, r"levels must be a list .* got 0.9 \("),
     (lambda: plot.intervals([], [], levels=[90]), ValueError, "levels must be .*, got 90"),
     (lambda: plot.intervals(["a"], [None]), TypeError, r"targets must be numbers, got 'a' \(str\)"),
-    (lambda: plot.intervals([1.0], None), TypeError, "laws must be a list .* got None"),
+    (lambda: plot.intervals([1.0], None), TypeError, "distributions must be a list .* got N"),
     (lambda: plot.intervals([1.0], [None], times=1), TypeError, "times must be a list"),
     (lambda: plot.reliability({"u": 1.0}, ["u"]), TypeError, "predictions must be a list"),
     (lambda: plot.reliability([{"u": 1.0}], None), TypeError, "labels must be a list .* got None"),
@@ -286,12 +286,12 @@ TABLE = [
     (lambda: plot.reliability([{"u": 2.0}], ["u"]), ValueError, "must be from 0 to 1, got 2.0$"),
     (lambda: plot.reliability(X, LABELS), TypeError, r"a DataFrame: give its rows, by to_dict\("),
     (
-        lambda: rm.StudentMixture(0.0, np.ones(1), np.ones(1), np.ones(1)).quantile("x"),
+        lambda: rm.PredictiveDistribution(*np.ones((3, 1))).quantile("x"),
         ValueError,
         "probability must be between 0 and 1, got 'x'",
     ),
     (
-        lambda: rm.StudentMixture(0.0, np.ones(1), np.ones(1), np.ones(1)).interval(90),
+        lambda: rm.PredictiveDistribution(*np.ones((3, 1))).interval(90),
         ValueError,
         "level must be between 0 and 1, got 90",
     ),
@@ -474,5 +474,5 @@ def test_the_table_has_all_classes():
     models = {EXACT, ADAPTIVE, TARGET, ADAPTIVE_TARGET, CUTS, DENSITY, OGD, RIDGE, CELLS}
     models |= {"OGDRegressor", "DualOGDClassifier", "NystromFeatures", "IsolationFeatures"}
     models |= {"RandomBinningFeatures", "RandomFourierFeatures", NEIGHBORS}
-    assert names - models == {"ModelFormatError", "StudentMixture"}
+    assert names - models == {"ModelFormatError", "PredictiveDistribution"}
     assert len(TABLE) > 100

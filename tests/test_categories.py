@@ -74,7 +74,7 @@ def predicted(model, x):
         return list(model.predict_proba_one(x).values())
     if isinstance(model, MondrianForestRegressor) and model.posterior == "gaussian":
         found = model.predict_one(x, with_dist=True)
-        return [found.mu, found.sigma]
+        return [found.mean, found.var**0.5]
     return [model.predict_one(x)]
 
 

@@ -199,7 +199,7 @@ def answers(model):
     asked = [x for x, _ in stream(12, 77, missing=0.2)]
     if isinstance(model, MondrianForestClassifier):
         return [model.predict_proba_one(x) for x in asked]
-    return [(d.mu, d.sigma) for d in (model.predict_one(x, with_dist=True) for x in asked)]
+    return [(d.mean, d.var**0.5) for d in (model.predict_one(x, with_dist=True) for x in asked)]
 
 
 def stored(model, samples):

@@ -55,7 +55,7 @@ def draw(seed, n=N):
 def predict(model, x):
     if isinstance(model, MondrianForestRegressor):
         law = model.predict_one(x, with_dist=True)
-        return [float(law.mu), float(law.sigma)]
+        return [float(law.mean), float(law.var**0.5)]
     return list(model.predict_proba_one(x).values())
 
 

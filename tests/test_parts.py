@@ -195,8 +195,10 @@ def assert_predicts_the_same(sharded, whole, X):
         if whole.posterior == "mean":
             return
         one, other = (model.predict_one(x, with_dist=True) for model in (sharded, whole))
-        assert one.sigma == pytest.approx(other.sigma, rel=1e-11)
-        one, other = (model.predict_mixture_one(x).interval(0.9) for model in (sharded, whole))
+        assert one.var**0.5 == pytest.approx(other.var**0.5, rel=1e-11)
+        one, other = (
+            model.predict_one(x, with_dist=True).interval(0.9) for model in (sharded, whole)
+        )
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
         assert sharded.hyperparameters == whole.hyperparameters
 

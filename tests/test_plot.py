@@ -268,7 +268,7 @@ def test_intervals_are_those_of_the_laws():
     targets, laws = [], []
     for x, y in datasets.TrumpApproval().take(60):
         targets.append(y)
-        laws.append(model.predict_mixture_one(x) if model.n_samples else None)
+        laws.append(model.predict_one(x, with_dist=True) if model.n_samples else None)
         model.learn_one(x, y)
     ax = plot.intervals(targets, laws, levels=(0.5, 0.9))
     wide, narrow = ax.collections
@@ -474,8 +474,8 @@ REFUSED = [
     (lambda: plot.progressive([1, 2]), TypeError, "curves must be a mapping"),
     (lambda: plot.progressive({"a": [1, 2]}), TypeError, "curve of 'a' must hold"),
     (lambda: plot.progressive({}, drifts=["x"]), TypeError, "drifts must be"),
-    (lambda: plot.intervals([1.0], [3]), TypeError, "laws must have quantiles"),
-    (lambda: plot.intervals([1.0], []), ValueError, "1 targets, 0 laws"),
+    (lambda: plot.intervals([1.0], [3]), TypeError, "must have intervals"),
+    (lambda: plot.intervals([1.0], []), ValueError, "1 targets, 0 distributions"),
     (lambda: plot.intervals([1.0], [None], levels=[90]), ValueError, "levels must be between"),
     (lambda: plot.importances(3), TypeError, "feature_importances"),
     (lambda: plot.importances({"a": {"b": 1.0}}), TypeError, "for each label: choose one"),

@@ -184,7 +184,7 @@ def test_the_law_is_the_twins(seed):
         assert own == pytest.approx(twin.learn(*given_, target, weight), abs=1e-12)
         np.testing.assert_allclose(law.weights, twin.weights, rtol=1e-6)
         if twin.samples > 1:
-            z = (target - found.centre) / found.scales
+            z = (target - found.centres) / found.scales
             own = np.array([naive.density(v, s) for v, s in zip(z, found.freedoms, strict=True)])
             np.testing.assert_allclose(own / found.scales, twin.densities, rtol=1e-6)
 
@@ -236,7 +236,7 @@ def test_copies_go_on_as_the_original(at):
             mixture.predicted[:] = predicted[i]
             point = predict(mixture.record)
             spread = mixture.record.spread
-            found += [point, law.law(point, spread, 0.1).variance]
+            found += [point, law.law(point, spread, 0.1).var]
             learn(mixture.record, y[i], 1.0)
             learn_law(law.record, point, spread, 0.1, y[i], 1.0)
         return found

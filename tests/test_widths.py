@@ -101,7 +101,7 @@ def make(kind, own="plain", **more):
 def answer(model, x):
     if isinstance(model, MondrianForestRegressor):
         law = model.predict_one(x, with_dist=True)
-        return law.mu, law.sigma
+        return law.mean, law.var**0.5
     if isinstance(model, AdaptiveMondrianForestRegressor):
         return model.predict_one(x)
     return model.predict_proba_one(x)

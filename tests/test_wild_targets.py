@@ -172,7 +172,7 @@ def errors(X, y, n_clean, **params):
         if i >= n_clean and not wild[i]:
             found.append(abs(model.predict_one(x) - target))
             if i % 10 == 0 and model.posterior == "gaussian":
-                low, high = model.predict_mixture_one(x).interval(0.8)
+                low, high = model.predict_one(x, with_dist=True).interval(0.8)
                 held.append(low <= target <= high)
         model.learn_one(x, target)
     return float(np.mean(found)), float(np.mean(held)) if held else math.nan

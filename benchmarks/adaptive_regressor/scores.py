@@ -48,7 +48,7 @@ class Scores:
             if i % CRPS_EVERY == 0:
                 self.crps.append(law.crps(y))
             self.levels.append(law.cdf(y))
-            self.widths.append(law.variance)
+            self.widths.append(law.var)
 
     def coverage(self) -> list[list[float]]:
         """Return what part of the targets each central interval holds.

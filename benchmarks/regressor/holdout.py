@@ -37,7 +37,9 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
             begun = time.perf_counter()
             model = MondrianForestRegressor(trees, min_samples_split=least, tails="normal", seed=1)
             _learn(model, X_train, y_train)
-            mixtures = [model.predict_mixture_one(dict(enumerate(x))) for x in X_test.tolist()]
+            mixtures = [
+                model.predict_one(dict(enumerate(x)), with_dist=True) for x in X_test.tolist()
+            ]
             spent = time.perf_counter() - begun
             density = np.mean([-m.log_pdf(t) for m, t in zip(mixtures, y_test, strict=True)])
             error = np.array([m.mean for m in mixtures]) - y_test

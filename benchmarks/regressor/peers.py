@@ -12,14 +12,13 @@ from river import base, compose, conf, linear_model, preprocessing, tree
 from river import forest as river_forest
 from river import stats as river_stats
 
-from river_mondrian import MondrianForestRegressor
-from river_mondrian.posteriors.mixtures import GaussianMixture
+from river_mondrian import MondrianForestRegressor, PredictiveDistribution
 
 GAUSSIAN = "Mondrian, gaussian"
 NORMAL = "Mondrian, normal tails"
 MEAN = "Mondrian, mean"
 # What a model predicts of a target: its mean, and a distribution or a 95 % interval if it has one.
-Prediction = tuple[float, GaussianMixture | tuple[float, float] | None]
+Prediction = tuple[float, PredictiveDistribution | tuple[float, float] | None]
 
 
 def _mean(model: Any, x: dict[Any, float]) -> Prediction:
@@ -27,7 +26,7 @@ def _mean(model: Any, x: dict[Any, float]) -> Prediction:
 
 
 def predict_mixture(model: Any, x: dict[Any, float]) -> Prediction:
-    mixture = model.predict_mixture_one(x) if model.n_samples else None
+    mixture = model.predict_one(x, with_dist=True) if model.n_samples else None
     return (mixture.mean if mixture else 0.0), mixture
 
 
@@ -35,7 +34,7 @@ def _standardized(model: Any, x: dict[Any, float]) -> Prediction:
     found = model.predict_one(x, with_dist=True)
     one = np.ones(1)
     mean = model.moments.mean.get() + model.spread * found.mu
-    return mean, GaussianMixture(one, one * mean, one * (model.spread * found.sigma) ** 2)
+    return mean, PredictiveDistribution(one, one * mean, one * model.spread * found.sigma)
 
 
 def _interval(model: Any, x: dict[Any, float]) -> Prediction:

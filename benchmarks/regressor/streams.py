@@ -13,7 +13,7 @@ import numpy as np
 from river import datasets
 from river.datasets import synth
 
-from river_mondrian.posteriors.mixtures import GaussianMixture
+from river_mondrian import PredictiveDistribution
 
 from ..data import DataFolder, Stream, stream, take
 from ..report import Report, progress, verdict
@@ -56,7 +56,7 @@ class Scores:
     inside: dict[float, list[bool]] = field(default_factory=lambda: {q: [] for q in LEVELS})
     seconds: float = 0.0
 
-    def add(self, mixture: GaussianMixture, y: float) -> None:
+    def add(self, mixture: PredictiveDistribution, y: float) -> None:
         """Add the scores of a distribution."""
         self.log_likelihoods.append(max(mixture.log_pdf(y), -700.0))
         self.crps.append(mixture.crps(y))
@@ -92,7 +92,7 @@ def _run(make: Callable[[], Any], predict: Callable[..., Prediction], samples: S
             mean, found = predict(model, x)
             scores.seconds += time.perf_counter() - begun
             scores.errors.append(y - mean)
-            if i >= start and isinstance(found, GaussianMixture):
+            if i >= start and isinstance(found, PredictiveDistribution):
                 scores.add(found, y)
             elif i >= start and found is not None:
                 scores.inside[0.95].append(found[0] <= y <= found[1])

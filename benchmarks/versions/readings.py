@@ -51,15 +51,15 @@ def dist(model: Any, x: Mapping[Any, float]) -> Iterable[Any]:
     if not getattr(model, "n_samples", 1):
         return label(model, x)
     found = model.predict_one(x, with_dist=True)
-    return [found.mu, found.sigma]
+    return [found.mean, found.var**0.5]
 
 
 def mixture(model: Any, x: Mapping[Any, float]) -> Iterable[Any]:
     if not model.n_samples:
         return []
-    found = model.predict_mixture_one(x)
+    found = model.predict_one(x, with_dist=True)
     y = found.mean + 0.3
-    return [found.mean, found.variance, found.cdf(y), found.log_pdf(y), found.crps(y)]
+    return [found.mean, found.var, found.cdf(y), found.log_pdf(y), found.crps(y)]
 
 
 def density(model: Any, x: Mapping[Any, float]) -> Iterable[Any]:

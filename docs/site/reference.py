@@ -32,7 +32,7 @@ SECTIONS = {
         "RandomBinningFeatures",
         "RandomFourierFeatures",
     ],
-    "What is predicted": ["StudentMixture"],
+    "What is predicted": ["PredictiveDistribution"],
     "Pictures": [
         "plot.progressive",
         "plot.intervals",

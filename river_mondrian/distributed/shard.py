@@ -263,11 +263,11 @@ class Shard:
         return found
 
     def predict_mixture(self, rows: Rows, law: Told) -> NDArray[np.float64]:
-        """Return weights, means and variances of the mixture for one row."""
+        """Return weights, centres and scales of the mixture for one row."""
         trees = self._tell(law)
         trees.vector[:] = self._model._arrange(rows.names, rows.columns)[0]
         _, mixture = trees.predict_mixture()
-        return np.array([mixture.weights, mixture.means, mixture.variances])
+        return np.array([mixture.weights, mixture.centres, mixture.scales])
 
     def _tell(self, law: Told) -> Any:
         """Let the trees know the law that all trees have learned."""

@@ -20,7 +20,7 @@ from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
 from ..frames import native_frame, native_series
 from ..model import ClonesWhole
-from ..posteriors.mixtures import GaussianMixture, gaussian
+from ..posteriors.predictive import PredictiveDistribution
 from ..progress import Progress, in_pieces
 from .engine import RayEngine
 from .shard import Block, Crew, Engine, Known, Rows
@@ -494,37 +494,29 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
         return np.stack([mean, variance], axis=1)
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
-        """Predict the target of a sample, or a normal distribution of it.
+        """Predict the target of a sample, or its distribution.
 
         Parameters
         ----------
         x
             A mapping from feature to value.
         with_dist
-            Whether to return a `river.proba.Gaussian`.
+            Whether to return a `PredictiveDistribution`: the mixture over all trees.
 
         """
         with self._lock:
             crew = self._state
             if not isinstance(crew, Crew):
                 return crew.predict_one(x, with_dist)
-            if with_dist:
-                self.model._need_distribution()
-            ((mean, variance),) = self._moments(crew, crew.known.read_one(x)).tolist()
-            return gaussian(self.n_samples, mean, variance) if with_dist else mean
-
-    def predict_mixture_one(self, x: Mapping[Any, Any]) -> GaussianMixture:
-        """Predict the distribution of a sample's target: the mixture over all trees."""
-        with self._lock:
-            crew = self._state
-            if not isinstance(crew, Crew):
-                whole: GaussianMixture = crew.predict_mixture_one(x)
-                return whole
+            row = crew.known.read_one(x)
+            if not with_dist:
+                return float(self._moments(crew, row)[0, 0])
             self.model._need_distribution()
-            found = self._ask_rows("predict_mixture", crew, crew.known.read_one(x))
+            found = self._ask_rows("predict_mixture", crew, row)
             weights = [share * one[0] for share, one in zip(self._shares(), found, strict=True)]
-            means, variances = (np.concatenate([one[i] for one in found]) for i in (1, 2))
-            return GaussianMixture(np.concatenate(weights), means, variances)
+            centres, scales = (np.concatenate([one[i] for one in found]) for i in (1, 2))
+            n = self.n_samples
+            return PredictiveDistribution(np.concatenate(weights), centres, scales, None, n)
 
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of a frame's rows, or a frame of their means and variances.

@@ -16,6 +16,7 @@ from ..limits import TOO_LARGE
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
+from ..posteriors.predictive import unknown
 from ..progress import in_pieces
 from .adapting import AdaptingForest, Detector, check_bounds, watch_for
 from .explaining import TargetExplanations
@@ -279,17 +280,16 @@ class AdaptiveMondrianForestRegressor(
             A mapping from feature to number, or to a level of a category; unknown features are
             ignored.
         with_dist
-            Whether to return the distribution of the target: a mixture of Student's t distributions
-            with its mean, variance, density, quantiles, intervals and score.
+            Whether to return the distribution of the target, a `PredictiveDistribution`: a mixture
+            of Student's t distributions.
 
         Returns
         -------
-        The prediction, 0 before any learning; or its distribution.
+        The prediction, 0 before any learning; or its distribution, whose variance is infinite
+        then.
 
         Raises
         ------
-        RuntimeError
-            If a distribution is requested before any learning.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -297,10 +297,8 @@ class AdaptiveMondrianForestRegressor(
         with self._lock:
             trees = self._whole()
             if trees is None:
-                if with_dist:
-                    raise RuntimeError(f"{type(self).__name__} has to learn a sample first")
                 self._read(x)
-                return 0.0
+                return unknown() if with_dist else 0.0
             self._write(x, trees)
             self._check(trees, trees.predict_inputs())
             return trees.law() if with_dist else float(trees.forest.point)
@@ -383,7 +381,7 @@ class AdaptiveMondrianForestRegressor(
         found = said[:, :3].copy()
         for one, out in zip(said, found, strict=True):
             law = trees.law_of(one.tolist())
-            out[1:] = law.mean, law.variance
+            out[1:] = law.mean, law.var
         return found
 
     # How a prediction has come about.

@@ -22,7 +22,7 @@ from ..frames import Frame, TargetRows, mapping_of, native_frame, native_series,
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
-from ..posteriors.mixtures import GaussianMixture, gaussian
+from ..posteriors.predictive import unknown
 from ..posteriors.targets import learning
 from ..posteriors.targets.trees import TargetTrees, TargetView
 from ..progress import Progress, in_pieces
@@ -163,9 +163,9 @@ class MondrianForestRegressor(
 
     >>> x, y = next(iter(dataset))
     >>> prediction = model.predict_one(x, with_dist=True)
-    >>> abs(prediction.mu - y) < 3 * prediction.sigma
+    >>> abs(prediction.mean - y) < 3 * prediction.var**0.5
     True
-    >>> low, high = model.predict_mixture_one(x).interval(0.9)
+    >>> low, high = prediction.interval(0.9)
     >>> low < y < high
     True
 
@@ -349,11 +349,13 @@ class MondrianForestRegressor(
             A mapping from feature to number, or to a level of a category; unknown features are
             ignored.
         with_dist
-            Whether to return a normal distribution with the mixture's mean and variance.
+            Whether to return the distribution of the target, a `PredictiveDistribution`: the
+            mixture over the trees and the places where the sample may branch off.
 
         Returns
         -------
-        The mean of the prediction, 0 before any learning; or a `river.proba.Gaussian`.
+        The mean of the prediction, 0 before any learning; or its distribution, whose variance is
+        infinite then.
 
         Raises
         ------
@@ -369,48 +371,19 @@ class MondrianForestRegressor(
                 self._settle()
                 trees = self._trees
             if trees is None:
-                mean, variance = 0.0, 0.0
-            else:
-                mean, variance = self._predict(x, trees)
+                self._read(x)
+                return unknown() if with_dist else 0.0
             if not with_dist:
-                return mean
-            return gaussian(self.n_samples, mean, variance)
+                return self._predict(x, trees)[0]
+            self._write(x, trees)
+            bad, mixture = trees.predict_mixture()
+            if mixture is None:
+                raise self._too_large(bad, trees.vector[bad])
+            return mixture
 
     def _need_distribution(self) -> None:
         if self.posterior == "mean":
             raise ValueError('posterior="mean" predicts no distribution')
-
-    @locked
-    def predict_mixture_one(self, x: Mapping[Any, Any]) -> GaussianMixture:
-        """Predict the distribution of a sample's target.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number, or to a level of a category; unknown features are
-            ignored.
-
-        Returns
-        -------
-        The mixture over the trees and the places where the sample may branch off, with its
-        density, quantiles, intervals and score.
-
-        Raises
-        ------
-        RuntimeError
-            Before any learning.
-        ValueError
-            If `posterior` is "mean".
-
-        """
-        self._need_distribution()
-        if self._trees is None:
-            raise RuntimeError("MondrianForestRegressor has to learn a sample first")
-        self._write(x, self._trees)
-        bad, mixture = self._trees.predict_mixture()
-        if mixture is None:
-            raise self._too_large(bad, self._trees.vector[bad])
-        return mixture
 
     # Many samples.
 

@@ -22,7 +22,7 @@ from ..learners.ridge.posterior import Posterior
 from ..limits import DONE
 from ..maps.record import CompiledMap
 from ..model import Steps, locked
-from ..posteriors.mixtures import gaussian
+from ..posteriors.predictive import PredictiveDistribution, unknown
 from ..progress import pieces
 from .feature_learner import REPLAY, TargetLearner
 
@@ -95,7 +95,7 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
     >>> x, y = next(iter(dataset))
     >>> prediction = model.predict_one(x, with_dist=True)
-    >>> abs(prediction.mu - y) < 3 * prediction.sigma
+    >>> abs(prediction.mean - y) < 3 * prediction.var**0.5
     True
 
     >>> latest = RidgeRegressor(RandomFourierFeatures(50, seed=1), window=100)
@@ -385,13 +385,13 @@ class RidgeRegressor(TargetLearner[Posterior]):
         x
             A mapping from feature to number; unknown features are ignored.
         with_dist
-            Whether to return a normal distribution with the mean and the variance of the predictive
-            distribution. That is a Student t if the noise's variance is learned. The variance is
-            infinite up to two degrees of freedom: samples, minus one for the intercept.
+            Whether to return the distribution of the target, a `PredictiveDistribution`: normal
+            where `noise_variance` is given, else a Student's t distribution. Its degrees of freedom
+            are the samples, but one for the intercept. Its variance is infinite with two or less.
 
         Returns
         -------
-        The mean of the prediction, 0 before any learning; or a `river.proba.Gaussian`.
+        The mean of the prediction, 0 before any learning; or its distribution.
 
         """
         posterior = self._current
@@ -405,8 +405,17 @@ class RidgeRegressor(TargetLearner[Posterior]):
                 raise features._bad_input(status, x, posterior.compiled)
         if not with_dist:
             return mean
-        n = 1 if posterior is None else max(1, posterior.n_samples)
-        return gaussian(n, mean, self._scale() * variance)
+        if posterior is None:
+            return unknown()
+        n, freedom, noise = posterior.n_samples, None, self.noise_variance
+        if noise is None:
+            freedom = posterior.freedom
+            if freedom == 0:
+                return unknown(mean, n)
+            noise = posterior.residual / freedom
+        scale = np.array([math.sqrt(noise * variance)])
+        freedoms = None if freedom is None else np.array([float(freedom)])
+        return PredictiveDistribution(np.ones(1), np.array([mean]), scale, freedoms, n)
 
     @locked
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:

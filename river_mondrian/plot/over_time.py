@@ -167,7 +167,7 @@ LIGHTEST, DARKEST = 0.35, 0.7
 
 def intervals(
     targets: Iterable[float],
-    laws: Iterable[Any],
+    distributions: Iterable[Any],
     times: Sequence[Any] | None = None,
     levels: Sequence[float] = (0.5, 0.9),
     ax: Axes | None = None,
@@ -178,9 +178,9 @@ def intervals(
     ----------
     targets
         The targets, in the order of the stream.
-    laws
-        What was predicted of each before it was learned: a law, as `predict_one(x, with_dist=True)`
-        and `predict_mixture_one` return, or None where there was none yet.
+    distributions
+        The distribution predicted of each before it was learned, as `predict_one(x,
+        with_dist=True)` returns it, or None where there was none yet.
     times
         When each target was, as numbers or dates. None stands for 1, 2, 3, ...
     levels
@@ -195,7 +195,7 @@ def intervals(
     Raises
     ------
     TypeError
-        If something is no law, a target no number, or `levels` a number instead of a list.
+        If something is no distribution, a target no number, or `levels` a number instead of a list.
     ValueError
         If a level is not between 0 and 1, or lengths differ.
 
@@ -206,22 +206,25 @@ def intervals(
     >>> from river_mondrian import MondrianForestRegressor, plot
 
     >>> model = MondrianForestRegressor(seed=42)
-    >>> targets, laws = [], []
+    >>> targets, predicted = [], []
     >>> for x, y in datasets.TrumpApproval().take(300):
     ...     targets.append(y)
-    ...     laws.append(model.predict_mixture_one(x) if model.n_samples else None)
+    ...     predicted.append(model.predict_one(x, with_dist=True))
     ...     model.learn_one(x, y)
-    >>> ax = plot.intervals(targets, laws, levels=[0.9])
+    >>> ax = plot.intervals(targets, predicted, levels=[0.9])
     >>> [line.get_label() for line in ax.lines]
     ['target', 'predicted']
 
     """
-    ys, said = canvas.numbers("targets", targets), list(canvas.iterated("laws", laws))
+    ys, said = (
+        canvas.numbers("targets", targets),
+        list(canvas.iterated("distributions", distributions)),
+    )
     when = range(1, len(ys) + 1) if times is None else list(canvas.iterated("times", times))
     levels = list(canvas.iterated("levels", levels))
     if not len(ys) == len(said) == len(when):
         raise ValueError(
-            f"there are {len(ys)} targets, {len(said)} laws and {len(when)} times: "
+            f"there are {len(ys)} targets, {len(said)} distributions and {len(when)} times: "
             "there must be as many of each"
         )
     for level in levels:
@@ -231,7 +234,7 @@ def intervals(
         level: np.array([_interval(law, level) for law in said]).reshape(-1, 2)
         for level in sorted(levels, reverse=True)
     }
-    centres = [math.nan if law is None else _centre(law) for law in said]
+    centres = [math.nan if law is None else law.mean for law in said]
     ax = canvas.axes_for(ax)
     for place, (level, band) in enumerate(bands.items()):
         low, high = band.T
@@ -255,31 +258,16 @@ def intervals(
 
 
 def _interval(law: Any, level: float) -> tuple[float, float]:
-    """Return the central interval of a law."""
+    """Return the central interval of a distribution."""
     if law is None:
         return math.nan, math.nan
-    if hasattr(law, "interval"):
-        low, high = law.interval(level)
-        return low, high
-    from scipy import special
-
-    # River's normal law has no quantiles.
-    half = float(special.ndtri(0.5 + level / 2.0)) * law.sigma if _is_normal(law) else math.nan
-    return law.mu - half, law.mu + half
-
-
-def _centre(law: Any) -> float:
-    """Return the mean of a law."""
-    return float(law.mean if hasattr(law, "interval") else law.mu)
-
-
-def _is_normal(law: Any) -> bool:
-    """Tell whether this is a normal law of River's."""
-    if not (hasattr(law, "mu") and hasattr(law, "sigma")):
+    if not hasattr(law, "interval"):
         raise TypeError(
-            f"laws must have quantiles, as those of predict_one(x, with_dist=True), got {told(law)}"
+            "distributions must have intervals, as those of predict_one(x, with_dist=True), "
+            f"got {told(law)}"
         )
-    return True
+    low, high = law.interval(level)
+    return low, high
 
 
 # More numbers would hide each other.

@@ -453,7 +453,6 @@ def _learn_sample(model, sample):
 READINGS = {
     "predict_one": (X,),
     "predict_proba_one": (WIDE,),
-    "predict_mixture_one": (X,),
     "score_one": ({"x0": 100.0, "x1": 0.0},),
     "raw_scores_one": (X,),
     "log_density_one": (X,),

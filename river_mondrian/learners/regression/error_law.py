@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...limits import LARGEST_WEIGHT
-from ...posteriors.mixtures import StudentMixture
+from ...posteriors.predictive import PredictiveDistribution
 from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
 from .mixing import FADING, LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
@@ -262,11 +262,12 @@ class ErrorLaws:
         """The record, for kernels."""
         return self.memory[0]
 
-    def law(self, point: float, spread: float, size: float) -> StudentMixture:
+    def law(self, point: float, spread: float, size: float, n: int = 0) -> PredictiveDistribution:
         """Return the law of a target of which a point has been predicted (see `learn`)."""
         guess_one(self.record, point, spread, size)
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
-        return StudentMixture(point, self.weights / self.weights.sum(), scales, _FREEDOMS)
+        weights = self.weights / self.weights.sum()
+        return PredictiveDistribution(weights, np.full(len(scales), point), scales, _FREEDOMS, n)
 
     @property
     def nbytes(self) -> int:

@@ -25,7 +25,7 @@ from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Memory
 from ..gains import Blocks, blocks_of, gains_of_means
-from ..mixtures import StudentMixture
+from ..predictive import PredictiveDistribution
 from ..rebuilt.building import GAIN_SAMPLE
 from ..rebuilt.forest import LONG, RECENT, PathEntry
 from ..rebuilt.trees import RebuiltTrees, room_for
@@ -297,14 +297,15 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         predict = prediction.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, N_SAID, n_jobs)
 
-    def law(self) -> StudentMixture:
+    def law(self) -> PredictiveDistribution:
         """Return the law of the target of the sample predicted last."""
         forest = self.forest
         return self.law_of((forest.point, forest.spread, self.ridges.record.size))
 
-    def law_of(self, said: Sequence[float]) -> StudentMixture:
+    def law_of(self, said: Sequence[float]) -> PredictiveDistribution:
         """Return the law of the target of a sample of which this has been predicted."""
-        return self.laws.law(*map(float, said))
+        point, spread, size = map(float, said)
+        return self.laws.law(point, spread, size, self.n_begun)
 
     # Inspection.
 

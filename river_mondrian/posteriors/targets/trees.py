@@ -17,7 +17,7 @@ from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64s, Memory
-from ..mixtures import GaussianMixture
+from ..predictive import PredictiveDistribution
 from . import hyperparameters, learning, messages, prediction, scale_mixture
 from .hyperparameters import (
     MOST_CANDIDATES,
@@ -569,7 +569,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             predict_one = self._predict_one = prediction.predict_one.of(TargetForest)
         return predict_one(self.forest, self._moments)
 
-    def predict_mixture(self) -> tuple[int, GaussianMixture | None]:
+    def predict_mixture(self) -> tuple[int, PredictiveDistribution | None]:
         """Predict the mixture for the sample in `inputs`; returns what `predict` does, too."""
         room = FIRST_COMPONENTS * self.n_trees
         while True:
@@ -583,7 +583,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             n = found[0].n
             if n <= room:
                 weights, means, variances = components[:n].T.copy()
-                return bad, GaussianMixture(weights / weights.sum(), means, variances)
+                weights /= weights.sum()
+                scales = np.sqrt(variances)
+                return bad, PredictiveDistribution(weights, means, scales, None, self.n_begun)
             room = n
 
     def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:

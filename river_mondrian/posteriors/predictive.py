@@ -1,0 +1,340 @@
+"""Predictive distributions: what all regressors return of a target.
+
+A prediction is a mixture of normal and Student's t distributions. `crps` is the closed form of the
+continuous ranked probability score for mixtures of normal distributions.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from ..arguments import is_real
+from ..compiling.kernels import batch_kernel, inlined
+from ..records import Float64s
+
+Array = NDArray[np.float64]
+
+# Nodes on one half of the line, for the score of a mixture with Student components.
+N_NODES = 64
+# Distance in largest scales beyond which a component counts as ended.
+FARTHEST = 1e4
+# Steps towards a mode, at most.
+MOST_STEPS = 1000
+
+# What the mean absolute value of a normal with mean z and variance 1 exceeds z by,
+# 2 (phi(z) - z Phi(-z)), at knots from 0 to where it ends, and its slope -2 Phi(-z) per knot.
+# Cubics between them are right to 2e-9; exponentials would take most of the time.
+KNOTS_PER_UNIT = 32
+N_KNOTS = 8 * KNOTS_PER_UNIT
+_Z = [k / KNOTS_PER_UNIT for k in range(N_KNOTS + 1)]
+_BEYOND = [math.erfc(z / math.sqrt(2.0)) / 2.0 for z in _Z]
+_PHI = [math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) for z in _Z]
+EXCESS = np.array([2.0 * (p - z * b) for z, p, b in zip(_Z, _PHI, _BEYOND, strict=True)])
+SLOPE = np.array([-2.0 * b / KNOTS_PER_UNIT for b in _BEYOND])
+
+
+@inlined
+def mean_absolute(mean: float, variance: float) -> float:
+    """Return the mean absolute value of a normal distribution.
+
+    With z = |mean| / s it is s (2 phi(z) + z (1 - 2 Phi(-z))) = |mean| + 2 s (phi(z) - z Phi(-z)).
+    """
+    size = abs(mean)
+    if not variance > 0.0:
+        return size
+    spread = math.sqrt(variance)
+    at = size / spread * KNOTS_PER_UNIT
+    if not at < N_KNOTS:
+        return size
+    k = int(at)
+    # Hermite's cubic between two knots, a unit apart.
+    u = at - k
+    v = 1.0 - u
+    excess = v * v * ((1.0 + 2.0 * u) * EXCESS[k] + u * SLOPE[k])
+    excess += u * u * ((1.0 + 2.0 * v) * EXCESS[k + 1] - v * SLOPE[k + 1])
+    return size + spread * float(excess)
+
+
+@batch_kernel
+def crps(mixture: Float64s, n: int, y: float) -> float:
+    """Return E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' from a mixture.
+
+    It has `n` components: first come their weights, then their means, then their variances.
+    """
+    weights, means = mixture.part(0, n), mixture.part(n, n)
+    variances = mixture.part(2 * n, n)
+    away, apart = 0.0, 0.0
+    for i in range(n):
+        # The difference of two independent normals is normal; its variance is the sum of theirs.
+        away += weights[i] * mean_absolute(means[i] - y, variances[i])
+        # A pair and its reverse count together, a component with itself once.
+        among = 0.5 * weights[i] * mean_absolute(0.0, 2.0 * variances[i])
+        for j in range(i):
+            gap = mean_absolute(means[i] - means[j], variances[i] + variances[j])
+            among += weights[j] * gap
+        apart += weights[i] * among
+    return away - apart
+
+
+class PredictiveDistribution:
+    """A distribution predicted of a target: a mixture of normal and Student's t distributions.
+
+    All regressors return it from `predict_one(x, with_dist=True)`. It counts as a
+    `ContinuousDistribution` of River, which cannot be updated.
+
+    Parameters
+    ----------
+    weights
+        Weights of the components, shape (n,); they add up to 1.
+    centres
+        Their centres, shape (n,). Student's t distributions have one centre.
+    scales
+        Their scales, shape (n,). A component of scale 0 is a point. An infinite scale stands for
+        a target of which nothing is known.
+    freedoms
+        Their degrees of freedom, shape (n,), infinite for normal distributions. None if all are.
+    n_samples
+        Number of samples that the model had learned.
+
+    Examples
+    --------
+
+    >>> import numpy as np
+    >>> from river_mondrian import PredictiveDistribution
+
+    >>> half = np.array([0.5, 0.5])
+    >>> predicted = PredictiveDistribution(half, np.array([-1.0, 1.0]), np.ones(2))
+    >>> predicted
+    PredictiveDistribution(mean=0, var=2)
+    >>> low, high = predicted.interval(0.9)
+    >>> round(predicted.cdf(high) - predicted.cdf(low), 6)
+    0.9
+    >>> round(predicted.crps(2.5), 4)
+    1.711
+
+    """
+
+    def __init__(
+        self,
+        weights: Array,
+        centres: Array,
+        scales: Array,
+        freedoms: Array | None = None,
+        n_samples: int = 0,
+    ) -> None:
+        self.weights, self.centres, self.scales = weights, centres, scales
+        self.freedoms = np.full(len(weights), np.inf) if freedoms is None else freedoms
+        self.n_samples = n_samples
+        # Importing it would take most of a second.
+        proba = sys.modules.get("river.proba.base")
+        if proba is not None:
+            proba.ContinuousDistribution.register(PredictiveDistribution)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(mean={self.mean:.6g}, var={self.var:.6g})"
+
+    @property
+    def mean(self) -> float:
+        """Mean; the centre of a Student's t distribution that has none."""
+        return float(self.weights @ self.centres)
+
+    @property
+    def median(self) -> float:
+        """The value below which half of the probability is."""
+        return self.quantile(0.5)
+
+    @property
+    def var(self) -> float:
+        """Variance; infinite with a component of at most 2 degrees of freedom."""
+        used = self.weights > 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = np.where(self.freedoms > 2.0, 1.0 + 2.0 / (self.freedoms - 2.0), np.inf)
+            variances = np.where(self.scales > 0.0, self.scales**2 * factors, 0.0)
+        gaps = self.centres - self.mean
+        return float(self.weights[used] @ (variances + gaps * gaps)[used])
+
+    @property
+    def mode(self) -> float:
+        """The most likely value: where the density rises to from the likeliest centre.
+
+        With points it is the one of the largest weight.
+        """
+        if (self.centres == self.centres[0]).all():
+            return float(self.centres[0])
+        at = self.scales == 0.0
+        if (self.weights[at] > 0.0).any():
+            return float(self.centres[at][self.weights[at].argmax()])
+        y: float = max(dict.fromkeys(self.centres.tolist()), key=self.log_pdf)
+        # Each normal component pulls to its centre; the density increases with every step.
+        used = self.weights > 0.0
+        for _ in range(MOST_STEPS):
+            parts = np.exp(self._log_parts(y) - self.log_pdf(y))[used] / self.scales[used] ** 2
+            before, y = y, float(parts @ self.centres[used] / parts.sum())
+            if abs(y - before) <= 1e-12 * abs(y - self.centres).max():
+                break
+        return y
+
+    def _log_parts(self, y: float) -> Array:
+        """Return the logarithm of each component's density times its weight."""
+        v = self.freedoms
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            z = np.where(self.centres == y, 0.0, (y - self.centres) / self.scales)
+            logs = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
+            if not np.isinf(v).all():
+                few, which = np.unique(v, return_inverse=True)
+                at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
+                # Squares of far ones would overflow.
+                tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
+                of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
+                logs = np.where(np.isinf(v), logs, of_student)
+            found: Array = logs + np.log(self.weights) - np.log(self.scales)
+        # Away from y a point has no density, and without a weight there is no component.
+        nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
+        return np.where(nothing, -np.inf, found)
+
+    def log_pdf(self, y: float) -> float:
+        """Return the logarithm of the density at a value; infinite at a point with a weight."""
+        return float(scipy.special.logsumexp(self._log_parts(y)))
+
+    def pdf(self, y: float) -> float:
+        """Return the density at a value, per unit of the target."""
+        return math.exp(self.log_pdf(y))
+
+    __call__ = pdf
+
+    def _tails(self, y: Array, sign: float) -> Array:
+        """Return the probability of at most each value, or with a negative sign of more."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = (y[:, None] - self.centres) / self.scales
+        # A point at y itself has been passed.
+        z = sign * np.where(np.isnan(z), np.inf, z)
+        tails = scipy.special.ndtr(z)
+        if not np.isinf(self.freedoms).all():
+            of_student = scipy.special.stdtr(np.minimum(self.freedoms, 1e9), z)
+            tails = np.where(np.isinf(self.freedoms), tails, of_student)
+        found: Array = tails @ self.weights
+        return found
+
+    def cdf(self, y: float) -> float:
+        """Return the probability of at most a value."""
+        return float(self._tails(np.array([y]), 1.0)[0])
+
+    def quantile(self, probability: float) -> float:
+        """Return the value that is exceeded with probability 1 - `probability`.
+
+        Raises
+        ------
+        ValueError
+            If the probability is not between 0 and 1, both excluded.
+
+        """
+        if not (is_real(probability) and 0.0 < probability < 1.0):
+            raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
+        # The tail that is smaller loses no digits.
+        sign = 1.0 if probability <= 0.5 else -1.0
+        tail = min(probability, 1.0 - probability)
+        # Inverse functions take long: there are few degrees of freedom.
+        few, which = np.unique(self.freedoms, return_inverse=True)
+        of_student = scipy.special.stdtrit(np.minimum(few, 1e9), tail) if tail < 0.5 else 0.0
+        z = sign * np.where(np.isinf(few), scipy.special.ndtri(tail), of_student)[which]
+        # The mixture's quantile lies between those of its components.
+        used = self.weights > 0.0
+        with np.errstate(invalid="ignore"):
+            ends = (self.centres + np.where(z == 0.0, 0.0, z * self.scales))[used]
+        low, high = float(ends.min()), float(ends.max())
+
+        def excess(y: float) -> float:
+            return sign * (float(self._tails(np.array([y]), sign)[0]) - tail)
+
+        if low == high or excess(low) >= 0.0:
+            return low
+        if excess(high) <= 0.0:
+            return high
+        # It takes long to import.
+        from scipy import optimize
+
+        close = 1e-12 * (high - low)
+        return float(optimize.brentq(excess, low, high, xtol=close, rtol=1e-15))
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the central interval that has a probability of `level`.
+
+        Raises
+        ------
+        ValueError
+            If the level is not between 0 and 1, both excluded.
+
+        """
+        if not (is_real(level) and 0.0 < level < 1.0):
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
+
+    def crps(self, y: float) -> float:
+        """Return the continuous ranked probability score of a value; less is better.
+
+        It is the integral of (F(x) - 1{x >= y})^2, in units of the target. Mixtures of normal
+        distributions have a closed form, whose time grows with the square of the number of
+        components. Otherwise there is one centre, the tail at a distance u is G(u), and the score
+        is the integral of 2 G(u)^2 over u > 0 plus that of 1 - 2 G(u) from 0 to |y - centre|: both
+        by Gauss and Legendre, in steps that grow.
+        """
+        if np.isinf(self.scales).any():
+            return math.inf
+        if np.isinf(self.freedoms).all():
+            parts = np.concatenate((self.weights, self.centres, self.scales**2), dtype=float)
+            return crps.of()(Float64s.of(parts), len(self.weights), float(y))
+        centre = float(self.centres[0])
+        away = abs(y - centre)
+        scale = float(self.scales[self.weights > 1e-12].max())
+        least = float(self.scales.min())
+
+        def integral(end: float, power: int) -> float:
+            """Return the integral of a power of the tail over distances least * sinh(t)."""
+            nodes, weights = _NODES
+            t = end * nodes
+            tails = self._tails(centre + least * np.sinh(t), -1.0)
+            return float((weights * least * np.cosh(t)) @ tails**power) * end
+
+        total = 2.0 * integral(math.asinh(FARTHEST * scale / least), 2)
+        return total + away - 2.0 * integral(math.asinh(away / least), 1)
+
+    def sample(self, seed: int | np.random.Generator | None = None) -> float:
+        """Draw a value, by a generator of NumPy's or a seed of one."""
+        rng = np.random.default_rng(seed)
+        k = rng.choice(len(self.weights), p=self.weights / self.weights.sum())
+        v = self.freedoms[k]
+        drawn = rng.normal() if math.isinf(v) else rng.standard_t(v)
+        return float(self.centres[k] + self.scales[k] * drawn)
+
+    def update(self, *_: Any) -> NoReturn:
+        """Refuse to learn: the model does.
+
+        Raises
+        ------
+        TypeError
+            Always.
+
+        """
+        raise TypeError("a predicted distribution cannot be updated: the model learns")
+
+    revert = update
+
+
+def unknown(mean: float = 0.0, n_samples: int = 0) -> PredictiveDistribution:
+    """Return the distribution of a target of which nothing but a guess of the mean is known."""
+    one = np.ones(1)
+    return PredictiveDistribution(one, mean * one, math.inf * one, None, n_samples)
+
+
+def _gauss_legendre() -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.legendre.leggauss(N_NODES)
+    return (nodes + 1.0) / 2.0, weights / 2.0
+
+
+_NODES = _gauss_legendre()

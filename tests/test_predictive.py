@@ -1,0 +1,174 @@
+"""Predictive distributions against numerical integrals."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import proba
+from scipy import integrate, stats
+
+from river_mondrian import (
+    AdaptiveMondrianForestRegressor,
+    MondrianForestRegressor,
+    PredictiveDistribution,
+    RandomFourierFeatures,
+    RidgeRegressor,
+)
+from river_mondrian.distributed import ShardedForest
+
+
+def drawn(seed, n=4):
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(n))
+    scales = np.exp(rng.normal(size=n))
+    centres = np.full(n, rng.normal())
+    return PredictiveDistribution(weights, centres, scales, rng.choice([3.0, 9.0, np.inf], n))
+
+
+def naive_cdf(law, y):
+    parts = zip(law.weights, law.scales, law.freedoms, strict=True)
+    return math.fsum(
+        w * (stats.norm if math.isinf(v) else stats.t(v)).cdf((y - law.mode) / s)
+        for w, s, v in parts
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_its_functions_agree(seed):
+    law = drawn(seed)
+    for y in law.mode + np.array([-5.0, -0.3, 0.0, 1e-3, 2.0, 40.0]):
+        assert law.cdf(y) == pytest.approx(naive_cdf(law, y), rel=1e-9)
+        slope = (law.cdf(y + 1e-5) - law.cdf(y - 1e-5)) / 2e-5
+        assert law.pdf(y) == law(y) == pytest.approx(slope, rel=1e-4, abs=1e-9)
+    # Where tails of the third power end, (10^5)^-1 of the variance is left.
+    end = 1e5 * law.scales.max()
+    second = integrate.quad(
+        lambda t: 2.0 * (math.sinh(t) ** 2) * law(law.mode + math.sinh(t)) * math.cosh(t),
+        0.0,
+        math.asinh(end),
+        limit=400,
+    )[0]
+    assert law.var == pytest.approx(second, rel=1e-3)
+    assert law.mean == pytest.approx(law.mode) and law.median == law.mode
+
+
+@given(st.integers(0, 2**20), st.floats(1e-6, 1.0 - 1e-6))
+@settings(max_examples=60, deadline=None)
+def test_quantiles_are_the_inverse(seed, probability):
+    law = drawn(seed)
+    assert law.cdf(law.quantile(probability)) == pytest.approx(probability, rel=1e-6)
+    low, high = law.interval(0.8)
+    assert law.cdf(high) - law.cdf(low) == pytest.approx(0.8, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("away", [0.0, 0.4, -3.0, 200.0])
+def test_the_score_is_its_integral(seed, away):
+    law = drawn(seed)
+    y = law.mode + away
+
+    def gap(t):
+        x = law.mode + math.sinh(t)
+        return (naive_cdf(law, x) - (x >= y)) ** 2 * math.cosh(t)
+
+    end, place = math.asinh(1e4 * law.scales.max()), math.asinh(away)
+    parts = ((-end, place), (place, end))
+    expected = sum(integrate.quad(gap, a, b, limit=400)[0] for a, b in parts)
+    assert law.crps(y) == pytest.approx(expected, rel=1e-5)
+
+
+def test_samples_follow_it():
+    law, rng = drawn(7), np.random.default_rng(0)
+    levels = [law.cdf(law.sample(rng)) for _ in range(2000)]
+    # Kolmogorov and Smirnov, at the level 1e-4.
+    assert stats.kstest(levels, "uniform").pvalue > 1e-4
+
+
+def test_a_point_is_allowed_to_be_narrow():
+    law = PredictiveDistribution(np.ones(1), np.ones(1), np.full(1, 1e-290), np.full(1, 3.0))
+    assert law.cdf(0.9) == pytest.approx(0.0)
+    assert law.crps(1.5) == pytest.approx(0.5)
+    assert math.isfinite(law.log_pdf(2.0))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, math.nan])
+def test_levels_are_checked(value):
+    law = drawn(0)
+    with pytest.raises(ValueError, match="probability"):
+        law.quantile(value)
+    with pytest.raises(ValueError, match="level"):
+        law.interval(value)
+
+
+REGRESSORS = {
+    "exact": lambda: MondrianForestRegressor(3, seed=1),
+    "adaptive": lambda: AdaptiveMondrianForestRegressor(3, seed=1),
+    "ridge": lambda: RidgeRegressor(RandomFourierFeatures(8, seed=1)),
+    "ridge, known noise": lambda: RidgeRegressor(
+        RandomFourierFeatures(8, seed=1), noise_variance=0.2
+    ),
+    "sharded": lambda: ShardedForest(MondrianForestRegressor(3, seed=1), n_shards=1),
+}
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_all_regressors_return_one_class(name):
+    model, x = REGRESSORS[name](), {"a": 0.5}
+    before = model.predict_one(x, with_dist=True)
+    assert before.mean == before.median == before.mode == model.predict_one(x) == 0.0
+    assert before.var == math.inf and before.interval(0.5) == (-math.inf, math.inf)
+    assert before.log_pdf(1.0) == -math.inf and before.crps(1.0) == math.inf
+    for i in range(30):
+        model.learn_one({"a": i / 30}, math.sin(i) + i)
+    found = model.predict_one(x, with_dist=True)
+    assert type(found) is type(before) is PredictiveDistribution
+    assert isinstance(found, proba.base.ContinuousDistribution)
+    assert found.n_samples == 30
+    if name != "adaptive":
+        assert found.mean == pytest.approx(model.predict_one(x))
+    low, high = found.interval(0.9)
+    assert low < found.median < high and low < found.mode < high
+    assert found.pdf(found.mode) >= max(found.pdf(y) for y in np.linspace(low, high, 201)) - 1e-12
+    assert found.sample(3) == found.sample(np.random.default_rng(3))
+    assert repr(found).startswith("PredictiveDistribution(mean=") and "\n" not in repr(found)
+    with pytest.raises(TypeError, match="the model learns"):
+        found.update(1.0)
+    with pytest.raises(TypeError, match="the model learns"):
+        found.revert(1.0)
+    copied = pickle.loads(pickle.dumps(found, 0))
+    assert copied.quantile(0.3) == found.quantile(0.3)
+
+
+def test_ridge_regression_predicts_by_the_t_distribution():
+    """The predictive density is the ratio of marginal likelihoods: exact, at any sample."""
+    rng = np.random.default_rng(0)
+    model = RidgeRegressor(RandomFourierFeatures(6, seed=1))
+    for i in range(40):
+        x, y = {"a": rng.normal(), "b": rng.normal()}, rng.normal()
+        before = model.log_marginal_likelihood
+        found = model.predict_one(x, with_dist=True)
+        model.learn_one(x, y)
+        if i > 1:
+            gained = model.log_marginal_likelihood - before
+            assert found.log_pdf(y) == pytest.approx(gained, rel=1e-8)
+            assert found.freedoms.tolist() == [i - 1.0]
+
+
+def test_the_start_does_not_import_rivers_distributions():
+    lines = (
+        "import sys, river_mondrian as rm",
+        "model = rm.RidgeRegressor(rm.RandomFourierFeatures(4, seed=1))",
+        "model.predict_one({'a': 1.0}, with_dist=True)",
+        "print('river.proba' in sys.modules)",
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "False"
