@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import pickle
 from types import SimpleNamespace
 
@@ -483,6 +484,8 @@ def read(model, name):
     found = getattr(model, name)
     if callable(found):
         found(*READINGS[name])
+        if "with_dist" in inspect.signature(found).parameters:
+            found(*READINGS[name], with_dist=True)
 
 
 def looks(model):
