@@ -95,7 +95,9 @@ def test_the_variance_grows_away_from_the_data():
     model = MondrianForestRegressor(n_estimators=50, seed=1)
     for v in rng.permutation(X).tolist():
         model.learn_one({"x": v}, math.sin(6.0 * v))
-    sigma = {v: model.predict_one({"x": v}, with_dist=True).var for v in (0.2, 0.5, 0.8, 1.2, 9.0)}
+    sigma = {
+        v: model.predict_one({"x": v}, with_dist=True).var ** 0.5 for v in (0.2, 0.5, 0.8, 1.2, 9.0)
+    }
     assert sigma[0.5] > 3.0 * max(sigma[0.2], sigma[0.8])
     assert sigma[0.8] < sigma[1.2] < sigma[9.0]
     # Far away nothing is known but the targets' own variance.
