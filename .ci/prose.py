@@ -1,9 +1,12 @@
-"""Check pages for the marks of turned, private or long sentences."""
+"""Check pages, examples and public docstrings for marks of turned, private or long sentences."""
 
+import pydoc
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from docstrings import paths
 
 ROOT = Path(__file__).parents[1]
 # What is wrong, and what is plainer.
@@ -15,37 +18,51 @@ MARKS = {
     r"\bstands? out\b|\bstood out\b": "is anomalous",
     r"\btold\b|\btells\b": "reports, returns, given",
     r"\bgoes on\b|\bgo on\b|\bgoing on\b": "continue",
-    r"\bas it was\b|\bas they were\b": "unchanged",
     r"\bby that of\b|\bfrom then on\b": "name the thing",
     r"\bnobody\b": "name who",
     r"\bno matter\b|\bthe one side\b": "name the thing",
 }
+# A docstring begins with a plain verb.
+STARTS = re.compile(r"(Tell|Let|Give|What|Say|Put|Take)\b")
 MOST_WORDS = 35
 
 
-def pages() -> Iterator[tuple[Path, str]]:
+def pages() -> Iterator[tuple[str, str]]:
     """Yield the pages and their text, without code, tables and addresses."""
     for path in [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if path.parent.name != "results":
             text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
             text = re.sub(r"^(\|.*| {4,}\S.*)$", "", text, flags=re.MULTILINE)
-            yield path, re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
+            yield str(path.relative_to(ROOT)), re.sub(r"\]\([^)]*\)|`[^`]*`", "", text)
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Yield the public docstrings, and the code of the examples with its comments."""
+    for path in sorted(set(paths())):
+        text = getattr(pydoc.locate(path), "__doc__", None) or ""
+        # Names of parameters stay.
+        yield path, re.sub(r"^ *[\w, ]+$", "", text, count=0, flags=re.MULTILINE)
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        yield str(example.relative_to(ROOT)), example.read_text()
 
 
 def main() -> int:
     """Print what is found; return 1 if there is anything."""
-    n = 0
-    for path, text in pages():
+    found = []
+    for name, text in [*pages(), *docstrings()]:
         for mark, plainer in MARKS.items():
-            for found in re.finditer(mark, text):
-                print(f"{path.relative_to(ROOT)}: {found[0]!r}: {plainer}")
-                n += 1
+            found += [f"{name}: {part!r}: {plainer}" for part in re.findall(mark, text)]
+    for name, text in docstrings():
+        if STARTS.match(text.strip()):
+            found.append(f"{name}: does not begin with a plain verb: {text.strip()[:60]}")
+    for name, text in pages():
         for block in re.split(r"\n\s*\n|\n(?=\s*- )|\n#", text):
             for sentence in re.split(r"(?<=[.:;!?])\s+", block):
-                if len(sentence.split()) > MOST_WORDS:
-                    print(f"{path.relative_to(ROOT)}: {len(sentence.split())} words: {sentence}")
-                    n += 1
-    return min(n, 1)
+                n = len(sentence.split())
+                if n > MOST_WORDS:
+                    found.append(f"{name}: {n} words: {sentence.strip()[:60]}")
+    print("\n".join(found))
+    return min(len(found), 1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A series that goes wrong in three ways, and what a random cut forest says of it.
+"""Find three kinds of anomalies in a series by a random cut forest.
 
-Run it with `python examples/anomalies.py`; it prints what stood out and saves a picture.
+Run it with `python examples/anomalies.py`; it prints the anomalies and saves a picture.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from matplotlib import pyplot as plt
 
 from river_mondrian import RandomCutForest
 
-# Days, values of a day, and on which days what goes wrong.
+# Days, values per day, and the days of the three anomalies.
 DAYS, PER_DAY = 40, 48
 SPIKE, STANDS_STILL, OTHER_WAY = 25, 30, 35
 
-# Three values of a hundred stand out as much.
+# Three values in a hundred have a larger score.
 THRESHOLD = 0.97
 
 

@@ -47,7 +47,7 @@ def spiral(n, seed=0):
 
 
 def draw_densities(axes, sizes, n_estimators):
-    """Draw the density that a forest tells at several points of a stream."""
+    """Draw the density of a forest at several times of a stream."""
     forest = DensityForest(n_estimators, lifetime=lambda n: 1.5 * n**0.25, seed=1)
     line = np.linspace(-2.2, 2.2, 80)
     grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])

@@ -19,7 +19,7 @@ SIDE = 80
 
 
 def models():
-    """Pipelines that differ in the kernel: none, a Laplace kernel, two isolation kernels."""
+    """Return pipelines without a kernel, with a Laplace kernel and with two isolation kernels."""
     laplace = RandomFourierFeatures(kernel="laplace", lifetime=1.0, seed=1)
     trees = IsolationFeatures(n_cells=64, method="iforest", seed=1)
     voronoi = IsolationFeatures(n_cells=64, method="anne", seed=1)
@@ -70,7 +70,7 @@ def main():
     for name, model in models().items():
         learner = list(model.steps.values())[-1]
         if isinstance(learner, OGDClassifier):
-            # What first calls compile is not timed.
+            # The time of compiling is not counted.
             learner.warmup(features=learner.features)
         began = time.perf_counter()
         metric = evaluate.progressive_val_score(

@@ -52,7 +52,7 @@ def main():
 
     n = 200 if arguments.quick else 1001
     print(f"TrumpApproval, {n} samples, predicted and then learned\n")
-    # What first calls compile is not timed.
+    # The time of compiling is not counted.
     MondrianFeatures.warmup()
     for name, model in models().items():
         if isinstance(model, OGDRegressor):

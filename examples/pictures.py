@@ -1,4 +1,4 @@
-"""Every picture that the package draws, of four models and what they have predicted."""
+"""Draw every kind of picture of the package, of four models and their predictions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def draw_curves(ax, samples):
 
 
 def draw_mixture(weights, reliability, samples):
-    """Follow the weights of one model, and whether its probabilities are honest."""
+    """Draw the weights of one model, and whether its probabilities are calibrated."""
     model = AdaptiveMondrianForestClassifier(seed=1)
     history, predictions = [], []
     for x, y in samples:
@@ -59,16 +59,16 @@ def draw_mixture(weights, reliability, samples):
 def draw_intervals(ax, n):
     """Predict a series with intervals."""
     model = AdaptiveMondrianForestRegressor(seed=1)
-    targets, laws = [], []
+    targets, predicted = [], []
     for x, y in datasets.TrumpApproval().take(n):
         targets.append(y)
-        laws.append(model.predict_one(x, with_dist=True) if model.n_samples else None)
+        predicted.append(model.predict_one(x, with_dist=True) if model.n_samples else None)
         model.learn_one(x, y)
-    plot.intervals(targets[-100:], laws[-100:], range(n - 99, n + 1), ax=ax)
+    plot.intervals(targets[-100:], predicted[-100:], range(n - 99, n + 1), ax=ax)
 
 
 def draw_forest(tree, partition, importances, n):
-    """Look at one forest: the top of a tree, a partition, what mattered."""
+    """Draw one forest: the top of a tree, a partition, feature importance."""
     model = MondrianForestClassifier(seed=1)
     for x, y in datasets.ImageSegments().take(n):
         model.learn_one(x, y)
@@ -81,7 +81,7 @@ def draw_forest(tree, partition, importances, n):
 
 
 def draw_detectors(density, score, timeline, n):
-    """Learn two clouds of samples, and find what stands out of a stream."""
+    """Learn two clouds of samples, and find the anomalies of a stream."""
     forest, detector = DensityForest(50, seed=1), RandomCutForest(20, seed=1)
     scores, odd = [], []
     for x, is_odd in datasets.Shuttle().take(n):

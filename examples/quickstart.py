@@ -1,4 +1,4 @@
-"""Two forests beside River's AMF and ARF on streams that River bundles: accuracy, time, memory.
+"""Compare two forests with River's AMF and ARF: accuracy, time and memory on River's streams.
 
 Run it with `python examples/quickstart.py`; it prints a table and saves a plot.
 """
@@ -57,7 +57,7 @@ def run(text, model, samples):
         seconds += time.perf_counter() - began
         for (_, y), p in zip(block, predicted, strict=True):
             accuracy.update(y, max(p, key=p.get) if p else None)
-            # A label that has not been seen gets a small probability from everybody.
+            # Every model gives a new label a small probability.
             log_loss.update(y, p if y in p else {**p, y: 1e-3})
         done = start + len(block)
         course["n"].append(done)

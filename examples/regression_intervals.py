@@ -1,4 +1,4 @@
-"""A regressor that knows what it does not know: a gap in the data, and a stream with intervals."""
+"""Predict with intervals: a function with a gap in the data, and a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def wave(x):
 
 
 def draw_bands(axes, sizes):
-    """Learn a function of one feature, of which the stream shows nothing between 0.4 and 0.65."""
+    """Learn a function of one feature. There is no sample between 0.4 and 0.65."""
     rng = np.random.default_rng(0)
     model = MondrianForestRegressor(n_estimators=50, seed=1)
     places = np.linspace(-0.1, 1.1, 300)

@@ -12,7 +12,7 @@ the model together with the position in the stream every `--save-samples` sample
 one loads the file and learns what came after its position: nothing is lost and nothing is learned
 twice. `GET /metrics` is for Prometheus.
 
-It listens on loopback unless told otherwise, takes declared features and labels only, and unpickles
+It listens on loopback by default, accepts declared features and labels only, and unpickles
 nothing.
 """
 

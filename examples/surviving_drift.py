@@ -1,4 +1,4 @@
-"""Survive a drift: a concept that turns into its opposite, learned by three forests.
+"""Compare three forests on a concept that turns into its opposite.
 
 Run it with `python examples/surviving_drift.py`; it prints accuracies and saves a plot.
 """
@@ -40,7 +40,7 @@ def main():
     _, (above, below) = plt.subplots(2, 1, figsize=(9, 7), sharex=True)
     history, curves = [], {}
     print(f"{2 * n} samples, the labels swap after {n}\n")
-    # What first calls compile is not timed.
+    # The time of compiling is not counted.
     AdaptiveMondrianForestClassifier.warmup()
     MondrianForestClassifier.warmup()
     for name, model in models.items():
@@ -60,7 +60,7 @@ def main():
 
     ours = models["AdaptiveMondrianForest"]
     for i, kept in ours.drift_log:
-        print(f"\na drift was seen after {i} samples; the latest {kept} were kept")
+        print(f"\ndrift detected after {i} samples; the latest {kept} were kept")
     plot.progressive(curves, drifts=ours, ax=above)
     above.set_ylabel(f"accuracy of the latest {window}")
     plot.weights(history, ax=below)

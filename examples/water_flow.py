@@ -1,4 +1,4 @@
-"""Predict the flow through a pipeline an hour ahead, with intervals that hold, and draw a week."""
+"""Predict the flow through a pipeline for the next hour with intervals, and draw a week."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WEEK = 7 * 24
 
 
 def calendar(x):
-    """Return what the hour is, as numbers: the model finds out what of them matters."""
+    """Return the hour as numbers; the model learns which of them matter."""
     time = x["Time"]
     return {"hour": time.hour, "weekday": time.weekday(), "day": time.timetuple().tm_yday}
 
@@ -30,11 +30,11 @@ def main():
         times, flows, points, bounds = [], [], [], []
         for x, flow in datasets.WaterFlow():
             if model.n_samples >= WEEK:
-                law = model.predict_one(calendar(x), with_dist=True)
+                predicted = model.predict_one(calendar(x), with_dist=True)
                 times.append(x["Time"])
                 flows.append(flow)
-                points.append(law.median)
-                bounds.append([law.interval(level) for level in (0.5, 0.9)])
+                points.append(predicted.median)
+                bounds.append([predicted.interval(level) for level in (0.5, 0.9)])
             model.learn_one(calendar(x), flow)
         errors[autoregressive] = np.abs(np.subtract(flows, points)).mean()
     last = np.abs(np.diff(flows)).mean()

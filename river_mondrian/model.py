@@ -212,7 +212,7 @@ class Model(ClonesWhole):
 
     @classmethod
     def warmup(cls, **arguments: Any) -> None:
-        """Compile the kernels of learning and predicting, or load them, ahead of the first sample.
+        """Compile or load the kernels of learning and predicting before the first sample.
 
         A model is made, learns some 500 samples, one by one and an array of them, predicts, and is
         pickled and loaded. Left to their first use are weights other than 1, `forget_one`, strings

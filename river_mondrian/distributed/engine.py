@@ -133,11 +133,11 @@ def learn_dataset(
     n_workers: int = 2,
     batch_size: int = 8192,
 ) -> Any:
-    """Let a model learn the rows of a `ray.data.Dataset`, such as Parquet files.
+    """Update a model with the rows of a `ray.data.Dataset`, such as Parquet files.
 
     A model whose statistics add up (see `merge`) is learned in parallel: each worker learns some of
-    the rows, and the parts are merged. Any other one learns here, batch by batch, in the order in
-    which Ray reads them; a `ShardedForest` passes them on to its workers.
+    the rows, and the parts are merged. Any other model learns in the calling process, batch by
+    batch, in the order in which Ray reads them. A `ShardedForest` passes them to its workers.
 
     Parameters
     ----------
@@ -156,14 +156,14 @@ def learn_dataset(
 
     Returns
     -------
-    The model, which has learned. One that is merged is another object; the given one stays.
+    The model after learning. A merged model is another object; the given one does not change.
 
     Raises
     ------
     ValueError
-        If there is no target, or one too many, for this kind of model; or as `learn_many` does for
-        rows that cannot be learned. A model that is merged has learned nothing then, others the
-        batches before.
+        If there is no target, or one too many, for this kind of model; or like `learn_many` for
+        rows that cannot be learned. A model that is merged has then learned nothing, others the
+        earlier batches.
 
     Examples
     --------

@@ -32,11 +32,11 @@ def _end_of(model: Any) -> Any:
 
 
 class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
-    """A model for each key of a stream, made at first sight from a prototype.
+    """One model for each key of a stream, made from a prototype when the key first appears.
 
-    A classifier, a regressor or an anomaly detector, as the prototype is. The models used most
-    recently are ready; others are packed in memory, and where there is no room moved to a folder,
-    from which they come back when their key does.
+    It is a classifier, a regressor or an anomaly detector, like the prototype. The most recently
+    used models are ready. Others are packed in memory or, without room, moved to a folder. They are
+    loaded from there when their key returns.
 
     Parameters
     ----------
@@ -46,17 +46,17 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
     model
         The prototype: a model or a pipeline. It is cloned for each key.
     max_bytes
-        Bytes that all models may take in memory, as they count themselves; the one used last stays
-        there in any case. It needs a folder.
+        Largest size of all models in memory, in bytes. The one used last always stays. It needs a
+        folder.
     folder
-        Where models are saved for which there is no room. What is there when this one is made is
-        used, so that a stream can be taken up again after `flush`.
+        Folder for models without room in memory. Models that it already holds are used, so a stream
+        can be continued after `flush`.
     trusted
-        Whether nobody else can write to the folder. Models are pickled there then, which pipelines
-        need; unpickling executes what a file says. Otherwise they are saved by `save`.
+        Whether only you can write to the folder. Models are then pickled there, which pipelines
+        need; unpickling executes code from a file. Otherwise they are saved by `save`.
     n_ready
-        Most models that are ready. A packed one takes a tenth to a third of the memory, and some
-        milliseconds to get ready.
+        Largest number of models that are ready. A packed one takes a tenth to a third of the
+        memory, and some milliseconds to unpack.
 
     Notes
     -----
@@ -180,7 +180,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         Raises
         ------
         ValueError
-            If it lacks the feature with the key.
+            If the feature with the key is missing.
         TypeError
             If the key is neither a string nor an integer, nor a tuple of these.
 
@@ -211,7 +211,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        The model itself, which is made ready if it was packed; None where there is none.
+        The model itself, unpacked if necessary; None if there is none.
 
         """
         with self._lock:
@@ -241,7 +241,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        How many have been saved.
+        Number of saved models.
 
         Raises
         ------
@@ -337,13 +337,13 @@ class _KeyedWorker:
 
 
 class SpreadKeyedModels:
-    """Keyed models in several processes or machines, by Ray: each has the keys of one hash.
+    """Keyed models in several processes or machines, by Ray; a hash assigns keys to workers.
 
     Parameters
     ----------
     models
-        `KeyedModels` that have learned nothing, by whose arguments each worker makes its own. A
-        worker has `max_bytes` and `n_ready` for itself.
+        `KeyedModels` that have learned nothing. Each worker makes its own from their arguments,
+        with its own `max_bytes` and `n_ready`.
     n_workers
         Number of workers.
     options
@@ -351,9 +351,9 @@ class SpreadKeyedModels:
 
     Notes
     -----
-    A worker that dies is started anew by Ray, with the models that have been saved: by `flush`, or
-    for lack of room. What others have learned since is lost. A batch that was lost with it raises
-    Ray's error; questions are asked again, for a minute while it starts.
+    Ray restarts a worker that dies, with the models that were saved by `flush` or for lack of room.
+    What its models have learned since is lost. A batch that was lost with it raises Ray's error.
+    Questions are repeated for a minute while it starts.
 
     """
 
@@ -383,7 +383,7 @@ class SpreadKeyedModels:
         return shares
 
     def learn_many(self, X: Sequence[Mapping[Any, Any]], y: Sequence[Any] | None = None) -> None:
-        """Let the models of the samples' keys learn them; of one key in order.
+        """Update the models of the samples' keys; samples of one key are learned in order.
 
         Parameters
         ----------
@@ -395,8 +395,8 @@ class SpreadKeyedModels:
         Raises
         ------
         ValueError
-            If a sample cannot be learned, which is named. Those of other workers, and those before
-            it, have been learned.
+            If a sample cannot be learned; the message names it. Samples of other workers, and those
+            before it, have been learned.
 
         """
         if y is not None and len(y) != len(X):
@@ -422,7 +422,7 @@ class SpreadKeyedModels:
 
         Returns
         -------
-        What the method of each sample's model says, in the order of the samples.
+        The results of the method of each sample's model, in the order of the samples.
 
         """
         shares, found = self._share(X), [None] * len(X)
@@ -461,13 +461,13 @@ class SpreadKeyedModels:
 
         Returns
         -------
-        How many have been saved by all workers.
+        Number of models saved by all workers.
 
         """
         return sum(self._call("flush", [()] * len(self.workers)))
 
     def counts(self) -> list[tuple[int, int]]:
-        """Tell what the workers hold.
+        """Return the number and size of the workers' models.
 
         Returns
         -------

@@ -33,11 +33,11 @@ class ShardedForest(ClonesWhole, base.Estimator):
     """A Mondrian forest whose trees learn in several processes or machines, by Ray.
 
     Each worker, a Ray actor, has a part of the trees. Blocks of samples go once into Ray's object
-    store, every worker learns them, and a prediction is the sum of what all workers say. The trees
-    are those of the one model, node by node; predictions equal its to rounding.
+    store, every worker learns them, and a prediction is the sum of all workers' predictions. The
+    trees are those of the one model, node by node. Predictions equal its predictions to rounding.
 
-    A worker that dies is started anew from the file that it has saved last, and learns the blocks
-    since: nothing is lost or learned twice. Samples are checked before any worker gets them.
+    A worker that dies is restarted from its last saved file, and learns the blocks since: nothing
+    is lost or learned twice. Samples are checked before any worker gets them.
 
     Parameters
     ----------
@@ -50,24 +50,24 @@ class ShardedForest(ClonesWhole, base.Estimator):
         A folder that all machines see, in which workers save their parts. None for a temporary
         one on this machine.
     save_every
-        Blocks from one time that workers save their parts to the next. Blocks since are kept.
+        Number of blocks between two times when workers save their parts. Later blocks are kept.
     in_flight
-        Most blocks that may wait for workers; another one is accepted when the first is learned.
+        Largest number of blocks that wait for workers; another one is accepted when the first is
+        learned.
     max_restarts
-        How often a worker may die, one time after the other and without having learned a block,
-        before that is an error.
+        How often in a row a worker may die without having learned a block, before an error is
+        raised.
     options
         Options of Ray's actors, such as `{"scheduling_strategy": "SPREAD"}`.
 
     Notes
     -----
-    The first 256 samples (4,096 of a regressor with a Gaussian posterior) are learned here, by the
-    whole model: ranges and hyperparameters are chosen from them. After that a tree depends on the
-    samples and its own random numbers alone, also where trees are drawn anew in turn
-    (`rescale`): numbers of samples tell each worker whose turn it is. The tails of a
-    regressor's noise are learned here from the densities that workers report. Two samples more have
-    to be learned by the whole forest, which is fetched for it: the first one with a category, and
-    with random `directions` each that has a new feature.
+    The whole model learns the first 256 samples (4,096 of a regressor with a Gaussian posterior) in
+    the calling process, to choose ranges and hyperparameters. After that a tree depends on the
+    samples and its own random numbers only, also while trees are redrawn in turn (`rescale`): each
+    worker computes the turns from numbers of samples. The calling process learns the tails of a
+    regressor's noise from the densities that workers report. The whole forest is fetched to learn
+    the first sample with a category and, with random `directions`, each sample with a new feature.
 
     `learn_one` is a block of one sample and takes as long as Ray needs for that, about a
     millisecond. `learn_many` returns once the block is accepted.
@@ -138,7 +138,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @classmethod
     def scatter(cls, model: Any, n_shards: int = 2, **arguments: Any) -> Any:
-        """Return a sharded forest that goes on with what a model has learned.
+        """Return a sharded forest that continues with a model that has learned.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         return state
 
     def gather(self) -> Any:
-        """Make an ordinary model of what has been learned; this one goes on.
+        """Return the ordinary model of all that has been learned; this forest continues.
 
         Returns
         -------
@@ -206,7 +206,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             return self._whole() if isinstance(state, Crew) else copy.deepcopy(state)
 
     def close(self) -> None:
-        """End the workers. What has been learned since `gather` was called last is lost."""
+        """End the workers. What was learned since the last `gather` is lost."""
         with self._lock:
             state, self._state = self._state, self.model.clone()
             if isinstance(state, Crew):
@@ -239,15 +239,15 @@ class ShardedForest(ClonesWhole, base.Estimator):
             A weight for all, or one for each.
         progress
             Whether to show on stderr how many rows have been learned or accepted, by tqdm or,
-            without it, as lines of text. What is learned is the same, bit for bit.
+            without it, as lines of text. The result is the same, bit for bit.
 
         Raises
         ------
         TypeError, ValueError
-            If one of the samples cannot be learned, which the message names; no worker has learned
-            any of them then.
+            If one of the samples cannot be learned. The message names it, and no worker learns any
+            of them.
         RuntimeError
-            If a worker dies time and again.
+            If a worker dies repeatedly.
 
         """
         with self._lock:
@@ -303,7 +303,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
                 self._spread()
 
     def finish(self) -> None:
-        """Wait until all workers have learned all that has been accepted."""
+        """Wait until all workers have learned all accepted blocks."""
         with self._lock:
             if isinstance(self._state, Crew):
                 self._state.finish()
@@ -328,17 +328,17 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def n_restarts(self) -> int:
-        """How often workers have been started anew."""
+        """How often workers have been restarted."""
         with self._lock:
             return self._state.n_restarts if isinstance(self._state, Crew) else 0
 
     def describe_shards(self) -> list[dict[str, Any]]:
-        """Tell what the shards are.
+        """Describe the shards.
 
         Returns
         -------
-        Of each shard the bytes, the process, and a regressor's hyperparameters; nothing while the
-        whole model is here.
+        For each shard the bytes, the process, and a regressor's hyperparameters; empty while the
+        whole model is in the calling process.
 
         """
         with self._lock:

@@ -128,11 +128,11 @@ class AdaptiveMondrianForestRegressor(
     True
 
     >>> x, y = next(iter(dataset))
-    >>> law = model.predict_one(x, with_dist=True)
-    >>> low, high = law.interval(0.9)
-    >>> low < law.median < high
+    >>> predicted = model.predict_one(x, with_dist=True)
+    >>> low, high = predicted.interval(0.9)
+    >>> low < predicted.median < high
     True
-    >>> round(law.cdf(high) - law.cdf(low), 6)
+    >>> round(predicted.cdf(high) - predicted.cdf(low), 6)
     0.9
 
     References
@@ -348,7 +348,7 @@ class AdaptiveMondrianForestRegressor(
             and categories.
         with_dist
             Whether to return a frame with the columns "prediction", "mean" and "variance", of the
-            laws.
+            distributions.
         progress
             Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
             lines of text. The result is the same, bit for bit.

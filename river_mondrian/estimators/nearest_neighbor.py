@@ -264,7 +264,7 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         KeyError
             If no stored sample equals this one. Nothing changes then.
         TypeError, ValueError
-            As for `learn_one`; or if there are shingles, of which a sample is in several.
+            As for `learn_one`; or if there are shingles, because a sample is in several of them.
 
         """
         if self.shingle > 1:

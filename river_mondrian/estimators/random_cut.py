@@ -158,7 +158,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     >>> guarded.classify(score)
     True
 
-    A series, in shingles of 12 values; and which of them stands out most:
+    A series, in shingles of 12 values; and which of them is the most anomalous:
 
     >>> import math
 

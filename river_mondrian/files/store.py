@@ -41,15 +41,15 @@ def save(
 ) -> None:
     """Save a model to a file that later versions read, too.
 
-    The file holds numbers by name and no code. At any time the file that was there before or the
-    new one is there, whatever happens to the process or the machine.
+    The file holds numbers by name and no code. At any time the old file or the new one is there,
+    whatever happens to the process or the machine.
 
     Parameters
     ----------
     model
         An estimator or a feature map of this package.
     path
-        Where to. A file that is there is replaced.
+        Path of the file. An existing file is replaced.
     extra
         What belongs to the state, such as the position in a stream: a mapping of numbers, strings,
         lists, tuples, mappings and NumPy arrays.
@@ -57,8 +57,8 @@ def save(
     Raises
     ------
     TypeError
-        If the path is none; or if something of the model has no form in files: a label or the name
-        of a feature that is not a str, int, float, bool, bytes, None, a NumPy scalar or a tuple of
+        If `path` is not a path; or if a part of the model cannot be stored: a label or the name of
+        a feature that is not a str, int, float, bool, bytes, None, a NumPy scalar or a tuple of
         these; or a drift detector of your own, whose state would be lost. The message names it.
 
     Notes
@@ -106,8 +106,8 @@ def save(
 def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any) -> Any:
     """Load a model that `save` has written.
 
-    It predicts, and goes on learning, bit for bit as the one that was saved. Loading executes
-    nothing of the file.
+    It predicts and continues to learn bit for bit like the saved one. Loading executes no code of
+    the file.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
 
     Returns
     -------
-    The model, or with `with_extra` the model and what was saved as `extra`.
+    The model, or with `with_extra` the model and the saved `extra`.
 
     Raises
     ------
@@ -128,8 +128,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
         If the file is damaged, cut off, no stored model, or of a format that is newer than this
         version or older than the first release.
     TypeError
-        If the path is none, a parameter that is code is not given, or one is given that the file
-        does not lack.
+        If `path` is not a path, a parameter that is code is missing, or one is given that the file
+        does not need.
 
     Examples
     --------

@@ -25,18 +25,18 @@ def progressive(
     drifts: Any = (),
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the progressive scores of models, and where there were drifts.
+    """Draw the progressive scores of models, and the drifts.
 
     Parameters
     ----------
     curves
-        By name of the model: what River's `evaluate.iter_progressive_val_score` returns, which is
-        run by this, or pairs (number of samples, score).
+        A mapping from name of the model to the iterator of River's
+        `evaluate.iter_progressive_val_score`, which is run, or to pairs (number of samples, score).
     metric
         Name of the metric, such as "Accuracy". None stands for the only one that checkpoints hold.
     drifts
         Numbers of samples at which there was a drift, a model's `drift_log`, or an adaptive forest,
-        whose log is read once the curves have been run. They are marked.
+        whose log is read after the curves have been run. They are marked.
     ax
         Axes of matplotlib to draw on; None stands for those of a new figure.
 
@@ -49,8 +49,8 @@ def progressive(
     TypeError
         If a curve holds neither checkpoints nor pairs.
     ValueError
-        If checkpoints hold several metrics, or not the one that is asked for; or if they have been
-        collected in a list, where all hold the same metric, as it was at last.
+        If checkpoints hold several metrics, or not the requested one; or if they were collected in
+        a list, where all hold the same metric in its final state.
 
     Examples
     --------
@@ -172,17 +172,17 @@ def intervals(
     levels: Sequence[float] = (0.5, 0.9),
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw targets, what was predicted of them, and the intervals that they should lie in.
+    """Draw targets, their predictions, and their prediction intervals.
 
     Parameters
     ----------
     targets
         The targets, in the order of the stream.
     distributions
-        The distribution predicted of each before it was learned, as `predict_one(x,
-        with_dist=True)` returns it, or None where there was none yet.
+        The predicted distribution of each target before it was learned, from `predict_one(x,
+        with_dist=True)`; None if there was none yet.
     times
-        When each target was, as numbers or dates. None stands for 1, 2, 3, ...
+        Times of the targets, as numbers or dates. None stands for 1, 2, 3, ...
     levels
         Probabilities of the central intervals, between 0 and 1.
     ax
@@ -190,7 +190,7 @@ def intervals(
 
     Returns
     -------
-    The axes. The legend tells what part of the targets is inside of each interval.
+    The axes. The legend has the share of the targets inside each interval.
 
     Raises
     ------
@@ -280,24 +280,24 @@ def scores(
     anomalies: Iterable[bool] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the scores of a detector over time, and mark what stood out.
+    """Draw the scores of a detector over time, and mark the anomalies.
 
     Parameters
     ----------
     scores
-        What `score_one` of any detector returned for each sample, in the order of the stream; or a
+        The results of any detector's `score_one` for each sample, in the order of the stream; or a
         `RandomCutForest`, whose `recent_scores` are drawn.
     threshold
-        Samples whose rank among those drawn is above it are marked, from 0 to 1.
+        Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
     anomalies
-        Which samples are known to be unusual, if that is known. They are marked below.
+        Which samples are known anomalies. They are marked below.
     ax
         Axes of matplotlib to draw on; None stands for those of a new figure.
 
     Returns
     -------
-    The axes. From left to right are the numbers of the samples, 1 for the first one; of those
-    marked in a row the first has its number beside it, but for no more than 20 of them.
+    The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of several
+    marked samples in a row is labelled with its number, up to 20 of them.
 
     Raises
     ------

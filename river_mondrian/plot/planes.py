@@ -30,9 +30,9 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     """Draw a tree on its time axis.
 
     Time runs downwards from 0. A branch begins where its block of samples was cut from another, and
-    forks where it is cut itself. A leaf is a dot, a subtree that is left out a triangle with the
-    numbers of its leaves and samples below it. A classifier's have the colour of the most frequent
-    class, a regressor's that of the mean.
+    forks where it is cut itself. A leaf is a dot. An omitted subtree is a triangle with the numbers
+    of its leaves and samples below it. In a classifier they have the colour of the most frequent
+    class, in a regressor that of the mean.
 
     Parameters
     ----------
@@ -41,8 +41,9 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     tree
         Number of the tree.
     max_depth
-        Number of cuts, one below the other, that are shown; None shows all. Where it is given, the
-        cuts are written above their forks, as there is room: samples of which that holds go left.
+        Number of levels of cuts that are shown; None shows all. If it is given, the conditions of
+        cuts are written above their forks, as there is room: samples that satisfy a condition go
+        left.
     ax
         Axes of matplotlib to draw on; None stands for those of a new figure.
 
@@ -305,16 +306,16 @@ def density_map(
     n: int = 80,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the density that a forest tells over two features, as a map of colours.
+    """Draw the density over two features as a map of colours.
 
     Parameters
     ----------
     model
-        A `DensityForest`, or whatever has `density_one`.
+        A `DensityForest`, or another object with `density_one`.
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at
-        Values of the other features; those that it lacks are missing.
+        Values of the other features; features without one are missing.
     n
         Number of places along each feature.
     ax
@@ -322,12 +323,12 @@ def density_map(
 
     Returns
     -------
-    The axes, with a bar that tells what colours mean.
+    The axes, with a colour bar.
 
     Raises
     ------
     TypeError
-        If the model tells no densities.
+        If the model has no densities.
     ValueError
         If there are not two features, or a range is none.
 
@@ -356,7 +357,7 @@ def score_map(
     n: int = 80,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the score that a detector gives over two features, as a map of colours.
+    """Draw a detector's score over two features as a map of colours.
 
     Parameters
     ----------
@@ -365,7 +366,7 @@ def score_map(
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at
-        Values of the other features; those that it lacks are missing.
+        Values of the other features; features without one are missing.
     n
         Number of places along each feature.
     ax
@@ -373,7 +374,7 @@ def score_map(
 
     Returns
     -------
-    The axes, with a bar that tells what colours mean.
+    The axes, with a colour bar.
 
     Raises
     ------

@@ -94,17 +94,17 @@ LEAST_AREA = 10.0
 def reliability(
     predictions: Any, labels: Iterable[Any], n_bins: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Draw how frequent is what was predicted with some probability: a reliability diagram.
+    """Draw a reliability diagram: observed frequencies against predicted probabilities.
 
     Probabilities of all labels are sorted into bins of equal width. A marker is at the mean of its
-    bin's probabilities and at the share of them whose label was the true one; its area is by their
-    number. Honest probabilities are on the diagonal, those below it are too sure.
+    bin's probabilities and at the share of true labels among them. Its area is proportional to
+    their number. Calibrated probabilities are on the diagonal; below it they are overconfident.
 
     Parameters
     ----------
     predictions
-        What `predict_proba_one` returned for each sample before it was learned; or a mapping from
-        name of a model to that. Empty ones, before any learning, are left out.
+        The results of `predict_proba_one` for each sample before it was learned; or a mapping from
+        name of a model to these. Empty ones, before any learning, are ignored.
     labels
         The true label of each sample.
     n_bins
@@ -114,7 +114,7 @@ def reliability(
 
     Returns
     -------
-    The axes. The legend tells the mean distance from the diagonal, the expected calibration error.
+    The axes. The legend has the mean distance from the diagonal, the expected calibration error.
 
     Raises
     ------

@@ -366,7 +366,7 @@ def lifetime_path(
     """Learn with the Mondrian kernel at all lifetimes up to a terminal one, in one sweep.
 
     Mondrian partitions of the training rows are cut as time goes from 0 to `lifetime_max`[^1]. At
-    each cut one cell becomes two, and the learners go on from where they were, so that all
+    each cut one cell becomes two, and the learners continue from their current state. So all
     lifetimes together cost about as much as learning for the terminal one alone:
 
     - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (4.2.1);
@@ -380,7 +380,7 @@ def lifetime_path(
         Training rows: an array, or a pandas, polars or pyarrow frame, of finite numbers. The
         lifetime is per unit of them.
     y
-        Their targets. Their mean is taken off before learning and added to predictions.
+        Their targets. Their mean is subtracted before learning and added to predictions.
     lifetime_max
         The terminal lifetime.
     X_val
@@ -403,8 +403,8 @@ def lifetime_path(
     sgd_passes
         Visits of the training rows after a step, by their number: 0.5 visits a random half.
     learning_rate
-        Rate of stochastic gradient descent, which falls to 0 over the visits of a step; 1 moves a
-        prediction onto its target.
+        Learning rate of stochastic gradient descent, which falls to 0 over the visits of a step; 1
+        moves a prediction onto its target.
     cuts_per_step
         Cuts after which learners predict and are evaluated, and gradient descent visits the
         training rows. With more than 1 there are results for fewer lifetimes, in less time.
