@@ -124,7 +124,7 @@ def check_array(
     owner: object, what: str, array: NDArray[Any], dtype: Any, least: float, most: float
 ) -> None:
     """Refuse an array of another type, or one with a number that is not within bounds, or NaN."""
-    _check_dtype(owner, what, array, dtype)
+    check_dtype(owner, what, array, dtype)
     if array.size == 0:
         return
     low, high = array.min(), array.max()
@@ -136,7 +136,8 @@ def check_array(
     refuse(owner, f"{what}[{index}]", flat[place].item(), f"not from {least} to {most}")
 
 
-def _check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
+def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
+    """Refuse what is no array of a type."""
     if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
         found = getattr(array, "dtype", type(array).__name__)
         refuse(owner, what, str(found), f"but it should be of {np.dtype(dtype)}")
@@ -156,7 +157,7 @@ def check_arrays(owner: object, arrays: Mapping[str, tuple[Any, ...]]) -> None:
     """
     for name, (dtype, shape, *bounds) in arrays.items():
         array: Any = owner.__dict__.get(name)
-        _check_dtype(owner, name, array, dtype)
+        check_dtype(owner, name, array, dtype)
         if array.shape != shape:
             refuse(owner, f"the shape of {name}", array.shape, f"but it should be {shape}")
         if bounds:

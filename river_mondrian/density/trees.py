@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import LARGEST_SIZE, check_array, check_number, refuse
+from ..checks import LARGEST_SIZE, check_array, check_arrays, check_number, refuse
 from ..limits import LARGEST, NO_ROOM
 from ..records import (
     FLOAT64,
@@ -24,7 +24,6 @@ from ..records import (
     Ref,
     RowLayout,
     TableState,
-    check_shapes,
     owned,
 )
 from ..records.memory import PackedRows
@@ -43,18 +42,19 @@ from .walks import room_for_faces
 
 # Bounds of the arrays' numbers.
 _MOST = 1.001 * LARGEST
-_BOUNDS = {
-    "means": (-_MOST, _MOST),
-    "constants": (-_MOST, _MOST),
-    "origin": (-_MOST, _MOST),
-    "directions": (-1e100, 1e100),
-    "n_values": (0.0, 1e300),
-    "rates": (0.0, 1.001e100),
-    "log_weights": (-1e300, 1e300),
-    "medians": (-1e300, 1e300),
-    "parts": (0.0, 1e300),
-    "spreads": (0.0, 1e300),
+# By name: what an array has a number for, and the bounds of these.
+_ARRAYS = {
+    "means": ("n_inputs", -_MOST, _MOST),
+    "n_values": ("n_inputs", 0.0, 1e300),
+    "constants": ("n_inputs", -_MOST, _MOST),
+    "rates": ("n_dims", 0.0, 1.001e100),
+    "log_weights": ("n_shares", -1e300, 1e300),
+    "parts": ("n_shares", 0.0, 1e300),
+    "medians": ("n_shares", -1e300, 1e300),
+    "spreads": ("n_shares", 0.0, 1e300),
 }
+# Those by level.
+_BY_LEVEL = [name for name, (size, _, _) in _ARRAYS.items() if size == "n_shares"]
 
 
 def check_records(owner: Any) -> None:
@@ -75,15 +75,22 @@ def check_records(owner: Any) -> None:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
     if len(owner.memory) != 1 or len(owner.trees) == 0:
         refuse(owner, "n_trees", len(owner.trees), "but there is one at least")
-    for name, (least, most) in _BOUNDS.items():
-        if getattr(owner, name) is not None:
-            check_array(owner, name, getattr(owner, name), np.float64, least, most)
-    if owner.directions is None and len(owner.rates) != len(owner.means):
-        refuse(owner, "n_dims", len(owner.rates), f"but there are {len(owner.means)} features")
-    forest = owner.memory[0]
-    sizes = {"n_trees": owner.trees, "n_inputs": owner.means, "n_dims": owner.rates}
-    for name, array in sizes.items():
-        check_number(owner, name, getattr(forest, name), len(array), len(array))
+    forest, sets = owner.memory[0], owner.directions
+    check_number(owner, "n_trees", forest.n_trees, len(owner.trees), len(owner.trees))
+    forest.n_shares = len(LEVELS) if forest.adapts else 1
+    arrays: dict[str, Any] = {
+        name: (np.float64, (getattr(forest, size),), least, most)
+        for name, (size, least, most) in _ARRAYS.items()
+    }
+    if owner.origin is not None:
+        arrays["origin"] = np.float64, (forest.n_inputs,), -_MOST, _MOST
+    if sets is None:
+        check_number(owner, "n_dims", forest.n_dims, forest.n_inputs, forest.n_inputs)
+    else:
+        n_sets = forest.n_trees if np.shape(sets)[:1] == (forest.n_trees,) else 1
+        shape = n_sets, forest.n_dims, forest.n_inputs
+        arrays["directions"] = np.float64, shape, -1e100, 1e100
+    check_arrays(owner, arrays)
     check_numbers("forest", Rows.of_memory(owner.memory))
     check_numbers("tree", Rows.of_memory(owner.trees))
     if forest.renews_at:
@@ -291,7 +298,7 @@ class PivotTrees(OwnsArrays):
         self.cell = np.zeros((2, n_dims))
         self.estimates = Memory(CellEstimate, forest.n_trees)
         self.memory.own("inputs", self.vector)
-        for name in ("shares", "rates", *_BY_LEVEL, *_BY_INPUT):
+        for name in ("shares", *_ARRAYS):
             self.memory.own(name, getattr(self, name))
         if self.directions is not None:
             self.memory.own("directions", self.directions.reshape(-1))
@@ -514,30 +521,12 @@ class PivotTrees(OwnsArrays):
         check_records(self)
         forest = self.memory[0]
         self.shares = LEVELS if forest.adapts else np.ones(1)
-        forest.n_shares = len(self.shares)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_INPUT, (forest.n_inputs,))
-        shapes["rates"] = (forest.n_dims,)
-        if self.origin is not None:
-            shapes["origin"] = (forest.n_inputs,)
-        if self.directions is not None:
-            sets = len(self.directions)
-            shapes["directions"] = (sets, forest.n_dims, forest.n_inputs)
-            if sets not in (1, forest.n_trees):
-                refuse(self, "directions", sets, "matrices, but it is one or one of each tree")
-        shapes |= dict.fromkeys(_BY_LEVEL, (forest.n_shares,))
-        check_shapes(self, shapes)
         regions, samples = state["regions"], state["samples"]
         self.regions = regions.restored(_REGION_LAYOUT)
         self.samples = samples.restored(self._sample_layout())
         (forest.regions.n_rows,), (forest.samples.n_rows,) = regions.counts, samples.counts
         self._finish()
         check_regions(self)
-
-
-# Arrays, by what they have a number for.
-_BY_INPUT = ("means", "n_values", "constants")
-_BY_LEVEL = ("log_weights", "parts", "medians", "spreads")
-_ARRAYS = (*_BY_INPUT, "rates", *_BY_LEVEL)
 
 
 def _rate_of(values: NDArray[np.float64]) -> float:

@@ -18,7 +18,7 @@ from ...records import Memory, OwnsArrays
 from .records import CLOSED, Forest
 
 # Attributes of the change that is under way.
-_OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
+OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
 
 
 class SavedTrees(NamedTuple):
@@ -110,7 +110,7 @@ class ChangingTrees(OwnsArrays, abc.ABC, Generic[AnyForest]):
         """
         if not self.is_changing:
             self.enter()
-        attributes = {name: own for name, own in self.__dict__.items() if name not in _OF_CHANGES}
+        attributes = {name: own for name, own in self.__dict__.items() if name not in OF_CHANGES}
         saved = self.shared.bytes.copy(), self.trees.bytes.copy()
         # Calls that have been prepared know nothing of what may be new.
         self.version += 1

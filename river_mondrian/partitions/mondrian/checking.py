@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...checks import LARGEST_SIZE, check_array, check_dtype, check_number, check_types, refuse
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, inlined, separate
 from ...limits import LARGEST, LEAST_LEVEL
@@ -365,8 +365,6 @@ def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> No
         bounds("n_points", forest.n_held(), forest.n_held())
     if not forest.may_forget() or owner.bounded:
         bounds("window", UNLIMITED, UNLIMITED)
-    bounds("window", 1, UNLIMITED)
-    bounds("next_fit", 0, NEVER)
     if forest.window != UNLIMITED:
         bounds("n_points", 0, forest.window)
     ends = 0 if forest.window != UNLIMITED and forest.n_points > 0 else NONE
@@ -412,16 +410,10 @@ def check_sizes(owner: Any) -> None:
         refuse(owner, "shared", len(owner.shared), "but there is one forest")
     n_spare = owner._N_SPARE if owner.renews else 0
     bounds("n_trees", len(owner.trees) - n_spare, len(owner.trees) - n_spare)
-    if forest.n_trees == 0:
-        refuse(owner, "n_trees", 0, "but there is one at least")
     bounds("input_capacity", 1, owner.frames.shape[-1] if owner.frames.ndim else 0)
     bounds("n_inputs", 0, forest.input_capacity)
-    bounds("n_samples", 0, 1 << 62)
     bounds("n_points", 0, min(forest.n_samples, 1 << 31))
     _check_forgetting(owner, bounds)
-    bounds("max_splits", 0, UNLIMITED)
-    bounds("hide_limit", 1, UNLIMITED)
-    bounds("has_missing", 0, 1)
     if not math.isnan(forest.absent):
         bounds("absent", 0, 0)
     bounds("is_full", 0, int(owner.bounded))
@@ -430,13 +422,11 @@ def check_sizes(owner: Any) -> None:
     _check_dims(owner, bounds)
     largest = float(np.finfo(np.float64).max)
     check_array(owner, "frames", owner.frames, np.float64, -largest, largest)
-    if owner.given.dtype != np.float64:
-        refuse(owner, "given", str(owner.given.dtype), "but it should be of float64")
+    check_dtype(owner, "given", owner.given, np.float64)
     _check_renewal(owner, bounds)
     if owner.warm_up is not None:
         bounds("n_points", forest.n_held(), min(forest.n_held(), owner._warm_up_end - 1))
-        if owner.warm_up.dtype != np.float64:
-            refuse(owner, "warm_up", str(owner.warm_up.dtype), "but it should be of float64")
+        check_dtype(owner, "warm_up", owner.warm_up, np.float64)
     bounds("light_size", 0, MOST_PARTS if owner._may_have_light else 0)
     for name in ("nodes", "boxes", "side_rows"):
         rows = owner.trees.words[f"{name}.n_rows"]

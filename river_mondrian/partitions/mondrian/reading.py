@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling.kernels import kernel
-from ...records import Array, Float32s, Float64, Float64s, Int64, Memory, Record
+from ...records import Array, Float32s, Float64s, Int64, Memory, copy_record
 from ...records.layout import columns_of
 from . import boxes
 from .inputs import scale
 from .records import EMPTY, F, Forest, Node, Point, Tree
-from .walks import Prediction, Walk, predict_rows
+from .walks import Prediction, Step, Walk, predict_rows
 
 Numbers = NDArray[np.int64]
 
@@ -238,16 +238,11 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> lis
 FIRST_STEPS = 64
 
 
-class TracedStep(Record):
-    """A node on a walk: what `walks.Step` says of it, and how many steps there were above."""
+class TracedStep(Step):
+    """A node on a walk, with the number of the tree and of the steps above."""
 
     tree: Int64
     depth: Int64
-    ref: Int64
-    eta: Float64
-    span: Float64
-    reach: Float64
-    stays: Float64
 
 
 class Trace(Prediction):
@@ -263,14 +258,12 @@ class Trace(Prediction):
         """Append the steps of a walk."""
         for i in range(1, walk.depth + 1):
             if self.n < self.capacity:
-                step, found = walk.path[i], self.steps[self.n]
+                found = self.steps[self.n]
+                copy_record(walk.path[i], found)
                 found.tree = t
                 found.depth = i - 1
-                found.ref = step.ref
-                found.eta = step.eta
-                found.span = step.span
-                found.reach = step.reach
-                found.stays = step.stays if step.eta > 0.0 else 1.0
+                if not found.eta > 0.0:
+                    found.stays = 1.0
             self.n = self.n + 1
 
 
@@ -333,16 +326,9 @@ def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
     starts = np.flatnonzero(steps["depth"] == 0).tolist()
     found = []
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
-        own = {name: column[start:stop] for name, column in steps.items()}
-        path = Path(
-            int(own["tree"][0]),
-            own["ref"],
-            own["eta"],
-            own["span"],
-            own["reach"],
-            own["stays"],
-        )
-        found.append(path)
+        names = ("ref", "eta", "span", "reach", "stays")
+        own = (steps[name][start:stop] for name in names)
+        found.append(Path(int(steps["tree"][start]), *own))
     return found
 
 

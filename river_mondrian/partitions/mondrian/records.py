@@ -420,7 +420,7 @@ class Forest(Record):
 
     trees: Array[Tree]
     # Trees that predict. Where widths are renewed a spare one follows them, which has a slot, too.
-    n_trees: Int64
+    n_trees: Int64 = stored(Bounds(1))
     n_slots: Int64 = derived()
     # Of a part of a forest: how many trees the whole has, and the number there of the first one.
     n_all_trees: Int64
@@ -452,32 +452,32 @@ class Forest(Record):
     n_inputs: Int64
     input_capacity: Int64
     # Cuts at which a tree is full.
-    max_splits: Int64
+    max_splits: Int64 = stored(Bounds(0, UNLIMITED))
     # Samples past which a paused leaf samples one hidden cut per event, so that ending a pause
     # never has to go through more.
-    hide_limit: Int64
+    hide_limit: Int64 = stored(Bounds(1, UNLIMITED))
     # Whether a stored point may lack a value.
-    has_missing: Int64
+    has_missing: Int64 = stored(Bounds(0, 1))
     # What an input that is missing counts as: NaN, which is unknown, or 0.
     absent: Float64
     # Time at which trees are read, where that is before their lifetime.
     horizon: Float64
     # Samples learned and stored. Past these, walks have begun to add some points: they count once
     # all trees have them.
-    n_samples: Int64
+    n_samples: Int64 = stored(Bounds(0, UNLIMITED))
     n_points: Int64
     n_walking: Int64 = transient()
     # The first of those points.
     first_walking: Int64 = transient()
     # Samples learned that were forgotten, and how many are held at most.
     n_forgotten: Int64
-    window: Int64
+    window: Int64 = stored(Bounds(1, UNLIMITED))
     # Where there is a window: the order of arrival, and the points at its ends, or NONE.
     arrivals: Table[Arrival]
     first_arrival: Int64 = stored(Ref("arrivals", chain="newer"))
     last_arrival: Int64
     # The number of points at which ranges are refreshed next in the warm-up, NEVER after it.
-    next_fit: Int64
+    next_fit: Int64 = stored(Bounds(0, NEVER))
     # Whether every tree is full, so that samples are not stored any more.
     is_full: Int64
     # Counts the changes of inputs and classes; CLOSED while something has begun that takes more

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from ...arguments import (
     isotropic_scale,
     sphere_directions,
 )
-from ...checks import check_array, check_number, check_types, refuse
+from ...checks import check_arrays, check_number, check_types
 from ...compiling.kernels import address_of, inlined, kernel, merged, separate
 from ...elementary import mixed, state_after, uniform_of
 from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
@@ -213,7 +213,28 @@ MOMENTS_WIDTH = Moments.SIZE // 8
 LARGEST_MEAN = 2.0 * LARGEST
 
 
-class CutDirections(OwnsArrays):
+class OfTrees(OwnsArrays):
+    """What trees have for their inputs: a row of an array for each, and what all share."""
+
+    _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
+    # The array.
+    _BY_TREE: ClassVar[str]
+
+    def part(self, start: int, stop: int) -> Self:
+        """Return what the trees `start` to `stop` have (see `parts`)."""
+        made = copy.deepcopy(self)
+        setattr(made, self._BY_TREE, getattr(self, self._BY_TREE)[start:stop].copy())
+        return made
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return what the trees of all parts have."""
+        made, name = copy.deepcopy(parts[0]), cls._BY_TREE
+        setattr(made, name, np.concatenate([getattr(part, name) for part in parts]))
+        return made
+
+
+class CutDirections(OfTrees):
     """Cut directions of trees (see above).
 
     Given directions serve all trees, each tree draws its own random ones. Inputs are added as they
@@ -231,17 +252,17 @@ class CutDirections(OwnsArrays):
 
     """
 
-    _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
+    _BY_TREE = "coefficients"
 
     def __init__(
         self, directions: int | Sequence[Mapping[Any, float]], n_trees: int, seed: int | None
     ) -> None:
         if isinstance(directions, Sequence):
             self.given: list[dict[Any, float]] | None = [dict(one) for one in directions]
-            self.n_dims, self.n_sets = len(directions), 1
+            self.n_dims, n_sets = len(directions), 1
         else:
             self.given = None
-            self.n_dims, self.n_sets = int(directions), n_trees
+            self.n_dims, n_sets = int(directions), n_trees
         self.n_inputs = 0
         # How many inputs the random directions were drawn for.
         self.n_drawn = 0
@@ -250,10 +271,15 @@ class CutDirections(OwnsArrays):
         )
         # Coefficients, shape (sets, inputs, directions), and of each input's values the number,
         # mean, least and largest.
-        self.coefficients = np.zeros((self.n_sets, 0, self.n_dims))
+        self.coefficients = np.zeros((n_sets, 0, self.n_dims))
         self.moments = np.zeros((0, MOMENTS_WIDTH))
         # What missing inputs of stored samples count as while trees are drawn anew.
         self.means = np.zeros(0)
+
+    @property
+    def n_sets(self) -> int:
+        """Sets of directions: one for all trees, or one for each."""
+        return len(self.coefficients)
 
     def finish(self, frames: NDArray[np.float64], frame: int, absent: float) -> Any:
         """Make what is derived from the rest; returns the kernels' record.
@@ -292,38 +318,23 @@ class CutDirections(OwnsArrays):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        kinds = dict.fromkeys(("n_dims", "n_sets", "n_inputs", "n_drawn"), int)
-        check_types(self, kinds | {"given": (type(None), list)})
-        check_types(self, dict.fromkeys(("coefficients", "moments", "means"), np.ndarray))
-        check_types(self, {"generator": np.random.Generator})
+        check_types(self, dict.fromkeys(("n_dims", "n_inputs", "n_drawn"), int))
+        check_types(self, {"given": (type(None), list), "coefficients": np.ndarray})
+        check_types(self, {"generator": np.random.Generator, "moments": np.ndarray})
         capacity = len(self.moments)
         check_number(self, "n_inputs", self.n_inputs, 0, capacity)
         check_number(self, "n_drawn", self.n_drawn, 0, self.n_inputs)
         if self.given is not None:
             check_number(self, "n_dims", self.n_dims, len(self.given), len(self.given))
             check_number(self, "n_sets", self.n_sets, 1, 1)
-        shape = (self.n_sets, max(capacity, self.n_inputs), self.n_dims)
-        check_shapes(self, {"coefficients": shape, "moments": (capacity, MOMENTS_WIDTH)})
-        check_array(self, "means", self.means, np.float64, -LARGEST_MEAN, LARGEST_MEAN)
-        check_shapes(self, {"means": (capacity,)})
-
-    def copied(self) -> CutDirections:
-        """Return directions that may be changed while kernels have these."""
-        return copy.deepcopy(self)
-
-    def part(self, start: int, stop: int) -> CutDirections:
-        """Return the random directions of the trees `start` to `stop` (see `parts`)."""
-        made = copy.deepcopy(self)
-        made.coefficients, made.n_sets = made.coefficients[start:stop].copy(), stop - start
-        return made
-
-    @classmethod
-    def joined(cls, parts: Sequence[CutDirections]) -> CutDirections:
-        """Return the random directions of the trees of all parts."""
-        made = copy.deepcopy(parts[0])
-        made.coefficients = np.concatenate([part.coefficients for part in parts])
-        made.n_sets = len(made.coefficients)
-        return made
+        check_arrays(
+            self,
+            {
+                "coefficients": (np.float64, (self.n_sets, capacity, self.n_dims)),
+                "moments": (np.float64, (capacity, MOMENTS_WIDTH)),
+                "means": (np.float64, (capacity,), -LARGEST_MEAN, LARGEST_MEAN),
+            },
+        )
 
     def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
         """Add inputs; there is room for `capacity` in all."""
@@ -417,7 +428,7 @@ def place_of(places: LevelPlaces, t: int, d: int, code: float) -> float:
     return uniform_of(hash_of(code, state_after(places.keys[t], d)))
 
 
-class Categories(OwnsArrays):
+class Categories(OfTrees):
     """The categories among a forest's inputs (see the module).
 
     Parameters
@@ -427,7 +438,7 @@ class Categories(OwnsArrays):
 
     """
 
-    _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
+    _BY_TREE = "keys"
 
     def __init__(self, states: NDArray[np.int64]) -> None:
         entropy = states.view(np.uint64).tolist()
@@ -448,15 +459,12 @@ class Categories(OwnsArrays):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_types(self, {"keys": np.ndarray, "flags": np.ndarray})
-        check_array(self, "flags", self.flags, np.int64, 0, 1)
-        if self.keys.dtype != np.int64 or self.keys.ndim != 1 or self.flags.ndim != 1:
-            refuse(self, "keys", self.keys.shape, f"of {self.keys.dtype}")
+        n_trees, n_inputs = np.shape(self.keys), np.shape(self.flags)
+        check_arrays(self, {"keys": (np.int64, n_trees), "flags": (np.int64, n_inputs, 0, 1)})
 
     def check(self, n_trees: int, n_inputs: int) -> None:
         """Refuse what is not of so many trees and inputs."""
-        check_number(self, "the number of keys", len(self.keys), n_trees, n_trees)
-        check_number(self, "the number of flags", len(self.flags), n_inputs, n_inputs)
+        check_shapes(self, {"keys": (n_trees,), "flags": (n_inputs,)})
 
     @property
     def places(self) -> list[int]:
@@ -473,21 +481,4 @@ class Categories(OwnsArrays):
         """Return these with more inputs; kernels may have these meanwhile."""
         made = copy.copy(self)
         made.flags = np.append(self.flags, are_categories.astype(np.int64))
-        return made
-
-    def copied(self) -> Categories:
-        """Return categories for other trees."""
-        return copy.copy(self)
-
-    def part(self, start: int, stop: int) -> Categories:
-        """Return those of the trees `start` to `stop` (see `parts`)."""
-        made = copy.copy(self)
-        made.keys, made.flags = self.keys[start:stop].copy(), self.flags.copy()
-        return made
-
-    @classmethod
-    def joined(cls, parts: Sequence[Categories]) -> Categories:
-        """Return those of the trees of all parts."""
-        made = parts[0].part(0, 0)
-        made.keys = np.concatenate([part.keys for part in parts])
         return made

@@ -36,7 +36,7 @@ from ...records import (
 from ...restored import Edges, Followed, Rows
 from . import checking
 from .boxes import compile_light
-from .changes import AnyForest, ChangingTrees
+from .changes import OF_CHANGES, AnyForest, ChangingTrees
 from .records import (
     DRAWING,
     EMPTY,
@@ -263,23 +263,9 @@ class TreeMemory(LaidOutTrees[AnyForest]):
     """
 
     # What `_finish` makes from the rest, and what is found at first use.
-    _DERIVED: ClassVar[frozenset[str]] = frozenset(
-        {
-            "inputs",
-            "rooms",
-            "light",
-            "vector",
-            "row",
-            "forest",
-            "version",
-            "is_changing",
-            "_before",
-            "_jobs",
-            "_jobs_end",
-            "_learn_one",
-            "_predict_one",
-        }
-    )
+    _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
+        *("inputs", "rooms", "light", "vector", "row", "forest", "_learn_one", "_predict_one")
+    }
     # Whether new rows beside the nodes are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
@@ -359,10 +345,9 @@ class TreeMemory(LaidOutTrees[AnyForest]):
 
     def _new_rows(self) -> None:
         """Give the trees new tables."""
-        n = len(self.trees)
         self._new_rows_of_nodes()
-        width, zeroed = self._side_layout().words, self._ZEROED_SIDE_ROWS
-        self.side_rows = ChunkedRows(n, width, zeroed)
+        width = self._side_layout().words
+        self.side_rows = ChunkedRows(len(self.trees), width, self._ZEROED_SIDE_ROWS)
 
     def _new_rows_of_nodes(self) -> None:
         """Give the trees new tables of nodes, and of boxes."""
@@ -461,23 +446,20 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         tree = self.trees[t]
         nodes, boxes, side_rows, slot = tree.nodes, tree.boxes, tree.side_rows, tree.slot
         self.nodes.grow(slot, nodes, nodes.n_rows + n)
-        if self.forest.light_size > 0:
-            self.boxes.grow(slot, boxes, boxes.n_rows + n)
+        self.boxes.grow(slot, boxes, boxes.n_rows + n if self.forest.light_size > 0 else 0)
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
         """Make room for `n` rows in all, and for one more of those beside, in all but the spare."""
         words = self.trees.words
         slots = words["slot"].tolist()
-        for t, n_side in enumerate(words["side_rows.n_rows"].tolist()):
-            if t < self.n_trees:
-                self.nodes.reserve(slots[t], n)
-                if self.forest.light_size > 0:
-                    self.boxes.reserve(slots[t], n)
-                self.side_rows.reserve(slots[t], n_side + 1)
-        self.nodes.show_all("nodes", words, slots)
-        self.boxes.show_all("boxes", words, slots)
-        self.side_rows.show_all("side_rows", words, slots)
+        counts = words["side_rows.n_rows"].tolist()
+        for slot, n_side in zip(slots[: self.n_trees], counts, strict=False):
+            self.nodes.reserve(slot, n)
+            self.boxes.reserve(slot, n if self.forest.light_size > 0 else 0)
+            self.side_rows.reserve(slot, n_side + 1)
+        for name in TABLES:
+            self.__dict__[name].show_all(name, words, slots)
 
     def _show(self) -> None:
         """Tell kernels again where everything is."""

@@ -7,6 +7,7 @@ have in common with the features of a stream that of `estimators`.
 from __future__ import annotations
 
 import abc
+import copy
 import math
 import os
 from collections.abc import Callable, Hashable, Sequence
@@ -171,7 +172,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self._reserve_points(n)
         put(n - 1)
         if self.directions is not None:
-            self.directions = self.directions.copied()
+            self.directions = copy.deepcopy(self.directions)
             self.directions.redraw()
             self.directions.forget()
             self._show_scaling()
@@ -183,8 +184,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             tree = self.trees[t]
             # The new trees begin at row 0, of nodes and of boxes.
             self.nodes.grow(tree.slot, tree.nodes, n_rows)
-            if self.forest.light_size > 0:
-                self.boxes.grow(tree.slot, tree.boxes, n_rows)
+            self.boxes.grow(tree.slot, tree.boxes, n_rows if self.forest.light_size > 0 else 0)
         self._rebuild(n, self._fitted_scaling(n))
         self._complete()
         self._reserve_warm_up(self.n_points)

@@ -20,6 +20,7 @@ from ...records import (
     Float64s,
     Int64,
     Record,
+    copy_record,
     inline,
     new_array,
     new_int64s,
@@ -262,22 +263,11 @@ def _lengthen(walk: Walk) -> None:
     """Move a walk's path to where there is twice the room."""
     longer = new_array(Step, 2 * walk.capacity)
     for i in range(walk.capacity):
-        _copy(walk.path[i], longer[i])
+        copy_record(walk.path[i], longer[i])
     if walk.capacity > FIRST_DEPTH:
         release(walk.path)
     walk.path = longer
     walk.capacity = 2 * walk.capacity
-
-
-@merged
-def _copy(old: Step, new: Step) -> None:
-    new.ref = old.ref
-    new.place = old.place
-    new.eta = old.eta
-    new.span = old.span
-    new.reach = old.reach
-    new.above = old.above
-    new.stays = old.stays
 
 
 @merged

@@ -24,6 +24,7 @@ turn of a tree that another part has, points are counted and moved, and no tree 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import ClassVar, NamedTuple
@@ -83,7 +84,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             capacity = wanted if n_inputs == 0 else max(wanted, old + old // 8)
         columns = list(range(self._n_columns))
         if self.directions is not None:
-            self.directions = self.directions.copied()
+            self.directions = copy.deepcopy(self.directions)
             self.directions.add_inputs(names, capacity)
         else:
             columns = self._sort_out(first_values >= LEAST_LEVEL)
