@@ -16,7 +16,7 @@ import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest
 from river_mondrian.estimators.merging import divided, splits_at, united
 from river_mondrian.partitions.mondrian import widths
-from river_mondrian.partitions.mondrian.records import DRAWING, SETTLING, STEADY
+from river_mondrian.partitions.mondrian.records import DRAWING, REBASING, STEADY
 
 N_TREES = 5
 MORE = {"seed": 1, "rescale": True}
@@ -38,7 +38,7 @@ forests = pytest.mark.parametrize("name", FORESTS)
 
 # Samples after which units change, and how long a renewal takes then, at most.
 CHANGES_AT = {name: 2600 if name in LATE else 300 for name in FORESTS}
-ALL_PHASES = {STEADY, DRAWING, SETTLING}
+ALL_PHASES = {STEADY, DRAWING, REBASING}
 
 
 @pytest.fixture(autouse=True)

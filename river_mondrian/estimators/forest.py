@@ -87,7 +87,7 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
         if type(trees) is not type(made):
             refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
         # What depends on the samples is left out.
-        rest = trees._DERIVED | {"warm_up", "categories", "keeps_inputs", "change"}
+        rest = trees._DERIVED | {"warm_up", "categories", "change"}
         for name, value in made.__dict__.items():
             if name in rest or not isinstance(value, (bool, type(None))):
                 continue

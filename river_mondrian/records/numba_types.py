@@ -342,8 +342,9 @@ R = TypeVar("R", bound=Record)
 W = TypeVar("W", bound=Words[Any])
 
 _INT64, _INT32 = ir.IntType(64), ir.IntType(32)
+# Of a prefetch: bytes of a cache line, and the most bytes.
 _CACHE_LINE = 64
-_FARTHEST = 512
+_MOST_BYTES = 512
 
 
 def _python_memory(n_bytes: int) -> tuple[int, Any]:
@@ -471,10 +472,10 @@ def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address = address_in(builder, address)
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, *[_INT32] * 3])
     hint = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-    farthest = _INT64(_FARTHEST)
+    most = _INT64(_MOST_BYTES)
     n_bytes = builder.mul(n_words, _INT64(WORD_BYTES))
-    shorter = builder.icmp_signed("<", n_bytes, farthest)
-    end = builder.select(shorter, n_bytes, farthest)
+    shorter = builder.icmp_signed("<", n_bytes, most)
+    end = builder.select(shorter, n_bytes, most)
     with cgutils.for_range_slice(builder, _INT64(0), end, _INT64(_CACHE_LINE)) as (offset, _):
         line = builder.inttoptr(builder.add(address, offset), cgutils.voidptr_t)
         builder.call(hint, [line, _INT32(0), _INT32(3), _INT32(1)])

@@ -30,7 +30,7 @@ from .records import (
     IN_USE,
     NEVER,
     NONE,
-    SETTLING,
+    REBASING,
     STEADY,
     UNLIMITED,
     F,
@@ -303,11 +303,6 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
             bounds("n_trees", directions.n_sets, directions.n_sets)
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
-    keeps_inputs = owner.keeps_inputs
-    if keeps_inputs and (not owner.renews or (directions is None and categories is None)):
-        refuse(owner, "keeps_inputs", keeps_inputs, "but nothing needs inputs")
-    if not keeps_inputs and owner.renews and directions is not None:
-        refuse(owner, "keeps_inputs", keeps_inputs, "but there are cut directions")
     _check_columns(owner)
 
 
@@ -315,7 +310,7 @@ def _check_columns(owner: Any) -> None:
     """Refuse restored trees by which columns of values they have, and in which frames."""
     forest, words, n = owner.shared[0], owner.trees.words, owner.n_drawn
     frames = words["frame"][:n].tolist()
-    known = owner._frames_of_trees() if owner.follows else [[forest.frame]] * n
+    known = owner._frames_of_trees() if owner.renews else [[forest.frame]] * n
     if not all(frame in own for frame, own in zip(frames, known, strict=True)):
         refuse(owner, "frame", frames, "of its trees")
     first_values, capacity = words["first_value"].tolist(), forest.dim_capacity
@@ -334,7 +329,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     """Refuse restored trees by how far they say that they have been drawn anew."""
     forest = owner.shared[0]
     bounds("frame", 0, int(owner.renews))
-    bounds("phase", STEADY, SETTLING if owner.follows else STEADY)
+    bounds("phase", STEADY, REBASING if owner.renews else STEADY)
     is_bound = forest.may_forget() and forest.phase != STEADY
     bounds("taken", 0, forest.n_points if is_bound else forest.n_samples)
     bounds("n_all_trees", forest.n_trees, MOST_TREES)
@@ -344,12 +339,12 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     # For each turn of a spare tree with a column of its own points are moved again.
     is_moved_once = owner._has_frames or owner._N_SPARE == 0
     is_moved = is_drawing and is_moved_once and forest.renewed > 0
-    is_moved |= forest.phase == SETTLING
+    is_moved |= forest.phase == REBASING
     bounds("n_moved", forest.n_points if is_moved else 0, forest.n_points)
     if is_drawing:
         bounds("n_moved", forest.taken, forest.n_points)
     bounds("renewed_at_sample", 0, forest.n_samples)
-    looks = is_quiet and owner.follows and owner.warm_up is None
+    looks = is_quiet and owner.renews and owner.warm_up is None
     bounds("next_look", 0 if looks else NEVER, NEVER)
     slots = owner.trees.words["slot"]
     if (np.sort(slots) != np.arange(len(owner.trees))).any():
@@ -394,7 +389,6 @@ def check_sizes(owner: Any) -> None:
             "given": np.ndarray,
             "known_ranges": dict,
             "renews": bool,
-            "keeps_inputs": bool,
             "warm_up": (type(None), np.ndarray),
         },
     )

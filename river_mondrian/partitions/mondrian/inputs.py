@@ -13,7 +13,7 @@ import math
 from ...compiling.kernels import batch_kernel, inlined, kernel, separate
 from ...limits import DONE, LARGEST
 from ...records import Float32s, Float64s, Int64s
-from .records import DRAWING, SETTLING, STEADY, F, Forest, Point
+from .records import DRAWING, REBASING, STEADY, F, Forest, Point
 from .transforms import clipped
 
 
@@ -108,7 +108,7 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 #
 #     steady     values in the frame, remainders
 #     moved      values in the frame, values in the other one; remainders in a row of their own
-#     settled    remainders in the other frame, values in it, which is the current one now
+#     rebased    remainders in the other frame, values in it, which is the current one now
 #
 # The frame that remainders belong to is their *home*. So a value costs four bytes more than
 # without, and four more while trees are drawn anew.
@@ -124,7 +124,7 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 @inlined
 def home_of(forest: Forest) -> int:
     """Return the frame that remainders belong to; trees still are in it."""
-    return 1 - forest.frame if forest.phase == SETTLING else forest.frame
+    return 1 - forest.frame if forest.phase == REBASING else forest.frame
 
 
 @inlined
@@ -229,7 +229,7 @@ def move(forest: F, p: int) -> None:
 
 
 @separate
-def settle(forest: F, p: int) -> None:
+def rebase(forest: F, p: int) -> None:
     """Let a moved point have its remainders in the current frame, in the column of the last one."""
     if forest.keeps_inputs == 1:
         return
@@ -248,8 +248,8 @@ def put_among_moved(forest: Forest, p: int) -> None:
     if p <= forest.n_moved:
         move(forest, p)
         # In a window it may be in place of an older one.
-        if forest.phase == SETTLING and p < forest.taken:
-            settle(forest, p)
+        if forest.phase == REBASING and p < forest.taken:
+            rebase(forest, p)
 
 
 @inlined
@@ -257,7 +257,7 @@ def _unscaled(forest: Forest, p: int, d: int) -> float:
     """Return an input of a point that has remainders, wherever these are."""
     home = home_of(forest)
     point = forest.points.row(p)
-    if forest.phase == SETTLING and p < forest.taken:
+    if forest.phase == REBASING and p < forest.taken:
         home = 1 - home
     elif forest.phase != STEADY and p < forest.n_moved:
         value = column_of(forest, point, home)[d]

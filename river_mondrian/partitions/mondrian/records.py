@@ -97,7 +97,7 @@ CLOSED = 0
 # and the points follow.
 STEADY = 0
 DRAWING = 1
-SETTLING = 2
+REBASING = 2
 
 # `next_look` of a forest whose widths stay.
 NEVER = 2**62
@@ -491,7 +491,7 @@ class Forest(Record):
     has_frames: Int64 = derived()
     keeps_inputs: Int64 = derived()
     # What is done about widths. While trees are drawn anew, the one of all trees whose turn it is,
-    # and how many points the spare tree of its part has taken; then, how many have been settled.
+    # and how many points the spare tree of its part has taken; then, how many have been rebased.
     phase: Int64
     renewed: Int64
     taken: Int64

@@ -86,7 +86,6 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
     directions: CutDirections | None
     categories: Categories | None
     renews: bool
-    keeps_inputs: bool
 
     @property
     def n_trees(self) -> int:
@@ -112,9 +111,9 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
         return self._has_frames and not self.keeps_inputs
 
     @property
-    def follows(self) -> bool:
-        """Whether widths are looked at: forests with categories of earlier files lack inputs."""
-        return self.keeps_inputs or self._has_remainders
+    def keeps_inputs(self) -> bool:
+        """Whether points have inputs, which neither sums nor places of levels tell."""
+        return self.renews and not (self.directions is None and self.categories is None)
 
     @property
     def has_window(self) -> bool:
@@ -278,8 +277,6 @@ class TreeMemory(LaidOutTrees[AnyForest]):
         # Where levels are put, from the first category on.
         self.categories: Categories | None = None
         self.renews = partitions.rescale and self._RENEWS and self.scale
-        # Of sums, and of places of levels, inputs cannot be had.
-        self.keeps_inputs = self.renews and directions is not None
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
         self.trees: Memory[Any] = Memory(self._TREE, n_slots)
         self.shared = Memory(self._FOREST)

@@ -204,7 +204,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self._trim()
         self._reserve_all(0)
         extension.count(self.forest)
-        if self.follows:
+        if self.renews:
             more = (renewal.LOOK_RATIO - 1.0) * self.n_points
             self.forest.next_look = self.n_samples + math.ceil(more)
         self.warm_up = None

@@ -4,7 +4,7 @@
    whose numbers are fixed ahead (`Forest.next_look`).
 2. If they differ, `begin` puts the new widths into the other frame (see `inputs`): DRAWING begins.
 3. The kernel of each sample learned calls `take_points` and `finish_owed`, which draw the trees.
-4. When all trees are drawn, `settle` brings the points to the new frame: SETTLING, then STEADY.
+4. When all trees are drawn, `rebase` brings the points to the new frame: REBASING, then STEADY.
 
 Adaptive forests take the same steps by a schedule of their own (`RebuiltTrees._renew_widths`), and
 draw a tree in the new frame when they begin one anyway.
@@ -40,7 +40,7 @@ from ..ranges import Rounding, known_ranges, robust_ranges, scaling_of
 from . import inputs as frames
 from .changes import AnyForest
 from .extension import count_walked, extend_trees, learn_point
-from .inputs import move, settle
+from .inputs import move, rebase
 from .records import (
     CLOSED,
     DRAWING,
@@ -48,7 +48,7 @@ from .records import (
     FREE,
     NEVER,
     NONE,
-    SETTLING,
+    REBASING,
     START,
     STEADY,
     F,
@@ -157,7 +157,6 @@ class GrowingTrees(TreeMemory[AnyForest]):
             made = Categories(words["random_state"][: self.n_trees])
             known = np.zeros(self.n_inputs, dtype=np.bool_)
             self.categories = made.with_inputs(known).with_inputs(are_categories)
-            self.keeps_inputs = self.renews
             words["first_value"] = capacity * np.arange(len(self.trees))
             return columns[: self._n_columns]
         return list(range(self._n_columns))
@@ -254,8 +253,8 @@ class GrowingTrees(TreeMemory[AnyForest]):
 # have been drawn anew after a third as many samples as there were, at most.
 TAKEN = 4
 
-# Points that are settled for each sample.
-SETTLED = 64
+# Points that are rebased for each sample.
+REBASED = 64
 
 # Widths are looked at again when there are so many times as many samples; and renewed again, when
 # there are so many times as many.
@@ -318,9 +317,9 @@ def move_some(forest: F, most: int) -> None:
 
 
 @kernel
-def settle_some(forest: F, most: int, next_look: int) -> None:
-    """Settle the next points, so many at most; with the last one the renewal ends."""
-    _settle_some(forest, most)
+def rebase_some(forest: F, most: int, next_look: int) -> None:
+    """Rebase the next points, so many at most; with the last one the renewal ends."""
+    _rebase_some(forest, most)
     if forest.taken == forest.n_points:
         forest.phase = STEADY
         forest.next_look = next_look
@@ -328,9 +327,9 @@ def settle_some(forest: F, most: int, next_look: int) -> None:
 
 
 @kernel
-def begin_settling(forest: F) -> None:
+def begin_rebasing(forest: F) -> None:
     """Let the points' remainders follow the trees, which are all in the other frame."""
-    _begin_settling(forest)
+    _begin_rebasing(forest)
 
 
 @kernel
@@ -376,9 +375,9 @@ def _swap_trees(forest: Forest, one: Tree, other: Tree) -> None:
 
 
 @inlined
-def _begin_settling(forest: Forest) -> None:
+def _begin_rebasing(forest: Forest) -> None:
     """Let the points' remainders follow the trees, which are all in the other frame."""
-    forest.phase = SETTLING
+    forest.phase = REBASING
     forest.frame = 1 - forest.frame
     forest.taken = 0
     oblique = forest.oblique
@@ -387,11 +386,11 @@ def _begin_settling(forest: Forest) -> None:
 
 
 @inlined
-def _settle_some(forest: Forest, most: int) -> None:
-    """Settle the next points, so many at most."""
+def _rebase_some(forest: Forest, most: int) -> None:
+    """Rebase the next points, so many at most."""
     stop = min(forest.taken + most, forest.n_points)
     for p in range(forest.taken, stop):
-        settle(forest, p)
+        rebase(forest, p)
     forest.taken = stop
 
 
@@ -416,9 +415,9 @@ def finish_owed(forest: F) -> None:
             if forest.renewed < forest.n_all_trees:
                 _begin_tree(forest)
             else:
-                _begin_settling(forest)
-    elif forest.phase == SETTLING:
-        _settle_some(forest, SETTLED * forest.owed)
+                _begin_rebasing(forest)
+    elif forest.phase == REBASING:
+        _rebase_some(forest, REBASED * forest.owed)
         if forest.taken == n:
             forest.phase = STEADY
             forest.next_look = _look_after_renewal(forest)
@@ -641,7 +640,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         if forest.phase == STEADY:
             return int(forest.next_look) - n
         is_drawing = forest.phase == DRAWING
-        pace = TAKEN * forest.n_all_trees if is_drawing else SETTLED
+        pace = TAKEN * forest.n_all_trees if is_drawing else REBASED
         return max(1, -(-(self.n_points - int(forest.taken)) // (pace - 1)))
 
     def _frames_of_trees(self) -> list[list[int]]:

@@ -12,7 +12,7 @@ from ...checks import check_array, check_number, refuse
 from ...learners.drift import NOBODY, DriftWatch
 from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import widths
-from ...partitions.mondrian.records import CLOSED, DRAWING, NONE, SETTLING, STEADY
+from ...partitions.mondrian.records import CLOSED, DRAWING, NONE, REBASING, STEADY
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Memory, Record
@@ -397,10 +397,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         Nothing is owed then. A step that is interrupted before may be taken again.
         """
         forest = self.forest
-        if forest.phase == SETTLING:
+        if forest.phase == REBASING:
             held = (widths.RENEWAL_RATIO - 1.0) * self._n_held()
             next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
-            widths.settle_some.of(self._FOREST)(forest, most, next_look)
+            widths.rebase_some.of(self._FOREST)(forest, most, next_look)
         elif forest.n_moved < forest.n_points:
             widths.move_some.of(self._FOREST)(forest, most)
         elif forest.renewed == 0:
@@ -412,7 +412,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             words = self.trees.words
             in_use = words["frame"][words["role"] != IDLE]
             if (in_use != forest.frame).all():
-                widths.begin_settling.of(self._FOREST)(forest)
+                widths.begin_rebasing.of(self._FOREST)(forest)
             forest.owed = 0
 
     def _frames_of_trees(self) -> list[list[int]]:
