@@ -319,10 +319,7 @@ def move_some(forest: F, most: int) -> None:
 @kernel
 def rebase_some(forest: F, most: int, next_look: int) -> None:
     """Rebase the next points, so many at most; with the last one the renewal ends."""
-    _rebase_some(forest, most)
-    if forest.taken == forest.n_points:
-        forest.phase = STEADY
-        forest.next_look = next_look
+    _rebase_some(forest, most, next_look)
     forest.owed = 0
 
 
@@ -386,12 +383,15 @@ def _begin_rebasing(forest: Forest) -> None:
 
 
 @inlined
-def _rebase_some(forest: Forest, most: int) -> None:
-    """Rebase the next points, so many at most."""
+def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
+    """Rebase the next points, so many at most; with the last one the renewal ends."""
     stop = min(forest.taken + most, forest.n_points)
     for p in range(forest.taken, stop):
         rebase(forest, p)
     forest.taken = stop
+    if stop == forest.n_points:
+        forest.phase = STEADY
+        forest.next_look = next_look
 
 
 @inlined
@@ -405,10 +405,9 @@ def _look_after_renewal(forest: Forest) -> int:
 @helper
 def finish_owed(forest: F) -> None:
     """Do what is owed besides, once the spare tree has taken its points, and owe nothing."""
-    n = forest.n_points
     if forest.phase == DRAWING:
         forest.taken = forest.trees[forest.n_trees].walk_end
-        if forest.taken == n:
+        if forest.taken == forest.n_points:
             if forest.draws():
                 _swap_trees(forest, forest.trees[forest.turn()], forest.trees[forest.n_trees])
             forest.renewed = forest.renewed + 1
@@ -417,10 +416,7 @@ def finish_owed(forest: F) -> None:
             else:
                 _begin_rebasing(forest)
     elif forest.phase == REBASING:
-        _rebase_some(forest, REBASED * forest.owed)
-        if forest.taken == n:
-            forest.phase = STEADY
-            forest.next_look = _look_after_renewal(forest)
+        _rebase_some(forest, REBASED * forest.owed, _look_after_renewal(forest))
     forest.is_taking = 0
     forest.owed = 0
 
