@@ -342,13 +342,9 @@ class NystromMap(CompiledMap):
 
     def _bind(self) -> None:
         self.vector = np.zeros(max(1, self.n_inputs))
-        landmarks = self.landmarks[0]
-        landmarks.starts = Int64s.of(self.starts)
-        landmarks.places = Int32s.of(self.places)
-        landmarks.values = Float64s.of(self.values)
-        landmarks.vector = Float64s.of(self.vector)
-        self.record.landmarks = landmarks
-        self.record.coefficients = Float64s.of(self.coefficients)
+        self.landmarks.refer(self, "starts", "places", "values", "vector")
+        self.record.landmarks = self.landmarks[0]
+        self.memory.refer(self, "coefficients")
 
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns: the build and the component."""

@@ -405,9 +405,7 @@ class IsolationTreesMap(PointPartitions):
         """Grow some trees; True once all of them are there."""
         memory, psi, n_features = Memory(Growth), self.psi, max(1, self.n_inputs)
         growth = memory[0]
-        growth.starts = Int64s.of(self.starts)
-        growth.places = Int32s.of(self.places)
-        growth.values = Float32s.of(self.values)
+        memory.refer(self, "starts", "places", "values")
         growth.n_trees, growth.n_members = self.n_out, psi
         growth.all_members = Int32s.of(self.members)
         growth.all_draws = Float64s.of(self.draws)
@@ -459,6 +457,6 @@ class IsolationTreesMap(PointPartitions):
         return walk_entries if self.sparse else walk_vector
 
     def _bind(self) -> None:
-        self.record.factors = Float64s.of(self.factors)
+        self.memory.refer(self, "factors")
         self.record.nodes = self._cuts()
         self.memory.own("row", np.zeros(max(1, self.n_inputs), dtype=np.float32))

@@ -173,6 +173,11 @@ class Memory(Generic[R]):
         self.arrays[key] = array
         self._owning = None
 
+    def refer(self, owner: object, *names: str) -> None:
+        """Let the first record's fields refer to an owner's arrays of the same names."""
+        for name in names:
+            setattr(self.records[0], name, getattr(owner, name))
+
     def settle(self) -> None:
         """Keep the arrays that fields refer to, where `own` was interrupted."""
         if self._owning is not None:

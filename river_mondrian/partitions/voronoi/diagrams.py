@@ -318,8 +318,7 @@ class VoronoiMap(PointPartitions):
 
     def _bind(self) -> None:
         record, own = self.record, self.memory.own
-        record.factors = Float64s.of(self.factors)
-        record.members = Int32s.of(self.members)
+        self.memory.refer(self, "factors", "members")
         own("distances", np.empty(record.n_points))
         own("nearest", np.empty(self.n_out))
         own("second", np.empty(self.n_out))
@@ -330,9 +329,7 @@ class VoronoiMap(PointPartitions):
             own("row", np.zeros(self.rows.shape[1], dtype=np.float32))
             return
         assert isinstance(record, IndexedVoronoi)
-        record.starts = Int64s.of(self.starts)
-        record.places = Int32s.of(self.places)
-        record.values = Float32s.of(self.values)
+        self.memory.refer(self, "starts", "places", "values")
         record.feature_starts = Int64s.of(self.by_feature[0])
         record.feature_points = Int32s.of(self.by_feature[1])
         record.feature_values = Float32s.of(self.by_feature[2])

@@ -21,7 +21,7 @@ from ...checks import check_array, check_arrays, check_number, check_starts, che
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...limits import DONE
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
-from ...records import Float32s, Float64s, Int32s, Int64s, Memory, OwnsArrays
+from ...records import Float32s, Float64s, Int32s, Memory, OwnsArrays
 from ...records.numba_types import lowered, pointer_to
 from ..points import records_of
 from .distances import (
@@ -344,12 +344,8 @@ class PointTree(OwnsArrays):
         record.n_axes, record.n_coordinates = self.n_axes, self.n_coordinates
         record.width, record.first_leaf = self.width, len(self.leaf_starts) - 2
         record.relative, record.absolute, record.least = self.slack
-        record.axes = Float64s.of(self.axes)
-        record.mean = Float64s.of(self.mean)
-        record.boxes = Float32s.of(self.boxes)
-        record.coordinates = Float32s.of(self.coordinates)
-        record.leaf_starts = Int64s.of(self.leaf_starts)
-        record.owner_starts = Int64s.of(self.owner_starts)
+        places = "leaf_starts", "owner_starts"
+        self.memory.refer(self, "axes", "mean", "boxes", "coordinates", *places)
         record.owners = records_of(Owner, self.owners)
         self.memory.own("projection", np.zeros(self.width))
         self.memory.own("query", np.zeros(self.width, dtype=np.float32))
