@@ -7,7 +7,7 @@ that is reached, whatever the records are, in linear time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,29 +36,29 @@ class Rows:
         What a row is.
     n
         How many there are.
-    read
-        What returns the numbers of a column.
+    memory, stride
+        Where they are, and bytes from one to the next.
 
     """
 
-    def __init__(self, layout: RowLayout, n: int, read: Callable[[Column], NDArray[Any]]) -> None:
+    def __init__(self, layout: RowLayout, n: int, memory: NDArray[Any], stride: int) -> None:
         self.layout = layout
         self.kind = layout.kind
         self.n = n
-        self.read = read
+        self._memory, self._stride = memory, stride
         self._known: dict[str, NDArray[Any]] = {}
+        self._which: dict[Case | None, NDArray[np.bool_]] = {}
 
     @classmethod
     def of_table(cls, layout: RowLayout, n: int, tables: ChunkedRows, table: int = 0) -> Rows:
-        """Return the first `n` rows of a table."""
-        return cls(layout, n, lambda column: tables.column(table, n, column))
+        """Return the first `n` rows of a table, which are copied."""
+        return cls(layout, n, tables.rows(table, n), tables.row_bytes)
 
     @classmethod
     def of_memory(cls, memory: Memory[Any], start: int = 0, n: int | None = None) -> Rows:
         """Return `n` records from `start` on."""
         kind, n = memory.kind, len(memory) if n is None else n
-        own = memory.bytes[kind.SIZE * start :]
-        return cls(RowLayout(kind), n, lambda column: column.over(own, n, kind.SIZE))
+        return cls(RowLayout(kind), n, memory.bytes[kind.SIZE * start :], kind.SIZE)
 
     def column(self, name: str) -> NDArray[Any]:
         """Return the numbers of a field, or of a part of the rows."""
@@ -68,19 +68,25 @@ class Rows:
                 column = next(one for one in self.layout.columns if one.name == name)
             else:
                 column = Column(name, field.kind.name, field.offset, (), ())
-            self._known[name] = self.read(column)
+            self._known[name] = self._read(column)
         return self._known[name]
 
     def word(self, place: int) -> NDArray[np.int32]:
         """Return a word of each row."""
-        return self.read(Column("", "int32", WORD_BYTES * place, (), ()))
+        return self._read(Column("", "int32", WORD_BYTES * place, (), ()))
+
+    def _read(self, column: Column) -> NDArray[Any]:
+        return column.over(self._memory, self.n, self._stride)
 
     def which(self, case: Case | None) -> NDArray[np.bool_]:
         """Return which rows a case holds for."""
-        if case is None:
-            return np.ones(self.n, np.bool_)
-        found = self.column(case.field)
-        return np.asarray((case.least <= found) & (found <= case.most), np.bool_)
+        if case not in self._which:
+            found = np.ones(self.n, np.bool_)
+            if case is not None:
+                numbers = self.column(case.field)
+                found = np.asarray((case.least <= numbers) & (numbers <= case.most), np.bool_)
+            self._which[case] = found
+        return self._which[case]
 
 
 def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:

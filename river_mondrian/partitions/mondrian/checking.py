@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import LARGEST_SIZE, check_array, check_dtype, check_number, check_types, refuse
+from ...checks import (
+    LARGEST_RATE,
+    LARGEST_SIZE,
+    check_array,
+    check_dtype,
+    check_number,
+    check_types,
+    refuse,
+)
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, inlined, separate
 from ...limits import LARGEST, LEAST_LEVEL
@@ -414,8 +422,7 @@ def check_sizes(owner: Any) -> None:
     if owner.bounded != (forest.max_splits != UNLIMITED):
         refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")
     _check_dims(owner, bounds)
-    largest = float(np.finfo(np.float64).max)
-    check_array(owner, "frames", owner.frames, np.float64, -largest, largest)
+    check_array(owner, "frames", owner.frames, np.float64, -LARGEST_RATE, LARGEST_RATE)
     check_dtype(owner, "given", owner.given, np.float64)
     _check_renewal(owner, bounds)
     if owner.warm_up is not None:
