@@ -19,7 +19,16 @@ from ..checks import (
 )
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ..limits import DONE, FARTHEST
-from ..maps.record import MapRecord, Outputs, Sample, Transform, bad_entry, read_vector, scaled
+from ..maps.record import (
+    MapRecord,
+    Outputs,
+    Pool,
+    Sample,
+    Transform,
+    bad_entry,
+    read_vector,
+    scaled,
+)
 from ..records import (
     Array,
     Float32,
@@ -391,7 +400,7 @@ class IsolationTreesMap(PointPartitions):
         self.draws = args[-1].random((self.n_out, 2 * self.psi))
         self.n_grown = 0
 
-    def _lay_out(self, points: scipy.sparse.csr_matrix) -> None:
+    def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
         self.starts, self.places, self.values = parts_of(points)
         shape = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
         self.nodes = np.zeros(shape, dtype=np.int32)

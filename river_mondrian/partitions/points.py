@@ -103,7 +103,7 @@ class PointPartitions(CompiledMap):
             scaled /= np.repeat(lengths_of(scaled, points.indptr), np.diff(points.indptr))
         points.data = scaled.astype(np.float32)
         points.eliminate_zeros()
-        self._lay_out(points)
+        self._lay_out(points, pool)
 
     @property
     def reads_text(self) -> bool:
@@ -118,8 +118,8 @@ class PointPartitions(CompiledMap):
         check_arrays(self, {"factors": (np.float64, (max(1, self.n_inputs),))})
 
     @abc.abstractmethod
-    def _lay_out(self, points: scipy.sparse.csr_matrix) -> None:
-        """Keep what is needed of the points that partitions use."""
+    def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
+        """Keep what is needed of the points that partitions use, which are of a pool."""
 
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns: method, build, partition and cell."""

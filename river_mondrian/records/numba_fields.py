@@ -244,22 +244,15 @@ def _entry(typ: RecordType, field: Field) -> Any:
         def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             address = load_address(builder, builder.add(args[0], BITS(field.offset)))
             check_record(context, builder, address, f"{field.name} is not there")
-            return call_address(context, builder, address, result, taken, args[1:])
+            function_type = context.call_conv.get_function_type(result, taken)
+            function = builder.inttoptr(address, function_type.as_pointer())
+            return call_function(context, builder, function, result, taken, args[1:])
 
         builtin_registry.lower(lowered, types.VarArg(types.Any))(call)
     return types.BoundFunction(Entry, typ)
 
 
 _ENTRIES: set[Any] = set()
-
-
-def call_address(
-    context: Any, builder: Any, address: Any, result: Any, taken: Any, args: Any
-) -> Any:
-    """Call a kernel by address; what it raises is raised."""
-    function_type = context.call_conv.get_function_type(result, taken)
-    function = builder.inttoptr(address, function_type.as_pointer())
-    return call_function(context, builder, function, result, taken, args)
 
 
 def call_function(

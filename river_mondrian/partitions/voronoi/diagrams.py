@@ -72,24 +72,6 @@ class VoronoiMap(PointPartitions):
     frame: Frame | None
     trials: NDArray[np.float64] | None
 
-    def __init__(
-        self,
-        number: int,
-        n_partitions: int,
-        psi: int,
-        pool: Pool,
-        n_inputs: int,
-        scale: bool,
-        rng: np.random.Generator,
-        metric: str = "euclidean",
-    ) -> None:
-        super().__init__(number, n_partitions, psi, pool, n_inputs, scale, rng, metric)
-        if self.ready:
-            self._finish()
-        else:
-            chosen = np.linspace(0, len(pool) - 1, TRIALS).astype(int).tolist()
-            self.trials = np.vstack([pool.dense(i, i + 1, n_inputs) for i in chosen])
-
     @property
     def ready(self) -> bool:
         """Whether the way to search has been chosen."""
@@ -112,7 +94,16 @@ class VoronoiMap(PointPartitions):
         self._finish()
         return True
 
-    def _lay_out(self, points: scipy.sparse.csr_matrix) -> None:
+    def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
+        self._arrange(points)
+        if self.ready:
+            self._finish()
+        else:
+            chosen = np.linspace(0, len(pool) - 1, TRIALS).astype(int).tolist()
+            self.trials = np.vstack([pool.dense(i, i + 1, self.n_inputs) for i in chosen])
+
+    def _arrange(self, points: scipy.sparse.csr_matrix) -> None:
+        """Keep the points as rows or by an index, or begin to grow a tree of them."""
         n_points, width = points.shape[0], padded(self.n_inputs)
         self.record.n_cells, self.record.n_points = self.psi, n_points
         self.points = points
