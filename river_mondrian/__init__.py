@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .estimators.random_cut import RandomCutForest
     from .estimators.regressor import MondrianForestRegressor
     from .estimators.ridge import RidgeRegressor
-    from .features.approximations import (
+    from .features.kernel_maps import (
+        IsolationFeatures,
         NystromFeatures,
         RandomBinningFeatures,
         RandomFourierFeatures,
     )
-    from .features.isolation import IsolationFeatures
     from .features.mondrian import MondrianFeatures
     from .files.store import load, save
     from .learners.lifetimes.path import lifetime_path

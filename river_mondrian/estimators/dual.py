@@ -12,7 +12,7 @@ from river import base
 
 from ..arguments import check_kernel, check_positive
 from ..checks import LARGEST_SIZE, check_array, check_number, check_numbering, refuse
-from ..features.isolation import IsolationFeatures
+from ..features.kernel_maps import IsolationFeatures
 from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.support_vectors import CellSupports, SparseSupports, SupportVectors
 from ..model import Model, Snapshot, locked, new_lock

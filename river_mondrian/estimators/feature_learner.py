@@ -15,7 +15,7 @@ from river import base
 
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
-from ..features.isolation import IsolationFeatures
+from ..features.kernel_maps import IsolationFeatures
 from ..frames import mapping_of, read_targets, read_weights
 from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Weights

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.approximations import RandomBinningFeatures, RandomFourierFeatures
+from ..features.kernel_maps import RandomBinningFeatures, RandomFourierFeatures
 from ..features.kinds import Pooled
 from ..files.forms import Encoder
 from ..learners.ridge.posterior import Posterior, merge_posteriors

@@ -17,7 +17,7 @@ from river import base, optim
 from ..arguments import check_flag, check_seed
 from ..checks import check_number, check_numbering, check_types, refuse
 from ..features.base import FeatureMap
-from ..features.isolation import IsolationFeatures
+from ..features.kernel_maps import IsolationFeatures
 from ..frames import mapping_of, native_frame, native_series, read_labels, read_weights
 from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.gradient_descent.weights import DescentWeights, Rule

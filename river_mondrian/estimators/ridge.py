@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..arguments import check_flag, check_integer, check_positive, check_seed, check_window
 from ..checks import refuse
 from ..features.base import FeatureMap
-from ..features.isolation import IsolationFeatures
+from ..features.kernel_maps import IsolationFeatures
 from ..features.kinds import Pooled
 from ..frames import mapping_of, native_frame, native_series, read_targets, read_weights
 from ..inputs import check_target, check_weight

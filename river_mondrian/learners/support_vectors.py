@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..checks import check_array, check_number, check_numbering, check_starts, check_types, refuse
 from ..features.base import check_map
-from ..features.isolation import IsolationFeatures
+from ..features.kernel_maps import IsolationFeatures
 from ..inputs import as_dict, check_names, check_value, ordered
 from ..maps.dense import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
 from ..maps.record import CompiledMap, Pool

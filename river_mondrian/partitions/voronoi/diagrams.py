@@ -14,7 +14,7 @@ from ...limits import DONE, FARTHEST
 from ...maps.record import MOST_OUT, Array, Pool, Sample, Transform
 from ...records import Float32s, Float64s, Int32s, Int64s, Memory
 from ...records.memory import state_words
-from ..points import PointPartitions, parts_of
+from ..isolation import PointPartitions, parts_of
 from .cuda import nearest_cells
 from .distances import VECTOR, Frame, find_axes, padded
 from .nearest import (

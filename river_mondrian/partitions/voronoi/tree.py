@@ -23,7 +23,7 @@ from ...limits import DONE
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
 from ...records import Float32s, Float64s, Int32s, Memory, OwnsArrays
 from ...records.numba_types import lowered, pointer_to
-from ..points import records_of
+from ..isolation import records_of
 from .distances import (
     INT64,
     SINGLES,
