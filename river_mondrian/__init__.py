@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .checks import ModelFormatError
     from .estimators.adaptive import AdaptiveMondrianForestClassifier
     from .estimators.adaptive_regressor import AdaptiveMondrianForestRegressor
+    from .estimators.alarms import Alarm, Alarms
     from .estimators.classifier import MondrianForestClassifier
     from .estimators.density import DensityForest
     from .estimators.density_readings import exact_density
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AdaptiveMondrianForestClassifier",
     "AdaptiveMondrianForestRegressor",
+    "Alarm",
+    "Alarms",
     "DensityForest",
     "DualOGDClassifier",
     "IsolationFeatures",
@@ -61,6 +64,7 @@ __all__ = [
 
 # Where names are that files do not know.
 _HOMES = {
+    "Alarm": "estimators.alarms",
     "ModelFormatError": "checks",
     "PredictiveDistribution": "posteriors.predictive",
     "exact_density": "estimators.density_readings",

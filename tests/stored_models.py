@@ -108,6 +108,14 @@ MODELS = {
     "nearest neighbors": lambda: with_a_level(
         rm.NearestNeighborDetector(window=24, max_samples=12, shingle=2, seed=1)
     ),
+    "alarms": lambda: with_a_level(
+        rm.Alarms(
+            [rm.NearestNeighborDetector(window=24, seed=1), rm.RandomCutForest(2, seed=1)],
+            average=5,
+            window=100,
+            calendar=["d"],
+        )
+    ),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
@@ -142,6 +150,7 @@ MODELS = {
 
 # One for each class, which earlier versions have written.
 IN_GOLDEN = (
+    "alarms",
     "adaptive",
     "adaptive regressor",
     "adaptive, weights",
@@ -200,6 +209,8 @@ def answer(model, x):
         return {"score": model.surprise_one(x)}
     if isinstance(model, rm.RandomCutForest):
         return {"score": model.score_one(x)} | model.raw_scores_one(x)
+    if isinstance(model, rm.Alarms):
+        return {"score": model.score_one(x)}
     if isinstance(model, rm.NearestNeighborDetector):
         return {"score": model.score_one(x), "raw": model.raw_score_one(x)}
     if isinstance(model, rm.DualOGDClassifier):

@@ -73,7 +73,7 @@ def forget_what_is_lacking():
 PLANE = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 EXACT, ADAPTIVE = "MondrianForestClassifier", "AdaptiveMondrianForestClassifier"
 TARGET, ADAPTIVE_TARGET = "MondrianForestRegressor", "AdaptiveMondrianForestRegressor"
-NEIGHBORS = "NearestNeighborDetector"
+NEIGHBORS, ALARMS = "NearestNeighborDetector", "Alarms"
 CUTS, DENSITY, OGD, RIDGE = "RandomCutForest", "DensityForest", "OGDClassifier", "RidgeRegressor"
 CELLS = "MondrianFeatures"
 
@@ -103,6 +103,9 @@ TABLE = [
     (new(ADAPTIVE_TARGET, n_estimators=None), ValueError, "n_estimators must be an integer"),
     (new(NEIGHBORS, n_neighbors=0), ValueError, "n_neighbors must be an integer >= 1, got 0"),
     (new(NEIGHBORS, max_samples=None), ValueError, "max_samples must be an integer >= 1"),
+    (new(ALARMS, detector=3), TypeError, "detector must be an anomaly detector or a list, got 3"),
+    (new(ALARMS, threshold=0.0), ValueError, "threshold must be a finite number > 0, got 0.0"),
+    (new(ALARMS, budget=1), ValueError, r"budget must be None or \(alarms, samples\), got 1"),
     (new(CUTS, shingle=1.5), ValueError, "shingle must be an integer >= 1, got 1.5"),
     (new(DENSITY, method=[1]), ValueError, "method must be one of"),
     (new(DENSITY, lifetime="x"), ValueError, "lifetime must be a number >= 0 or a distribution"),
@@ -473,6 +476,6 @@ def test_the_table_has_all_classes():
     names = {name for name in rm.__all__ if isinstance(getattr(rm, name), type)}
     models = {EXACT, ADAPTIVE, TARGET, ADAPTIVE_TARGET, CUTS, DENSITY, OGD, RIDGE, CELLS}
     models |= {"OGDRegressor", "DualOGDClassifier", "NystromFeatures", "IsolationFeatures"}
-    models |= {"RandomBinningFeatures", "RandomFourierFeatures", NEIGHBORS}
-    assert names - models == {"ModelFormatError", "PredictiveDistribution"}
+    models |= {"RandomBinningFeatures", "RandomFourierFeatures", NEIGHBORS, ALARMS}
+    assert names - models == {"Alarm", "ModelFormatError", "PredictiveDistribution"}
     assert len(TABLE) > 100

@@ -29,6 +29,7 @@ MODELS = {
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
     "random cuts": lambda: rm.RandomCutForest(3, window=35, seed=1),
     "nearest neighbors": lambda: rm.NearestNeighborDetector(window=35, seed=1),
+    "alarms": lambda: rm.Alarms(rm.NearestNeighborDetector(window=35, seed=1)),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
     "nystrom": lambda: rm.NystromFeatures(6),
@@ -47,7 +48,7 @@ REGRESSORS = [
     "ogd regressor",
     "ridge",
 ]
-DETECTORS = rm.DensityForest | rm.NearestNeighborDetector | rm.RandomCutForest
+DETECTORS = rm.Alarms | rm.DensityForest | rm.NearestNeighborDetector | rm.RandomCutForest
 SUPERVISED = base.Classifier | base.Regressor
 
 models = pytest.mark.parametrize("name", MODELS)

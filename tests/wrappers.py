@@ -40,6 +40,7 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
     "RidgeRegressor": lambda: rm.RidgeRegressor(_features(), seed=1),
 }
 DETECTORS: dict[str, Callable[[], Any]] = {
+    "Alarms": lambda: rm.Alarms(rm.NearestNeighborDetector(window=64, seed=1)),
     "DensityForest": lambda: rm.DensityForest(3, seed=1),
     "NearestNeighborDetector": lambda: rm.NearestNeighborDetector(window=64, seed=1),
     "RandomCutForest": lambda: rm.RandomCutForest(3, window=64, seed=1),

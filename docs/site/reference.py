@@ -14,6 +14,8 @@ SECTIONS = {
     ],
     "Anomalies and densities": [
         "NearestNeighborDetector",
+        "Alarms",
+        "Alarm",
         "RandomCutForest",
         "DensityForest",
         "exact_density",

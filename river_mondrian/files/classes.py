@@ -14,6 +14,7 @@ from typing import Any
 HOMES = {
     "AdaptiveMondrianForestClassifier": "estimators.adaptive",
     "AdaptiveMondrianForestRegressor": "estimators.adaptive_regressor",
+    "Alarms": "estimators.alarms",
     "DensityForest": "estimators.density",
     "DualOGDClassifier": "estimators.dual",
     "MondrianForestClassifier": "estimators.classifier",

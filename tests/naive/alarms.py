@@ -1,0 +1,90 @@
+"""Alarms, written from the description of `river_mondrian.Alarms`, with all of the past at hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+
+class NaiveAlarms:
+    """Alarms over a detector whose score is the feature "score"."""
+
+    def __init__(
+        self,
+        calendar,
+        threshold=0.997,
+        average=40,
+        window=8192,
+        rest=100,
+        tolerance=0.05,
+        grace_period=100,
+        budget=None,
+    ):
+        self.calendar, self.threshold, self.average = calendar, threshold, average
+        self.window, self.rest, self.tolerance = window, rest, tolerance
+        self.grace_period, self.budget = grace_period, budget
+        self.samples, self.excesses, self.alarms = [], [], []
+
+    def means(self, samples):
+        surprises = [-math.log(1.0 - x["score"]) for x in samples]
+        means = []
+        for i in range(len(surprises)):
+            part = surprises[max(0, i + 1 - self.average) : i + 1]
+            means.append(sum(part) / len(part))
+        return means
+
+    def values(self, samples, name):
+        return [x[name] for x in samples if name in x]
+
+    def excess(self, x):
+        most = 0.0
+        for name, value in x.items():
+            before = self.values(self.samples, name)
+            if name in self.calendar or not before:
+                continue
+            low, high, size = min(before), max(before), self.size(before)
+            beyond = max(value - high, low - value)
+            width = max(high - low, size)
+            if beyond > 0.0:
+                most = max(most, beyond / width if width > 0.0 else math.inf)
+        return most if most >= self.tolerance else 0.0
+
+    def size(self, values):
+        """Return the largest absolute value if most values equal the one before, else 0."""
+        changes = sum(a != b for a, b in itertools.pairwise(values))
+        return max(map(abs, values)) if 2 * changes < len(values) else 0.0
+
+    def is_flat(self, x):
+        names = [name for name in x if name not in self.calendar]
+        for name in names:
+            before = self.values(self.samples, name)
+            if not before:
+                continue
+            every = [*before, x[name]]
+            if not max(every) - min(every) < self.tolerance * self.size(before):
+                return False
+        return bool(names)
+
+    def score(self, x):
+        n = len(self.samples)
+        number = n + 1
+        if n < self.grace_period:
+            return 0.0
+        if self.budget and sum(number - a < self.budget[1] for a in self.alarms) >= self.budget[0]:
+            return 0.0
+        excess = self.excess(x)
+        if excess > 0.0:
+            as_novel = sum(one >= excess for one in self.excesses[-self.window :])
+            if as_novel <= (1.0 - self.threshold) * self.window:
+                return 1.0
+        if self.is_flat(x) or (self.alarms and number <= self.alarms[-1] + self.rest):
+            return 0.0
+        *means, mean = self.means([*self.samples, x])
+        means = means[-self.window :]
+        return 1.0 - (1 + sum(m >= mean - 1e-12 for m in means)) / (1 + len(means))
+
+    def learn(self, x):
+        if self.score(x) >= self.threshold:
+            self.alarms.append(len(self.samples) + 1)
+        self.excesses.append(self.excess(x))
+        self.samples.append(x)

@@ -1,0 +1,94 @@
+"""The score of the Numenta benchmark, on cases that are calculated by hand, and made metrics."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks.anomaly.minutes import DAY, metric
+from benchmarks.anomaly.nab import PROFILES, at, best, places, sigmoid
+
+STANDARD = PROFILES["standard"]
+
+
+def series(n=100, windows=((40, 49),)):
+    return places(np.arange(n), np.array(windows).reshape(-1, 2))
+
+
+def total(one, detections, profile=STANDARD):
+    scores = np.zeros(len(one.worth))
+    scores[list(detections)] = 1.0
+    return at([one], [scores], profile, 0.5)
+
+
+def curve(x):
+    return 2.0 / (1.0 + math.exp(5.0 * x)) - 1.0
+
+
+def test_the_ends_of_the_scale():
+    assert total(series(), []) == 0.0
+    assert total(series(), [40]) == pytest.approx(100.0)
+
+
+def test_only_the_first_detection_of_a_window_counts():
+    late = 100.0 * (1.0 + curve(-0.5) / curve(-1.0)) / 2.0
+    assert total(series(), [45]) == pytest.approx(late)
+    assert total(series(), [45, 46, 49]) == pytest.approx(late)
+    assert total(series(), [40, 45]) == pytest.approx(100.0)
+
+
+def test_false_detections_cost_less_just_behind_a_window():
+    cost = 100.0 / 2.0 * 0.11
+    assert total(series(), [40, 30]) == pytest.approx(100.0 - cost)
+    assert total(series(), [40, 49 + 3]) == pytest.approx(100.0 + cost * curve(3 / 9))
+    # Far behind a window, as before it.
+    assert total(series(), [40, 90]) == pytest.approx(100.0 - cost)
+
+
+def test_the_beginning_does_not_count():
+    assert total(series(), [40, *range(15)]) == pytest.approx(100.0)
+    assert total(series(), [40, 15]) < 100.0
+    assert (series(10_000).window == -2).sum() == 750
+
+
+@pytest.mark.parametrize(
+    ("name", "false", "missed"), [("low FP", 0.22, 1.0), ("low FN", 0.11, 2.0)]
+)
+def test_profiles(name, false, missed):
+    whole = 2.0 * (1.0 + missed)
+    found = total(series(windows=((40, 49), (70, 79))), [20, 40], PROFILES[name])
+    assert found == pytest.approx(100.0 * (1.0 + missed - false) / whole)
+
+
+def test_the_best_threshold_is_one_for_all_series():
+    scores = np.zeros(100)
+    scores[[40, 30]] = 0.9, 0.4
+    other = np.zeros(100)
+    other[[40, 30]] = 0.5, 0.6
+    # All rows from .9, .6, .5 and .4 on.
+    found = [at([series()] * 2, [scores, other], STANDARD, t) for t in (0.9, 0.6, 0.5, 0.4)]
+    threshold, most = best([series()] * 2, [scores, other], STANDARD)
+    assert (threshold, most) == (0.5, pytest.approx(max(found)))
+    assert found == pytest.approx([50.0, 50.0 - 2.75, 100.0 - 2.75, 100.0 - 5.5])
+
+
+def test_windows_may_begin_at_times_that_are_there_twice():
+    one = places(np.array([0, 1, 2, 2, 3, 4, 4, 5]), np.array([[2, 4]]))
+    assert one.window.tolist() == [-2, -1, 0, 0, 0, 0, -1, -1]
+
+
+def test_the_sigmoid_ends():
+    assert sigmoid(3.5) == -1.0
+    assert sigmoid(0.0) == 0.0
+
+
+def test_made_metrics_have_five_incidents_that_are_apart():
+    made = metric(3)
+    ends = np.array(made.incidents)
+    assert len(ends) == 5
+    assert (ends[:, 0] >= 4 * DAY).all()
+    assert (ends[1:, 0] > ends[:-1, 1]).all()
+    assert np.isfinite(made.values).all()
+    assert (metric(3).values == made.values).all()
