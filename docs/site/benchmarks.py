@@ -20,10 +20,10 @@ def index() -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Each table is written by a run and ends with the versions and the machine of that run.",
-        "`python -m benchmarks GROUP --data DIR`, in a clone of the repository, repeats a group;",
-        "with `--only PART` one table. Data sets are read from `DIR` as `.npz` files; without it",
-        "streams are those of River. Where a target was set tables say whether it was reached.",
+        "A command makes each table. A table ends with the versions and the machine of its run.",
+        "`python -m benchmarks GROUP --data DIR`, in a clone of the repository, runs a group,",
+        "with `--only PART` one table. Data sets are `.npz` files in `DIR`. Without `--data`",
+        "the benchmarks run on River's own streams.",
     ]
     for group, listed in tables.items():
         lines += ["", f"## {group.replace('_', ' ').capitalize()}", "", _about(group), "", *listed]

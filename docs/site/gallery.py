@@ -68,7 +68,7 @@ def page(example: str) -> str:
         command = " ".join(["python", f"examples/{example}.py", *_quick(source)])
         lines += [
             f"![What the example draws]({example}.png)\n",
-            f"`{command}` prints, and has drawn the picture, as this page was built:\n",
+            f"`{command}` drew the picture when this page was built, and printed:\n",
             f"```text\n{run(example).rstrip()}\n```\n",
         ]
     else:
@@ -81,7 +81,7 @@ def index() -> str:
     """Return the gallery's first page: the pictures, which lead to the pages."""
     lines = [
         "# Gallery\n",
-        "The examples of the repository. Each page is made by running its example.\n",
+        "Each page runs an example of the repository and shows what it prints and draws.\n",
         '<div class="gallery" markdown>\n',
     ]
     lines += [

@@ -52,6 +52,8 @@ def _is_elsewhere(address: str | None) -> bool:
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the pages that are made in the navigation, and name the version."""
     config.copyright = f"river-mondrian {__version__}"
+    if config.repo_url:
+        config.edit_uri = "edit/main/docs/"
     lists = {
         "Reference": reference.nav(),
         "Gallery": gallery.nav(),

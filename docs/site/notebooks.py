@@ -65,7 +65,7 @@ def files(name: str) -> dict[str, str | bytes]:
             else:
                 lines += [f"```text\n{output.data['text/plain']}\n```\n"]
     title, _, rest = "\n".join(lines).partition("\n")
-    about = f"[The notebook]({name}.ipynb), as it ran when this page was built."
+    about = f"[The notebook]({name}.ipynb) ran when this page was built."
     return {f"notebooks/{name}.md": f"{title}\n\n{about}\n{rest}", **made}
 
 
