@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import river_mondrian
@@ -25,8 +28,10 @@ def estimators() -> list[str]:
     return found
 
 
-def warmup(names: list[str]) -> None:
+def warmup(names: list[str], n_jobs: int = 1) -> None:
     """Compile the kernels of classes, and say how long it took and where code is kept.
+
+    Each class is a process's own if `n_jobs` is not 1: numba compiles in one thread at a time.
 
     Raises
     ------
@@ -39,14 +44,30 @@ def warmup(names: list[str]) -> None:
     folder = CACHE.folder
     if folder is None:
         raise SystemExit("Code is not kept: set NUMBA_CACHE_DIR to a folder that can be written.")
-    for name in names:
-        n_before, start = len(WATCH.names), time.perf_counter()
-        getattr(river_mondrian, name).warmup()
-        n_new, seconds = len(WATCH.names) - n_before, time.perf_counter() - start
-        print(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", flush=True)
-    if CACHE.n_unkept:
-        raise SystemExit(f"Code of {CACHE.n_unkept} functions could not be written to {folder}.")
+    if n_jobs == 1 or len(names) == 1:
+        for name in names:
+            n_before, start = len(WATCH.names), time.perf_counter()
+            getattr(river_mondrian, name).warmup()
+            n_new, seconds = len(WATCH.names) - n_before, time.perf_counter() - start
+            print(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", flush=True)
+        if CACHE.n_unkept:
+            raise SystemExit(
+                f"Code of {CACHE.n_unkept} functions could not be written to {folder}."
+            )
+    else:
+        with ThreadPoolExecutor(n_jobs) as pool:
+            for line in pool.map(_warmup_apart, names):
+                print(line, flush=True)
     print(f"Code is in {folder}, {size_of_code(folder) / 1e6:.1f} MB")
+
+
+def _warmup_apart(name: str) -> str:
+    """Compile the kernels of a class in another process; returns what that says."""
+    command = [sys.executable, "-m", __package__, "warmup", name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name}: {done.stderr}")
+    return done.stdout.partition("\n")[0]
 
 
 def size_of_code(folder: Path) -> int:
@@ -74,11 +95,17 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument(
         "names", nargs="*", metavar="CLASS", help=f"by default all: {', '.join(known)}"
     )
-    names = parser.parse_args(arguments).names
+    command.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="processes to compile in, by default 1"
+    )
+    given = parser.parse_args(arguments)
+    names = given.names
+    if given.jobs < 1:
+        parser.error("--jobs must be at least 1")
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"no class with kernels: {', '.join(unknown)}; there are {', '.join(known)}")
-    warmup(names or known)
+    warmup(names or known, given.jobs)
 
 
 if __name__ == "__main__":

@@ -109,21 +109,21 @@ def test_comments_docstrings_and_formatting_compile_nothing(installed):
     installed.install(changed(kernels=REWRITTEN, constants="# A comment.\nFACTOR = 2\n"))
     assert installed.run(*steps) == ([6, 5], 2, [])
     # A string that is not a docstring counts.
-    installed.install(changed(kernels=REWRITTEN, constants="FACTOR = 2\n'A string.'\n"))
+    installed.install(changed(kernels=REWRITTEN, constants="FACTOR = 2\nNAME = 'A string.'\n"))
     assert installed.run(*steps) == ([6, 5], 0, [])
 
 
-def test_syntax_trees_are_remembered_by_contents(tmp_path, monkeypatch):
+def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     root, known = tmp_path / "fake", tmp_path / "kept" / "syntax"
     root.mkdir()
     parsed = []
 
     def note(source):
         parsed.append(source)
-        return syntax(source)
+        return meaning(source)
 
-    syntax = sources._syntax
-    monkeypatch.setattr(sources, "_syntax", note)
+    meaning = sources._meaning
+    monkeypatch.setattr(sources, "_meaning", note)
 
     def key(**texts):
         for name, text in texts.items():

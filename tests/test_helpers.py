@@ -10,7 +10,7 @@ from numba.core import codegen, config, typed_passes
 
 from river_mondrian.partitions.mondrian import boxes
 from river_mondrian.posteriors.targets import scale_mixture
-from river_mondrian.records import numba_fields
+from river_mondrian.records import pipelines
 
 pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -20,7 +20,7 @@ _dynfunc = importlib.import_module("numba._dynfunc")
 @pytest.fixture
 def forgotten():
     """Let what is known of numba be found out anew, here and afterwards."""
-    caches = (numba_fields.are_helpers_apart, numba_fields._replace_lowering)
+    caches = (pipelines.is_numba_known, pipelines._lowerings)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -35,7 +35,7 @@ def compiled_pair():
         return x / 2.0
 
     helper = numba.njit(
-        pipeline_class=numba_fields.HelperCompiler,
+        pipeline_class=pipelines.HelperCompiler,
         no_cpython_wrapper=True,
         no_cfunc_wrapper=True,
     )(half)
@@ -57,7 +57,7 @@ def raising(*_, **__):
 def test_helpers_make_no_machine_code_of_their_own(forgotten):
     library, found = compiled_pair()
     assert found == 2.5
-    assert numba_fields.are_helpers_apart()
+    assert pipelines.is_numba_known()
     assert type(library) is not codegen.JITCodeLibrary
 
 
@@ -78,7 +78,7 @@ def test_without_them_helpers_are_compiled_as_all_is(forgotten, monkeypatch, own
             changed.setattr(owner, name, raising)
         else:
             changed.delattr(owner, name)
-        assert not numba_fields.are_helpers_apart()
+        assert not pipelines.is_numba_known()
     library, found = compiled_pair()
     assert found == 2.5
     assert type(library) is kept

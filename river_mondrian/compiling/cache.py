@@ -3,15 +3,20 @@
 Numba's own cache looks at the one file that a kernel is written in, and not at those of its
 constants and helpers. Its index may also name another's code, where two processes write it at
 once. Here each compiled function is a file of its own, in a folder that belongs to the key of the
-whole package's sources (`Sources.key`). Its name has a digest of the function, the types and the
-settings for which it was compiled (`CodeCache.path`).
+whole package's sources (`Sources.key`). Its name has a digest of the function, the types, the
+processor and the settings for which it was compiled (`CodeCache.name_of`).
+
+Code that comes with the package (`packaged`) is taken first, then that of the user's folder.
+Functions that call each other by name come from one of both.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import pickle
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -22,10 +27,12 @@ import llvmlite.binding as llvm
 import numba
 from numba.core import compiler, serialize
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
 from numba.core.runtime import nrt
 
-from . import folders
+from . import folders, packaged, sources
 from .first_calls import WATCH
+from .packaged import Packaged
 from .sources import Sources
 
 D = TypeVar("D")
@@ -33,19 +40,25 @@ D = TypeVar("D")
 # What numba does not annotate.
 _config: Any = numba.config
 _nrt: Any = nrt
+_cpu_target: Any = cpu_target
 _dumps: Any = serialize.dumps
 _CompileResult: Any = compiler.CompileResult
 
 # Numba's switches count, all but those that differ from run to run and leave code as it is.
 _NOT_OF_CODE = (
     "CACHE_",
+    "COLOR_SCHEME",
+    # They are in the target, which numba names.
+    "CPU_",
     "CUDA_",
     "DEBUG_CACHE",
+    "ENABLE_AVX",
     "GDB_",
     "NUMBA_DEFAULT_NUM_THREADS",
     "NUMBA_NUM_THREADS",
     "RUNNING_UNDER_PROFILER",
     "THREADING_",
+    "_HAVE_YAML",
 )
 
 _CHECKSUM_BYTES = 16
@@ -60,8 +73,8 @@ class Links(Protocol):
     def find(self, compiled: Any) -> Any:
         """Return what is to be kept of them; it is pickled."""
 
-    def load(self, found: Any) -> None:
-        """Compile or load them, ahead of the code that refers to them."""
+    def load(self, found: Any, packaged: bool) -> None:
+        """Compile or load them, ahead of the code that refers to them; only load packaged ones."""
 
 
 class CodeCache:
@@ -85,6 +98,7 @@ class CodeCache:
 
     def __init__(self, root: Path, package: str) -> None:
         self._package = package
+        self._root = root
         self._sources = Sources(root)
         self._looked = False
         self._folder: Path | None = None
@@ -95,10 +109,11 @@ class CodeCache:
         own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
         self._settings = own, sys.flags.optimize
 
-    def enable(self, dispatcher: D, links: Links | None = None) -> D:
+    def enable(self, dispatcher: D, links: Links | None = None, is_separate: bool = False) -> D:
         """Let a function of the package take its compiled code from disk, and keep it there.
 
         `links` knows of other functions that the code refers to by name, which are loaded first.
+        `is_separate` says that others refer to this one.
 
         Functions of other packages are left without, since changes of their sources would not be
         seen, and so are functions that are made by others from more than numbers and text. What is
@@ -107,7 +122,7 @@ class CodeCache:
         if isinstance(dispatcher, Dispatcher):
             compiled: Any = dispatcher
             if f"{compiled.py_func.__module__}.".startswith(f"{self._package}."):
-                compiled._cache = _FunctionCache(self, compiled, links)
+                compiled._cache = FunctionCache(self, compiled, links, is_separate)
         return dispatcher
 
     @property
@@ -119,16 +134,40 @@ class CodeCache:
             self._looked = True
         return self._folder
 
-    def path(self, function: FunctionType, options: str, types: Any, codegen: Any) -> Path | None:
-        """Return the file of a function for these types and this processor; None for no file."""
-        if self.folder is None or not self._sources.unchanged():
+    @functools.cached_property
+    def packaged(self) -> Packaged:
+        """Code that comes with the package."""
+        known = self._root / packaged.FOLDER / folders.KNOWN
+        return Packaged(self._root, self._made_for, self._sources.key_if_known(known))
+
+    @property
+    def _made_for(self) -> dict[str, Any]:
+        """Return what all code of this process is made for, but the sources and the processor."""
+        own, optimize = self._settings
+        settings = {f"NUMBA_{name}": value for name, value in _numba_settings()}
+        return {**sources.VERSIONS, "python -O": optimize, **dict(own), **settings}
+
+    def pack(self, folder: Path) -> None:
+        """Copy the code that was compiled to the package's folder, for a wheel."""
+        if self.folder is None or self.n_unkept:
+            raise OSError("compiled code has not been kept")
+        known = self.folder.parent / folders.KNOWN
+        for path in (known, *self.folder.glob("*.nbc")):
+            shutil.copyfile(path, folder / path.name)
+        key = self._sources.key(known)
+        target = _cpu_target.target_context.codegen().magic_tuple()
+        packaged.write_index(folder, target, self._made_for, key)
+
+    def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
+        """Return the name of a function's file for types and a target; None for no file."""
+        if not self._sources.unchanged():
             return None
         described = _describe(function)
         if described is None:
             return None
-        made_for = str(types), codegen.magic_tuple(), self._settings, _numba_settings()
+        made_for = str(types), tuple(target), self._settings, _numba_settings()
         key = hashlib.blake2b(repr((described, options, made_for)).encode(), digest_size=16)
-        return self.folder / f"{self.name(function)}-{key.hexdigest()}.nbc"
+        return f"{self.name(function)}-{key.hexdigest()}.nbc"
 
     def name(self, function: FunctionType) -> str:
         """Return how the names of a function's files begin."""
@@ -156,11 +195,14 @@ class CodeCache:
                 )
 
 
-class _FunctionCache:
+class FunctionCache:
     """The compiled code of one function: what a dispatcher asks of numba's own cache."""
 
-    def __init__(self, package: CodeCache, dispatcher: Any, links: Links | None) -> None:
+    def __init__(
+        self, package: CodeCache, dispatcher: Any, links: Links | None, is_separate: bool
+    ) -> None:
         self._package = package
+        self._is_separate = is_separate
         self._links = links
         self._function: FunctionType = dispatcher.py_func
         # Of one function there may be two dispatchers, one of them without fast sums.
@@ -179,20 +221,37 @@ class _FunctionCache:
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return what was compiled for these types; None where that is not there or damaged."""
-        found = self._load(signature, target_context)
+        found = None
+        # Code that others refer to by name is taken from the package for packaged code only.
+        if not self._is_separate:
+            found = self.load_packaged(signature, target_context)
+        if found is None and self._package.folder is not None:
+            target = target_context.codegen().magic_tuple()
+            found = self._load(self._package.folder, target, signature, target_context)
         if found is None:
-            WATCH.compiles(self._package.name(self._function), self._package.folder)
+            WATCH.compiles(
+                self._package.name(self._function),
+                self._package.folder,
+                self._package.packaged.unused,
+            )
         return found
 
-    def _load(self, signature: Any, target_context: Any) -> Any:
-        path = self._package.path(
-            self._function, self._options, signature, target_context.codegen()
-        )
-        if path is None:
+    def load_packaged(self, signature: Any, target_context: Any) -> Any:
+        """Return what was compiled for these types in the package; None if it is not there."""
+        place = self._package.packaged
+        if place.target is None:
             return None
+        return self._load(place.folder, place.target, signature, target_context)
+
+    def _load(self, folder: Path, target: Any, signature: Any, target_context: Any) -> Any:
+        name = self._package.name_of(self._function, self._options, signature, target)
+        if name is None:
+            return None
+        is_packaged = folder == self._package.packaged.folder
         # Whatever is wrong with a file, the function can be compiled anew.
         try:
-            content = path.read_bytes()
+            read = Path.read_bytes if is_packaged else folders.read
+            content = read(folder / name)
             pickled = content[_CHECKSUM_BYTES:]
             if content[:_CHECKSUM_BYTES] != _checksum(pickled):
                 return None
@@ -201,7 +260,7 @@ class _FunctionCache:
                 return None
             _ensure_symbols(symbols, target_context)
             if self._links is not None:
-                self._links.load(linked)
+                self._links.load(linked, is_packaged)
             return _CompileResult._rebuild(target_context, *reduced)
         except Exception:
             return None
@@ -211,12 +270,14 @@ class _FunctionCache:
         # Addresses of this process are of no use to others.
         if result.library.has_dynamic_globals or any(not loop.can_cache for loop in result.lifted):
             return
-        path = self._package.path(self._function, self._options, signature, result.codegen)
-        if path is not None:
+        folder = self._package.folder
+        target = result.codegen.magic_tuple()
+        name = self._package.name_of(self._function, self._options, signature, target)
+        if folder is not None and name is not None:
             linked = None if self._links is None else self._links.find(result)
             symbols = _symbols_of(result.library)
             pickled = _dumps((signature, symbols, linked, result._reduce()))
-            self._package.write(path, _checksum(pickled) + pickled)
+            self._package.write(folder / name, _checksum(pickled) + pickled)
 
     def flush(self) -> None:
         """Forget what was compiled, for `Dispatcher.recompile`."""

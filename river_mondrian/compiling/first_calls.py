@@ -78,8 +78,11 @@ class Watch:
         finally:
             self._expected.now = before
 
-    def compiles(self, name: str, folder: Path | None) -> None:
-        """Note that a function is going to be compiled, which is kept in a folder."""
+    def compiles(self, name: str, folder: Path | None, unused: str = "") -> None:
+        """Note that a function is going to be compiled, which is kept in a folder.
+
+        `unused` says why code of the package is not used.
+        """
         with self._lock:
             is_first = not self.names
             self.names.append(name)
@@ -87,14 +90,16 @@ class Watch:
                 self._thresholds = gc.get_threshold()
                 gc.set_threshold(*self._thresholds[:2], _NEVER)
         if is_first:
-            self._tell(folder)
+            self._tell(folder, unused)
         LOGGER.debug("compiling %s", name)
 
-    def _tell(self, folder: Path | None) -> None:
+    def _tell(self, folder: Path | None, unused: str) -> None:
         if folder is None:
             kept = "Code cannot be kept, so that every process compiles anew"
         else:
             kept = f"Code is kept in {folder}, for later processes"
+        if unused:
+            kept += f". The package's own code is not used: {unused}"
         LOGGER.log(
             logging.INFO if getattr(self._expected, "now", False) else logging.WARNING,
             "kernels are compiled at their first call, which takes seconds. %s. `%s` compiles them "

@@ -24,6 +24,9 @@ UNUSED_DAYS = 30
 # or if so many others have been used since.
 MOST_OTHERS = 8
 
+# File that keeps digests of sources, and of their meanings.
+KNOWN = f"syntax-{sys.implementation.cache_tag}"
+
 # Only folders of such names are removed.
 _KEY = re.compile(r"[0-9a-f]{32}")
 
@@ -48,7 +51,7 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
             problems.append(f"{name} (not found)")
             continue
         base = base / f"{package}-compiled"
-        key = key_of(base / f"syntax-{sys.implementation.cache_tag}")
+        key = key_of(base / KNOWN)
         if not key:
             _warn(package, "Its sources are not found, so their changes would not be seen.", None)
             return None
@@ -58,6 +61,9 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
             if not (base / key).is_dir():
                 problems.append(f"{name}, {base.parent} ({error.strerror or error})")
                 continue
+        if not _is_trusted(os.stat(base / key), base / key):
+            problems.append(f"{name}, {base.parent} (belongs to another user)")
+            continue
         if problems:
             _warn(package, f"Not usable: {'; '.join(problems)}.", base / key)
         return base / key
@@ -65,8 +71,46 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
     return None
 
 
+def read(path: Path) -> bytes:
+    """Return what is in a file of compiled code.
+
+    Raises
+    ------
+    PermissionError
+        If it belongs to another user, who could make this one run code.
+    OSError
+        If it cannot be read.
+    """
+    with open(path, "rb") as file:
+        # Another file may have the path by now.
+        if not _is_trusted(os.fstat(file.fileno()), path.parent):
+            raise PermissionError(f"{path} belongs to another user")
+        return file.read()
+
+
+def _is_trusted(status: os.stat_result, folder: Path) -> bool:
+    """Return whether this user made a file or folder, or named a folder that it cannot change."""
+    # Windows has no such owners. There the profile of a user is closed to others.
+    if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
+        return True
+    named = _config.CACHE_DIR and Path(_config.CACHE_DIR).absolute() in folder.parents
+    return bool(named) and not os.access(folder, os.W_OK)
+
+
+def make(folder: Path) -> None:
+    """Make a folder that is closed to others, and folders above it.
+
+    Raises
+    ------
+    OSError
+        If that fails.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def write(path: Path, content: bytes) -> None:
-    """Write a file so that others see all of it or nothing.
+    """Write a file, closed to other users, so that they see all of it or nothing.
 
     Raises
     ------
@@ -75,7 +119,8 @@ def write(path: Path, content: bytes) -> None:
     """
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
-        partial.write_bytes(content)
+        with open(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(content)
         os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -128,7 +173,8 @@ def use(folder: Path) -> None:
         If it cannot be made, or its time cannot be set.
     """
     is_new = not folder.is_dir()
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder.parent)
+    make(folder)
     # Another process may have removed it: this one will keep nothing.
     with contextlib.suppress(FileNotFoundError):
         os.utime(folder)

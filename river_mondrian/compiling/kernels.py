@@ -14,7 +14,9 @@ switched off (`NUMBA_DISABLE_JIT=1`) all of them are the functions themselves.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import inspect
 import operator
 from collections.abc import Callable
@@ -32,8 +34,9 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import typeof_impl
 
 from ..records.arrays import record_of
-from ..records.numba_fields import FASTMATH, HelperCompiler, call_function
+from ..records.numba_fields import FASTMATH, call_function
 from ..records.numba_types import numba_type
+from ..records.pipelines import HelperCompiler, KernelCompiler, RareCompiler
 from ..records.record import register_entry
 from . import cache
 from .first_calls import WATCH
@@ -60,21 +63,21 @@ class _Links:
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
             # Other threads may add some meanwhile.
-            for (function, taken), instance in list(_INSTANCES.items())
-            if instance.symbol in declared
+            for (function, taken, packaged), instance in list(_INSTANCES.items())
+            if not packaged and instance.symbol in declared
         ]
 
-    def load(self, found: list[tuple[str, tuple[Any, ...]]]) -> None:
-        """Compile or load them."""
+    def load(self, found: list[tuple[str, tuple[Any, ...]]], packaged: bool) -> None:
+        """Compile or load them; only load packaged ones."""
         for name, taken in found:
-            instance_of(_SEPARATE[name], taken)
+            instance_of(_SEPARATE[name], taken, packaged)
 
 
 _LINKS = _Links()
 
 
-def _cached(dispatcher: Any) -> Any:
-    return cache.enable(dispatcher, _LINKS)
+def _cached(dispatcher: Any, is_separate: bool = False) -> Any:
+    return cache.enable(dispatcher, _LINKS, is_separate)
 
 
 def _hints(function: Any) -> dict[str, Any]:
@@ -101,6 +104,16 @@ def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
     return tuple(numba_type(resolve(hints[name])) for name in names)
 
 
+def rare(function: F) -> F:
+    """Compile a function in less time to slower code: it runs rarely (below another decorator)."""
+    function.is_rare = True  # type: ignore[attr-defined]
+    return function
+
+
+def _compiler_of(function: Any) -> type[Any]:
+    return RareCompiler if getattr(function, "is_rare", False) else KernelCompiler
+
+
 class Kernel(Generic[P, T]):
     """A kernel that Python calls.
 
@@ -116,7 +129,12 @@ class Kernel(Generic[P, T]):
     def __init__(self, function: Callable[P, T], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        dispatcher = _njit(error_model="numpy", no_cfunc_wrapper=True, **options)
+        dispatcher = _njit(
+            pipeline_class=_compiler_of(function),
+            error_model="numpy",
+            no_cfunc_wrapper=True,
+            **options,
+        )
         self.dispatcher = _cached(dispatcher(function))
         self._compiled: dict[tuple[type[Any], ...], Callable[P, T]] = {}
         # What is called where no parameter has a class to find out.
@@ -275,38 +293,54 @@ class Instance:
         The function.
     taken
         Numba's types of its arguments.
+    packaged
+        Whether to load it from the package, and not to compile it.
+
+    Raises
+    ------
+    LookupError
+        If the package does not have it.
 
     """
 
-    def __init__(self, function: Any, taken: tuple[Any, ...]) -> None:
-        self.symbol = symbol_of(function, taken)
+    def __init__(self, function: Any, taken: tuple[Any, ...], packaged: bool) -> None:
         dispatcher = _DISPATCHERS[function]
-        with WATCH.call():
-            self.entry_point = dispatcher.compile(taken)
-        compiled = dispatcher.overloads[taken]
-        self.result = compiled.signature.return_type
-        code, description = operator.attrgetter("library", "fndesc")(compiled)
+        context = dispatcher.targetctx
+        if packaged:
+            self.compiled = dispatcher._cache.load_packaged(taken, context)
+            target = cache.CACHE.packaged.target
+        else:
+            with WATCH.call():
+                dispatcher.compile(taken)
+            self.compiled = dispatcher.overloads[taken]
+            target = context.codegen().magic_tuple()
+        if self.compiled is None:
+            raise LookupError(function.__qualname__)
+        self.symbol = _symbol_of(function, taken, target)
+        self.result = self.compiled.signature.return_type
+        code, description = operator.attrgetter("library", "fndesc")(self.compiled)
         self.address = int(code.get_pointer_to_function(description.llvm_func_name))
         # Code that calls it finds it by this name, for as long as the process lasts.
         llvm.add_symbol(self.symbol, self.address)
 
 
 _DISPATCHERS: dict[Any, Any] = {}
-_INSTANCES: dict[tuple[Any, tuple[Any, ...]], Instance] = {}
+_INSTANCES: dict[tuple[Any, tuple[Any, ...], bool], Instance] = {}
 _SEPARATE: dict[str, Any] = {}
 
 
-def symbol_of(function: Any, taken: tuple[Any, ...]) -> str:
-    """Return the name by which compiled code refers to a separate function."""
+def _symbol_of(function: Any, taken: tuple[Any, ...], target: Any) -> str:
+    """Return the name by which code of a target refers to a separate function."""
     given = ", ".join(map(str, taken))
-    return f"{cache.SEPARATE}{function.__module__}:{function.__qualname__}({given})"
+    made_for = hashlib.blake2b(repr(tuple(target)).encode(), digest_size=4).hexdigest()
+    return f"{cache.SEPARATE}{made_for}:{function.__module__}:{function.__qualname__}({given})"
 
 
-def instance_of(function: Any, taken: tuple[Any, ...]) -> Instance:
-    """Return a separate function, compiled for some types at their first use."""
-    key = function, taken
+def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -> Instance:
+    """Return a separate function, loaded from the package or compiled, at its first use."""
+    key = function, taken, packaged
     if key not in _INSTANCES:
-        _INSTANCES[key] = Instance(function, taken)
+        _INSTANCES[key] = Instance(function, taken, packaged)
     return _INSTANCES[key]
 
 
@@ -318,7 +352,10 @@ def address_of(function: Any, **classes: type[Any]) -> Any:
     """
     if not COMPILES:
         return register_entry(function)
-    return instance_of(function, _taken(function, classes)).address
+    taken = _taken(function, classes)
+    with contextlib.suppress(LookupError):
+        return instance_of(function, taken, packaged=True).address
+    return instance_of(function, taken).address
 
 
 def _plain(typ: Any) -> Any:
@@ -333,8 +370,8 @@ def _plain(typ: Any) -> Any:
 def _separate(function: F, **options: Any) -> F:
     if not COMPILES:
         return function
-    compile_one = _njit(**_FROM_KERNELS, **options)
-    _DISPATCHERS[function] = _cached(compile_one(function))
+    compile_one = _njit(pipeline_class=_compiler_of(function), **_FROM_KERNELS, **options)
+    _DISPATCHERS[function] = _cached(compile_one(function), is_separate=True)
     _SEPARATE[f"{function.__module__}:{function.__qualname__}"] = function
 
     class Template(AbstractTemplate):

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
+import dis
 import hashlib
 import importlib.machinery
+import marshal
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 
 import llvmlite
 import numba
 import numpy as np
 
-from .folders import write
+from . import folders
 
 # Sources, modules that come as bytecode only, and extensions.
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
 
 # The name of an extension names Python's ABI. NumPy's changes with its first number only.
-_VERSIONS = (
-    importlib.machinery.EXTENSION_SUFFIXES[0],
-    numba.__version__,
-    llvmlite.__version__,
-    np.__version__.partition(".")[0],
-)
+VERSIONS = {
+    "Python": importlib.machinery.EXTENSION_SUFFIXES[0],
+    "numba": numba.__version__,
+    "llvmlite": llvmlite.__version__,
+    "NumPy": np.__version__.partition(".")[0],
+}
 
 _DIGEST_BYTES = 16
 
@@ -55,41 +58,50 @@ class Sources:
     def key(self, known: Path) -> str:
         """Return the key of all code that is compiled from these sources, in hexadecimal.
 
-        It is a digest of the files' names and syntax trees without docstrings, and of the versions
+        It is a digest of the files' names and bytecode without docstrings, and of the versions
         of Python's ABI, numba, llvmlite and NumPy's ABI. It is empty where there are no sources.
 
         Parameters
         ----------
         known
-            A file that keeps the digests of syntax trees by those of files' contents: to parse a
-            package takes half a second. It is written where a source is new.
+            File that keeps the digests of bytecode by those of files' contents: compiling a package
+            to bytecode takes .3 s. It is written if a source is new.
         """
-        contents = self._contents
-        # Another thread may have set it, and let the contents go.
         if self._key is None:
-            self._key = self._key_of(contents, known)
-            self._contents = {}
+            self._set_key(_read_pairs(folders.read, known), known)
+        return self._key or ""
+
+    def key_if_known(self, known: Path) -> str | None:
+        """Return the key if a file of the package has the digests of all sources; else None."""
+        if self._key is None:
+            self._set_key(_read_pairs(Path.read_bytes, known), None)
         return self._key
 
-    def _key_of(self, contents: dict[str, bytes], known: Path) -> str:
+    def _set_key(self, meanings: dict[bytes, bytes], known: Path | None) -> None:
+        """Set the key, with known digests; compile new sources only if there is a file for them."""
+        # Another thread may set the key, and let the contents go.
+        contents = self._contents
         if not contents:
-            return ""
-        trees = _read_pairs(known)
-        n_known = len(trees)
-        key = hashlib.blake2b("\0".join(_VERSIONS).encode(), digest_size=_DIGEST_BYTES)
+            self._key = self._key or ""
+            return
+        n_known = len(meanings)
+        key = hashlib.blake2b("\0".join(VERSIONS.values()).encode(), digest_size=_DIGEST_BYTES)
         pairs = b""
         for path, content in contents.items():
             digest = _digest(content)
-            if digest not in trees:
-                trees[digest] = _digest(_syntax(content)) if path.endswith(".py") else digest
-            pairs += digest + trees[digest]
+            if digest not in meanings:
+                if known is None:
+                    return
+                meanings[digest] = _digest(_meaning(content)) if path.endswith(".py") else digest
+            pairs += digest + meanings[digest]
             name = os.path.relpath(path, self._root).replace(os.sep, "/")
-            key.update(f"\0{name}\0".encode() + trees[digest])
-        if len(trees) > n_known:
+            key.update(f"\0{name}\0".encode() + meanings[digest])
+        if known is not None and len(meanings) > n_known:
             with contextlib.suppress(OSError):
-                known.parent.mkdir(parents=True, exist_ok=True)
-                write(known, pairs)
-        return key.hexdigest()
+                folders.make(known.parent)
+                folders.write(known, pairs)
+        self._key = key.hexdigest()
+        self._contents = {}
 
     def unchanged(self) -> bool:
         """Return whether no file has been touched, added or removed."""
@@ -101,10 +113,10 @@ def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
-def _read_pairs(path: Path) -> dict[bytes, bytes]:
-    """Return the digests of syntax trees by those of sources, as far as a file has them."""
+def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]:
+    """Return the digests of bytecode by those of sources, as far as a file has them."""
     try:
-        content = path.read_bytes()
+        content = read(path)
     except OSError:
         return {}
     n = _DIGEST_BYTES
@@ -112,17 +124,29 @@ def _read_pairs(path: Path) -> dict[bytes, bytes]:
     return {content[i : i + n]: content[i + n : i + 2 * n] for i in whole}
 
 
-def _syntax(source: bytes) -> bytes:
-    """Return a source's syntax tree without docstrings; the source if Python cannot parse it."""
+def _meaning(source: bytes) -> bytes:
+    """Return a source's bytecode without docstrings and lines; the source if Python refuses it.
+
+    Assertions are not in it either: kernels have none.
+    """
     try:
-        tree = ast.parse(source)
-        for node in ast.walk(tree):
-            documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-            if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-                del node.body[0]
-        return ast.dump(tree).encode()
+        code = compile(source, "", "exec", dont_inherit=True, optimize=2)
     except (SyntaxError, ValueError, RecursionError):
         return source
+    # This version writes equal code as equal bytes.
+    return marshal.dumps(_without_lines(code), 2)
+
+
+def _without_lines(code: CodeType) -> CodeType:
+    constants = (_without_lines(c) if isinstance(c, CodeType) else c for c in code.co_consts)
+    # A docstring leaves an instruction for its line that does nothing.
+    pairs = (code.co_code[i : i + 2] for i in range(0, len(code.co_code), 2))
+    return code.replace(
+        co_code=b"".join(pair for pair in pairs if pair[0] != dis.opmap["NOP"]),
+        co_firstlineno=1,
+        co_linetable=b"",
+        co_consts=tuple(constants),
+    )
 
 
 def _look_at(root: Path) -> list[tuple[str, int, int, int, int]]:
@@ -145,9 +169,9 @@ def _paths(root: Path) -> list[str]:
     if not os.path.isdir(root):
         return [str(archive) for archive in root.parents if os.path.isfile(archive)][:1]
     found = []
-    for folder, folders, names in os.walk(root):
+    for folder, below, names in os.walk(root):
         # Editors' lock files and notebooks' checkpoints cannot be imported.
-        folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]
+        below[:] = [name for name in below if name.isidentifier() and name != "__pycache__"]
         found += [
             os.path.join(folder, name)
             for name in names

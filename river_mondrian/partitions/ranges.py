@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
+from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate, rare
 from ..records import Float64s, Int64s, room_of_words
 
 Array = NDArray[np.float64]
@@ -142,6 +142,7 @@ def without_rounding(ordered: Array, rounding: Rounding) -> Array:
 
 
 @exact_batch_kernel
+@rare
 def join_rounded(
     values: Float64s,
     n_columns: int,
@@ -231,6 +232,7 @@ def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) 
 
 
 @exact_separate
+@rare
 def _find_whiskers(
     values: Float64s, n: int, gap: int, n_left_out: int, fence: float, found: Float64s
 ) -> None:
@@ -249,6 +251,7 @@ def _find_whiskers(
 
 
 @exact_separate
+@rare
 def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Float64s) -> None:
     """Write a column's lower and upper end, by how many values they are known, and their spread."""
     commonest = 0.0
@@ -281,6 +284,7 @@ def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Fl
 
 
 @exact_batch_kernel
+@rare
 def find_ranges(
     values: Float64s,
     starts: Int64s,

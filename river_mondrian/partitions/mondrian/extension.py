@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from ...compiling.box_vectors import MOST_PARTS
-from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
+from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, rare, separate
 from ...limits import DONE, TOO_LARGE
 from ...records import Array, Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
 from .boxes import distance_outside, gap, hold, make_box, write_box
@@ -544,6 +544,7 @@ def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
 
 
 @kernel
+@rare
 def rebuild(forest: F, scaling: Float64s, n: int) -> None:
     """Sample the trees afresh from the first `n` samples, scaled anew.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiling.kernels import batch_kernel, inlined, kernel, separate
+from ...compiling.kernels import batch_kernel, inlined, kernel, rare, separate
 from ...limits import DONE, LARGEST
 from ...records import Float32s, Float64s, Int64s
 from .records import DRAWING, REBASING, STEADY, F, Forest, Point
@@ -207,6 +207,7 @@ def _write_drawn(forest: Forest, p: int) -> None:
 
 
 @separate
+@rare
 def move(forest: F, p: int) -> None:
     """Give a point values for the tree that is drawn anew.
 
@@ -229,6 +230,7 @@ def move(forest: F, p: int) -> None:
 
 
 @separate
+@rare
 def rebase(forest: F, p: int) -> None:
     """Let a moved point have its remainders in the current frame, in the column of the last one."""
     if forest.keeps_inputs == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, kernel, merged, separate
+from ...compiling.kernels import inlined, kernel, merged, rare, separate
 from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, WAITS
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.boxes import linear_dimension
@@ -440,6 +440,7 @@ def go_on_at_once(forest: R, t: int) -> int:
 
 
 @kernel
+@rare
 def rescale(forest: R, scaling: Float64s) -> None:
     """Scale all samples anew, the accepted one among them, and count that.
 

@@ -1,0 +1,96 @@
+"""Compiled code that comes with the package, in wheels that are built with it (`hatch_build.py`).
+
+It is made for the oldest processor of an architecture that is supported, which costs no speed. The
+file `index.json` beside it says what it was made for. Where anything of that differs none of it is
+used, and kernels are compiled here. `python -m` runs this module as a wheel is built.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+FOLDER = "compiled"
+INDEX = "index.json"
+
+# The oldest processors for which code is packaged, and what others need to run it.
+BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "x86_64": ("nehalem", ("cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")),
+    "aarch64": ("generic", ("neon",)),
+}
+
+
+class Packaged:
+    """The compiled code in a package's folder.
+
+    Attributes
+    ----------
+    target
+        The processor's name and features by which numba knows the code; None if none is used.
+    unused
+        Why code that is there is not used; empty if it is used, or there is none.
+
+    """
+
+    def __init__(self, root: Path, made_for: dict[str, Any], key: str | None) -> None:
+        self.folder = root / FOLDER
+        self.target: tuple[str, ...] | None = None
+        self.unused = ""
+        try:
+            index = json.loads((self.folder / INDEX).read_bytes())
+            self.unused = _difference(index, made_for, key)
+            if not self.unused:
+                self.target = tuple(index["target"])
+        except FileNotFoundError:
+            # The wheel has none, or there is no wheel.
+            return
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            self.unused = f"its {INDEX} cannot be read ({error!r})"
+
+
+def _difference(index: dict[str, Any], made_for: dict[str, Any], key: str | None) -> str:
+    """Return what prevents packaged code from being used; empty if nothing does."""
+    for name, ours in made_for.items():
+        theirs = index["made_for"][name]
+        if json.loads(json.dumps(ours)) != theirs:
+            return f"it was made for {name} {theirs}, and this is {ours}"
+    if key != index["key"]:
+        return "sources have changed"
+    if index["target"][0] != llvm.get_process_triple():
+        return f"it was made for {index['target'][0]}"
+    missing = sorted(name for name in index["needs"] if not _host_features().get(name))
+    return f"this processor lacks {', '.join(missing)}" if missing else ""
+
+
+@functools.cache
+def _host_features() -> dict[str, bool]:
+    return dict(llvm.get_host_cpu_features())
+
+
+def write_index(folder: Path, target: tuple[str, ...], made_for: dict[str, Any], key: str) -> None:
+    """Write what the code in a folder was made for."""
+    needs = BASELINES[platform.machine()][1]
+    index = {"made_for": made_for, "key": key, "target": target, "needs": needs}
+    (folder / INDEX).write_text(json.dumps(index, indent=1))
+
+
+def main(folder: Path, n_jobs: int) -> None:
+    """Compile all classes for a wheel, and leave the code in a folder.
+
+    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` are those of the baseline (`hatch_build.py`).
+    """
+    from ..__main__ import estimators, warmup
+    from .cache import CACHE
+
+    warmup(estimators(), n_jobs)
+    CACHE.pack(folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

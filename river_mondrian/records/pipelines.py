@@ -1,0 +1,204 @@
+"""How kernels and the helpers that become parts of them are compiled: faster than by default.
+
+- Numba optimizes every function and makes machine code of it, whoever calls it. A helper becomes
+  part of the kernels that call it, and is optimized there again. So helpers are only made small.
+- Numba runs LLVM's optimizer twice, so that reference counts meet their counterparts. Records have
+  no reference counts: once is enough. Functions that run rarely are optimized less (`rare`).
+- Passes for what kernels never contain are left out (`_NOT_NEEDED`).
+
+This needs parts of numba that are not promised to stay. They are tried once, before the first
+function is compiled: where they have changed, functions are compiled by numba's defaults, and first
+calls take longer.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any
+
+import numba
+from numba.core import compiler
+
+LOG = logging.getLogger("river_mondrian")
+
+# What numba does not annotate.
+_Compiler: Any = compiler.Compiler
+_njit: Any = numba.njit
+
+_NO_ADDRESS = 0
+
+# Passes for closures, NumPy's overloads and expressions of arrays.
+_NOT_NEEDED = {"InlineClosureLikes", "InlineOverloads", "NopythonRewrites"}
+
+# Levels of optimization: numba's 3 takes a sixth longer, and its code takes as long to run.
+# Functions that run rarely do without vector units, too.
+_LEVEL, _RARE_LEVEL = 2, 1
+
+Pipelines = list[Any]
+
+
+@functools.cache
+def _lowerings() -> dict[str, Any]:
+    """Return the passes that make code: all that numba does not promise is in here."""
+    import numba._dynfunc
+    from numba.core import codegen, compiler_machinery, config, typed_passes
+
+    dynfunc: Any = numba._dynfunc
+    library: Any = codegen.JITCodeLibrary
+    lowering: Any = typed_passes.NativeLowering
+    register_pass: Any = compiler_machinery.register_pass
+    settings: Any = config
+
+    class HelperLibrary(library):  # type: ignore[misc]
+        """Code to be linked into that of others."""
+
+        def _optimize_final_module(self) -> None:
+            """Leave it to those into which this is linked."""
+
+        def _finalize_final_module(self) -> None:
+            """Make no machine code."""
+            self._finalized = True
+
+    class KernelLibrary(library):  # type: ignore[misc]
+        """Code that is optimized once."""
+
+        how: dict[str, Any] = {"opt": min(_LEVEL, settings.OPT)}  # noqa: RUF012
+
+        def _optimize_final_module(self) -> None:
+            found = self._codegen._module_pass_manager(**self.how)
+            # The builder comes with it since LLVM has passes of a new kind.
+            manager, *builder = found if isinstance(found, tuple) else (found,)
+            manager.run(self._final_module, *builder)
+
+    class RareLibrary(KernelLibrary):
+        """Code that runs rarely."""
+
+        how = {  # noqa: RUF012
+            "opt": min(_RARE_LEVEL, settings.OPT),
+            "loop_vectorize": False,
+            "slp_vectorize": False,
+        }
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class HelperLowering(lowering):  # type: ignore[misc]
+        """Make code without a way in from Python."""
+
+        _name = "helper_lowering"
+
+        def run_pass(self, state: Any) -> bool:
+            """Run the pass."""
+            name = state.func_id.func_qualname
+            state.library = HelperLibrary(state.targetctx.codegen(), name)
+            state.flags.no_compile = True
+            super().run_pass(state)
+            # Numba's key of the compiled function; whoever links it needs no more.
+            module = state.cr.fndesc.lookup_module()
+            key = dynfunc.make_function(
+                module, name, "a helper of kernels", _NO_ADDRESS, state.cr.env, (state.library,)
+            )
+            state.targetctx.insert_user_function(key, state.cr.fndesc, [state.library])
+            state["cr"] = state.cr._replace(cfunc=key)
+            return True
+
+    def kernel_lowering(kind: Any, name: str) -> Any:
+        class KernelLowering(lowering):  # type: ignore[misc]
+            """Make machine code."""
+
+            _name = name
+
+            def run_pass(self, state: Any) -> bool:
+                """Run the pass."""
+                state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
+                state.library.enable_object_caching()
+                found: bool = super().run_pass(state)
+                return found
+
+        return register_pass(mutates_CFG=True, analysis_only=False)(KernelLowering)
+
+    return {
+        "default": lowering,
+        "helper": HelperLowering,
+        "kernel": kernel_lowering(KernelLibrary, "kernel_lowering"),
+        "rare": kernel_lowering(RareLibrary, "rare_lowering"),
+    }
+
+
+def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
+    """Leave out passes, and replace the one that makes code."""
+    lowerings = _lowerings()
+    for pipeline in pipelines:
+        pipeline.passes = [
+            (lowerings[kind] if one is lowerings["default"] else one, why)
+            for one, why in pipeline.passes
+            if one.__name__ not in _NOT_NEEDED
+        ]
+        pipeline.finalize()
+    return pipelines
+
+
+class _TriedHelperCompiler(_Compiler):  # type: ignore[misc]
+    """Compiler for a helper, if numba's internals are as expected."""
+
+    def define_pipelines(self) -> Pipelines:
+        """Return numba's pipelines, changed."""
+        return _changed(super().define_pipelines(), "helper")
+
+
+class _TriedKernelCompiler(_Compiler):  # type: ignore[misc]
+    """Compiler for a kernel, if numba's internals are as expected."""
+
+    def define_pipelines(self) -> Pipelines:
+        """Return numba's pipelines, changed."""
+        return _changed(super().define_pipelines(), "rare")
+
+
+@functools.cache
+def is_numba_known() -> bool:
+    """Return whether numba's internals are as expected, by compiling a kernel with a helper."""
+    try:
+
+        def double(x: float) -> float:
+            return x + x
+
+        helper = _njit(pipeline_class=_TriedHelperCompiler, no_cpython_wrapper=True)(double)
+
+        def call(x: float) -> float:
+            found: float = helper(x)
+            return found
+
+        found: bool = _njit(pipeline_class=_TriedKernelCompiler)(call)(1.5) == 3.0
+    # Whatever numba says of it: another version may fail in any way.
+    except Exception as error:
+        LOG.info("first calls take longer with numba %s: %r", numba.__version__, error)
+        return False
+    return found
+
+
+class _FastCompiler(_Compiler):  # type: ignore[misc]
+    """Numba's compiler with other pipelines (`njit(pipeline_class=...)`)."""
+
+    kind: str
+
+    def define_pipelines(self) -> Pipelines:
+        """Return numba's pipelines, changed where numba takes that."""
+        pipelines: Pipelines = super().define_pipelines()
+        return _changed(pipelines, self.kind) if is_numba_known() else pipelines
+
+
+class HelperCompiler(_FastCompiler):
+    """Compiler for functions that become parts of others."""
+
+    kind = "helper"
+
+
+class KernelCompiler(_FastCompiler):
+    """Compiler for functions that become machine code."""
+
+    kind = "kernel"
+
+
+class RareCompiler(_FastCompiler):
+    """Compiler for functions that run too rarely to be optimized as well."""
+
+    kind = "rare"

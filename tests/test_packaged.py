@@ -1,0 +1,174 @@
+"""Compiled code that comes with the package: when it is used, and what happens where it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import river_mondrian
+from river_mondrian.compiling import folders
+from river_mondrian.compiling.kernels import COMPILES
+
+pytestmark = [
+    pytest.mark.skipif(not COMPILES, reason="nothing is compiled"),
+    pytest.mark.skipif(sys.platform == "win32", reason="paths are others there"),
+]
+
+PACKAGE = Path(river_mondrian.__file__).parent
+
+PACK = """
+import sys
+from pathlib import Path
+from river_mondrian import NearestNeighborDetector
+from river_mondrian.compiling.cache import CACHE
+model = NearestNeighborDetector(seed=1)
+for i in range(3):
+    model.learn_one({"a": i / 2})
+    model.score_one({"a": 0.3})
+CACHE.pack(Path(sys.argv[1]))
+"""
+
+USE = """
+import json, logging, os, sys, threading
+from river_mondrian import NearestNeighborDetector
+from river_mondrian.compiling.cache import CACHE
+from river_mondrian.compiling.first_calls import WATCH
+
+def use():
+    model = NearestNeighborDetector(seed=1)
+    for i in range(3):
+        model.learn_one({"a": i / 2})
+    return model.score_one({"a": 0.3})
+
+if sys.argv[1] == "fork":
+    child = os.fork()
+    found = use()
+    if not child:
+        os._exit(len(WATCH.names))
+    assert os.waitpid(child, 0)[1] == 0
+elif sys.argv[1] == "threads":
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(use())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (found,) = set(results)
+else:
+    found = use()
+print(json.dumps([found, len(WATCH.names), CACHE._looked]))
+"""
+
+
+def run(code, place, argument, **environ):
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, argument],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.fspath(place)} | environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return (json.loads(done.stdout) if done.stdout else None), done.stderr
+
+
+@pytest.fixture(scope="module")
+def packaged(tmp_path_factory):
+    """Return the folder of an installation with compiled code for the oldest processor."""
+    place = tmp_path_factory.mktemp("place")
+    shutil.copytree(PACKAGE, place / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    code = place / PACKAGE.name / "compiled"
+    code.mkdir()
+    baseline = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    run(PACK, place, str(code), NUMBA_CACHE_DIR=str(place / "cache"), **baseline)
+    shutil.rmtree(place / "cache")
+    return place
+
+
+@pytest.fixture
+def nowhere(tmp_path):
+    """Return an environment in which nothing can be written."""
+    (tmp_path / "file").write_text("")
+    return {"HOME": str(tmp_path / "file" / "below"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.mark.parametrize("how", ["plain", "fork", "threads"])
+def test_packaged_code_is_loaded_and_nothing_is_written(packaged, nowhere, how):
+    before = sorted(packaged.rglob("*"))
+    found, told = run(USE, packaged, how, NUMBA_CPU_NAME="", **nowhere)
+    assert 0.0 <= found[0] <= 1.0
+    assert found[1:] == [0, False] and told == ""
+    assert sorted(packaged.rglob("*")) == before
+
+
+def test_the_processor_that_is_named_does_not_matter(packaged, nowhere):
+    found = run(USE, packaged, "plain", NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="", **nowhere)
+    assert found == run(USE, packaged, "plain", **nowhere)
+
+
+def changed(place, tmp_path, change):
+    """Return a copy of an installation in which something has changed."""
+    copy = tmp_path / "copy"
+    shutil.copytree(place, copy)
+    code = copy / PACKAGE.name / "compiled"
+    index = json.loads((code / "index.json").read_text())
+    if change == "source":
+        with (copy / PACKAGE.name / "limits.py").open("a") as file:
+            file.write("ANOTHER = 1\n")
+    elif change == "numba":
+        index["made_for"]["numba"] = "0.1"
+    elif change == "processor":
+        index["needs"] = ["qubits"]
+    elif change == "index":
+        index = []
+    if change == "damaged":
+        for path in code.glob("*.nbc"):
+            content = path.read_bytes()
+            path.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
+    else:
+        (code / "index.json").write_text(json.dumps(index))
+    return copy
+
+
+REASONS = {
+    "source": "sources have changed",
+    "numba": "it was made for numba 0.1, and this is ",
+    "processor": "this processor lacks qubits",
+    "index": "its index.json cannot be read",
+    "damaged": "kernels are compiled",
+}
+
+
+@pytest.mark.parametrize("change", REASONS)
+def test_what_does_not_fit_is_compiled_and_the_log_says_why(packaged, tmp_path, change):
+    copy = changed(packaged, tmp_path, change)
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    found, told = run(USE, copy, "plain", **cache)
+    assert found[1] > 0
+    assert told.count("\n") == 1 and REASONS[change] in told
+    # It is kept for the next process, which does not say so again.
+    assert run(USE, copy, "plain", **cache) == ([found[0], 0, True], "")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs owners")
+def test_code_of_other_users_is_not_loaded(monkeypatch, tmp_path):
+    folder = tmp_path / "base" / "code"
+    folders.make(folder)
+    folders.write(folder / "one.nbc", b"code")
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "one.nbc")] == [0o700, 0o600]
+    assert folders.read(folder / "one.nbc") == b"code"
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        folders.read(folder / "one.nbc")
+    # Who names a folder that this process cannot change trusts it.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(PermissionError):
+        folders.read(folder / "one.nbc")
+    monkeypatch.setattr(folders._config, "CACHE_DIR", str(tmp_path))
+    assert folders.read(folder / "one.nbc") == b"code"
