@@ -143,7 +143,9 @@ def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
         refuse(owner, what, str(found), f"but it should be of {np.dtype(dtype)}")
 
 
-def check_arrays(owner: object, arrays: Mapping[str, tuple[Any, ...]]) -> None:
+def check_arrays(
+    owner: object, arrays: Mapping[str, tuple[Any, ...]], held: Mapping[str, Any] | None = None
+) -> None:
     """Refuse a stored object one of whose arrays is not as it should be.
 
     Parameters
@@ -153,10 +155,12 @@ def check_arrays(owner: object, arrays: Mapping[str, tuple[Any, ...]]) -> None:
     arrays
         By the name of an attribute: its type and its shape, and the least and the largest number,
         or nothing more where any number will do.
+    held
+        The arrays by name, where they are not the object's attributes.
 
     """
     for name, (dtype, shape, *bounds) in arrays.items():
-        array: Any = owner.__dict__.get(name)
+        array: Any = (owner.__dict__ if held is None else held).get(name)
         check_dtype(owner, name, array, dtype)
         if array.shape != shape:
             refuse(owner, f"the shape of {name}", array.shape, f"but it should be {shape}")

@@ -319,7 +319,7 @@ def test_the_regression_on_lags_is_dense_least_squares():
         learn_lags(owner.record, target, 1.0)
         pairs.append((base, target))
     expected = naive.lagged(pairs, scales)
-    np.testing.assert_allclose(owner.weights[: lags.N_COLUMNS], expected, atol=1e-8)
+    np.testing.assert_allclose(owner.learned["weights"][: lags.N_COLUMNS], expected, atol=1e-8)
 
 
 @kernel

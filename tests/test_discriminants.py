@@ -197,27 +197,6 @@ def test_means_and_variances_of_what_is_rare_are_all_values(seed, share):
     assert learned["squares"][0, 1] / learned["counts"][0, 1] == pytest.approx(X.var())
 
 
-def test_what_was_stored_without_later_values_goes_on():
-    rng = np.random.default_rng(2)
-    kernels, other = Kernels(2, 2), Kernels(2, 2)
-    for values in rng.normal(size=(50, 2)):
-        kernels.predict(values, 2)
-        kernels.learn(values, int(values[0] > 0.0), 2)
-    state = pickle.loads(pickle.dumps(kernels.memory.__getstate__()))
-    state["learned"] |= {
-        name: state["learned"][name][:1] for name in ("counts", "means", "squares")
-    }
-    other.memory.__setstate__(state)
-    other.memory.reserve(4, 3, other.predicted)
-    values = rng.normal(size=2)
-    np.testing.assert_array_equal(other.predict(values, 2), kernels.predict(values, 2))
-    other.learn(values, 0, 2)
-    assert other.memory.learned["counts"].tolist() == [
-        [51.0, 51.0, 51.0, 0.0],
-        [0.0, 1.0, 1.0, 0.0],
-    ]
-
-
 def test_what_has_been_learned_stays_where_rows_grow_and_in_copies():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60).tolist()

@@ -16,27 +16,16 @@ naive Bayes knows later samples only. The lines themselves stay: some drifts tur
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_array, check_types, refuse
 from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, logarithms, normalize_logs
 from ..partitions.mondrian.transforms import hash_of
-from ..records import (
-    Float64,
-    Float64s,
-    Int64,
-    Int64s,
-    Memory,
-    OwnsArrays,
-    Record,
-    derived,
-    transient,
-)
+from ..records import Float64, Float64s, Int64, Int64s, Memory, Record, derived, transient
+from .learned import NOWHERE, Learned
 
 # Means and variances of streams that hold against wild values and follow what changes.
 #
@@ -158,7 +147,7 @@ class Discriminants(Record):
     class_means: Float64s
     # Inputs that are categories: how many, and which. Of levels, a row for each class: weights of
     # the regressions, and the weight of samples.
-    n_categories: Int64 = derived()
+    n_categories: Int64
     categories: Int64s = derived()
     small_levels: Float64s
     large_levels: Float64s
@@ -442,44 +431,26 @@ _OF_CLASSES = ("small_weights", "large_weights", "class_counts", "class_means")
 _OF_LEVELS = ("small_levels", "large_levels", "level_counts")
 
 
-def _own_prediction(memory: Memory[Discriminants], predicted: Array) -> None:
-    """Give a record the memory that the prediction of a sample is written to."""
-    n_categories, columns = int(memory[0].n_categories), int(memory[0].columns)
-    memory.own("level_places", np.full(n_categories, -1))
-    memory.own("level_totals", np.zeros(n_categories))
-    memory.own("numbers", np.zeros(columns - 1))
-    memory.own("standardized", np.zeros(columns))
-    memory.own("precisions", np.zeros(columns))
-    memory.own("predicted", predicted.ravel())
-
-
-class LinearDiscriminants(OwnsArrays):
+class LinearDiscriminants(Learned[Discriminants]):
     """The memory of discriminants, which grows with classes and inputs."""
 
+    _KIND = Discriminants
+
     def __init__(self) -> None:
-        self.memory = Memory(Discriminants)
-        self.learned: dict[str, Array] = {
-            name: np.zeros((n_rows, 1)) for name, n_rows in _OF_INPUTS.items()
-        }
-        self.learned |= {name: np.zeros((0, 1)) for name in _OF_CLASSES}
+        super().__init__()
+        self.record.columns = 1
+        self._begin()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        check_types(self, {"memory": Memory, "learned": dict})
-        of_levels = _OF_LEVELS if _OF_LEVELS[0] in self.learned else ()
-        if self.learned.keys() != {*_OF_INPUTS, *_OF_CLASSES, *of_levels}:
-            refuse(self, "learned", list(self.learned), "but other arrays were stored")
-        for name, array in self.learned.items():
-            check_array(self, name, array, np.float64, -math.inf, math.inf)
-            n_rows = _OF_INPUTS.get(name, LEVEL_ROWS if name in _OF_LEVELS else len(array))
-            # Models that were stored by earlier versions lack the rows of later values.
-            if array.ndim != 2 or len(array) not in {n_rows, 1 if name in _OF_INPUTS else n_rows}:
-                refuse(self, name, array.shape, "which is no shape of it")
+    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+        width, columns = int(self.record.width), int(self.record.columns)
+        shapes = {name: (n_rows, columns) for name, n_rows in _OF_INPUTS.items()}
+        shapes |= dict.fromkeys(_OF_CLASSES, (width, columns))
+        if self.record.n_categories > 0:
+            shapes |= dict.fromkeys(_OF_LEVELS, (LEVEL_ROWS, width))
+        return shapes
 
-    @property
-    def record(self) -> Discriminants:
-        """The record, for kernels."""
-        return self.memory[0]
+    def _show(self) -> None:
+        """Do nothing: the owner says by `reserve` where predictions go."""
 
     def logits(self, values: Array) -> list[tuple[Array, Array]]:
         """Return the logits of the sample predicted last, for each row of `predicted`.
@@ -557,31 +528,29 @@ class LinearDiscriminants(OwnsArrays):
             What another input counts as where it is missing: NaN, which is unknown, or 0.
 
         """
-        columns = 1 + n_inputs
-        self.record.width, self.record.columns = width, columns
-        shapes = {name: (n_rows, columns) for name, n_rows in _OF_INPUTS.items()}
-        shapes |= dict.fromkeys(_OF_CLASSES, (width, columns))
-        if categories:
-            shapes |= dict.fromkeys(_OF_LEVELS, (LEVEL_ROWS, width))
+        record = self.record
+        record.width, record.columns, record.n_categories = width, 1 + n_inputs, len(categories)
         learned = {}
-        for name, shape in shapes.items():
+        for name, shape in self._shapes().items():
             learned[name] = np.zeros(shape)
             known = self.learned.get(name, learned[name])
             # What a change has added that is undone is left out.
-            n_columns = width if name in _OF_LEVELS else 1 + self.record.n_inputs
+            n_columns = width if name in _OF_LEVELS else 1 + record.n_inputs
             kept = np.minimum(np.minimum(shape, known.shape), (shape[0], n_columns))
             learned[name][: kept[0], : kept[1]] = known[: kept[0], : kept[1]]
             self.memory.own(name, learned[name].ravel())
-        self.learned = learned
-        self.record.n_categories, self.record.absent = len(categories), absent
+        self.learned, record.absent = learned, absent
         self.memory.own("categories", np.array(categories, dtype=np.int64))
-        _own_prediction(self.memory, predicted)
+        self._own_prediction(self.memory, predicted)
 
-    def reader(self, predicted: Array) -> Memory[Discriminants]:
-        """Return a copy of the record by which another thread predicts, to where it is told."""
-        copy = self.memory.copied()
-        _own_prediction(copy, predicted)
-        return copy
+    def _own_prediction(self, memory: Memory[Discriminants], predicted: Array = NOWHERE) -> None:
+        n_categories, columns = int(memory[0].n_categories), int(memory[0].columns)
+        memory.own("level_places", np.full(n_categories, -1))
+        memory.own("level_totals", np.zeros(n_categories))
+        memory.own("numbers", np.zeros(columns - 1))
+        memory.own("standardized", np.zeros(columns))
+        memory.own("precisions", np.zeros(columns))
+        memory.own("predicted", predicted.ravel())
 
     def begin_at_zero(self, inputs: Sequence[int]) -> None:
         """Let new inputs, which are no categories, have been 0 in all samples so far."""

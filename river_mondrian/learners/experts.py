@@ -15,16 +15,15 @@ Otherwise one heavy sample would make all later steps small.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_number, check_types
 from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
-from ..records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
+from ..records import Bounds, Float64, Float64s, Int64, Memory, Record, stored, transient
+from .learned import NOWHERE, Learned
 
 Array = NDArray[np.float64]
 
@@ -48,16 +47,16 @@ class Experts(Record):
     Probabilities are in rows of `width`, of which the first `n_classes` are used.
     """
 
-    n_experts: Int64
+    n_experts: Int64 = stored(Bounds(1, LARGEST_WIDTH))
     # Number of classes so far.
     n_classes: Int64
     # Number of classes for which a row has room.
-    width: Int64
+    width: Int64 = stored(Bounds(0, LARGEST_WIDTH))
     # Exponent of each expert, and the sum of its squared gradients.
     exponents: Float64s
     squares: Float64s
     # Largest weight of a sample, which fades, or 1.
-    largest_weight: Float64
+    largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     # Of the last sample: what each expert has predicted and the logarithms of that (n_experts rows
     # each), and what the pool has.
     predicted: Float64s = transient()
@@ -127,14 +126,7 @@ def learn(experts: Experts, label: int, weight: float) -> None:
         exponents[e] = min(max(moved, LEAST_EXPONENT), LARGEST_EXPONENT)
 
 
-def _own_prediction(memory: Memory[Experts]) -> None:
-    """Give a record the memory that the prediction of a sample is written to."""
-    n, width = memory[0].n_experts, memory[0].width
-    for name, n_rows in {"predicted": n, "logs": n, "mixed": 1}.items():
-        memory.own(name, np.zeros(n_rows * width))
-
-
-class Mixture:
+class Mixture(Learned[Experts]):
     """The memory of experts and of what mixing them has learned.
 
     Parameters
@@ -144,58 +136,38 @@ class Mixture:
 
     """
 
-    def __init__(self, n: int) -> None:
-        self.exponents = np.full(n, 1.0 / n)
-        self.squares = np.full(n, FIRST_SQUARES)
-        self.memory = Memory(Experts)
-        self.record.n_experts = n
-        self.record.largest_weight = 1.0
-        self.reserve(0)
+    _KIND = Experts
+    _DERIVED = frozenset({"exponents", "predicted", "mixed"})
 
-    @property
-    def record(self) -> Experts:
-        """The record, for kernels."""
-        return self.memory[0]
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.record.n_experts, self.record.largest_weight = n, 1.0
+        self.learned = {"exponents": np.full(n, 1.0 / n), "squares": np.full(n, FIRST_SQUARES)}
+        self._show()
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("exponents", "squares"), (int(self.record.n_experts),))
 
     def reserve(self, width: int) -> None:
         """Make room for the probabilities of so many classes; those of the last sample go."""
         self.record.width = width
-        for name in ("exponents", "squares"):
-            self.memory.own(name, getattr(self, name))
-        _own_prediction(self.memory)
-        arrays = self.memory.arrays
-        self.predicted = arrays["predicted"].reshape(len(self.exponents), width)
+        self._show()
+
+    def _show(self) -> None:
+        super()._show()
+        arrays, record = self.memory.arrays, self.record
+        self.exponents = self.learned["exponents"]
+        self.predicted = arrays["predicted"].reshape(record.n_experts, record.width)
         self.mixed = arrays["mixed"]
 
-    def reader(self) -> Memory[Experts]:
-        """Return a copy of the record by which another thread predicts."""
-        copy = self.memory.copied()
-        _own_prediction(copy)
-        return copy
+    def _own_prediction(self, memory: Memory[Experts], predicted: Array = NOWHERE) -> None:
+        n, width = self.record.n_experts, self.record.width
+        for name, n_rows in {"predicted": n, "logs": n, "mixed": 1}.items():
+            memory.own(name, np.zeros(n_rows * width))
 
     def follow_drift(self) -> None:
         """Make steps as large as at first."""
-        self.squares[:] = FIRST_SQUARES
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.memory.nbytes
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The rest holds the last sample only.
-        return {name: self.__dict__[name] for name in ("exponents", "squares", "memory")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
-        n = (self.record.n_experts,)
-        shapes = {"exponents": n, "squares": n}
-        check_types(self, {"memory": Memory} | dict.fromkeys(shapes, np.ndarray))
-        check_shapes(self, shapes)
-        check_number(self, "width", self.record.width, 0, LARGEST_WIDTH)
-        largest = self.record.largest_weight
-        check_number(self, "largest_weight", largest, 1.0, LARGEST_WEIGHT)
-        self.reserve(self.record.width)
+        self.learned["squares"][:] = FIRST_SQUARES
 
 
 # Sharing out what a mixture of experts predicts among the features that have moved the experts.

@@ -12,16 +12,17 @@ densities themselves would trust one of them too much, and intervals would be to
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...checks import LARGEST_SIZE
 from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...limits import LARGEST_WEIGHT
 from ...posteriors.predictive import PredictiveDistribution
-from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
+from ...records import Bounds, Float64, Float64s, Int64, Record, stored, transient
+from ..learned import Learned, Numbers
 from .mixing import FADING, LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
@@ -75,8 +76,8 @@ LEAST_PART = 1e-12
 class ErrorLaw(Record):
     """What has been learned of the errors of predictions."""
 
-    n_samples: Int64
-    largest_weight: Float64
+    n_samples: Int64 = stored(Bounds(0, LARGEST_SIZE))
+    largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     last_target: Float64
     move: Float64
     # Mean sizes of the errors over a long and over a short time, and of the disagreement.
@@ -236,31 +237,33 @@ _FREEDOMS = np.tile(np.array(FREEDOMS), N_GUESSES * N_FACTORS)
 _OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
 
 
-_SHAPES = {
-    "gram": (N_TERMS * (N_TERMS + 1) // 2,),
-    "moments": (N_TERMS,),
-    "line": (N_TERMS,),
-    "weights": (N_COMPONENTS,),
-}
-
-
-class ErrorLaws:
+class ErrorLaws(Learned[ErrorLaw]):
     """The memory of the law of errors."""
 
-    def __init__(self) -> None:
-        self.memory = Memory(ErrorLaw)
-        self.record.largest_weight = 1.0
-        self.gram, self.moments, self.line = (
-            np.zeros(_SHAPES[name]) for name in ("gram", "moments", "line")
-        )
-        # Of each component; they add up to 1.
-        self.weights = np.full(N_COMPONENTS, 1.0 / N_COMPONENTS)
-        self._make_room()
+    _KIND = ErrorLaw
+    _DERIVED = frozenset({"weights"})
 
-    @property
-    def record(self) -> ErrorLaw:
-        """The record, for kernels."""
-        return self.memory[0]
+    def __init__(self) -> None:
+        super().__init__()
+        self.record.largest_weight = 1.0
+        self._begin()
+        # They add up to 1.
+        self.learned["weights"][:] = 1.0 / N_COMPONENTS
+        self._show()
+
+    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+        n = N_TERMS
+        rest = {"moments": (n,), "line": (n,), "weights": (N_COMPONENTS,)}
+        return {"gram": (n * (n + 1) // 2,)} | rest
+
+    def _numbers(self) -> dict[str, Numbers]:
+        return {"weights": (np.float64, 0.0, 1.0)}
+
+    def _show(self) -> None:
+        n = N_TERMS
+        rest = {"triangle": n * (n + 1) // 2, "vector": n, "work": n}
+        self._own({"terms": n, "guesses": N_GUESSES, "densities": N_COMPONENTS} | rest)
+        self.weights = self.learned["weights"]
 
     def law(self, point: float, spread: float, size: float, n: int = 0) -> PredictiveDistribution:
         """Return the law of a target of which a point has been predicted (see `learn`)."""
@@ -268,35 +271,3 @@ class ErrorLaws:
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
         weights = self.weights / self.weights.sum()
         return PredictiveDistribution(weights, np.full(len(scales), point), scales, _FREEDOMS, n)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.memory.nbytes
-
-    def _make_room(self) -> None:
-        arrays = {name: self.__dict__[name] for name in _SHAPES}
-        for name, length in {
-            "terms": N_TERMS,
-            "guesses": N_GUESSES,
-            "densities": N_COMPONENTS,
-            "triangle": N_TERMS * (N_TERMS + 1) // 2,
-            "vector": N_TERMS,
-            "work": N_TERMS,
-        }.items():
-            arrays[name] = np.zeros(length)
-        for name, array in arrays.items():
-            self.memory.own(name, array)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
-        check_types(self, {"memory": Memory} | dict.fromkeys(_SHAPES, np.ndarray))
-        if self.memory.kind is not ErrorLaw or len(self.memory) != 1:
-            refuse(self, "memory", self.memory.kind, "but it should be of ErrorLaw")
-        check_shapes(self, _SHAPES)
-        for name in _SHAPES:
-            check_array(self, name, self.__dict__[name], np.float64, -math.inf, math.inf)
-        check_array(self, "weights", self.weights, np.float64, 0.0, 1.0)
-        check_number(self, "n_samples", self.record.n_samples, 0, LARGEST_SIZE)
-        check_number(self, "largest_weight", self.record.largest_weight, 1.0, LARGEST_WEIGHT)
-        self._make_room()

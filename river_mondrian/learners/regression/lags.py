@@ -10,15 +10,12 @@ for as much less: that is nearly the least absolute error. The last target itsel
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import check_array, check_number, check_types
 from ...compiling.kernels import exact_inlined, exact_separate
-from ...records import Float64, Float64s, Int64, Memory, Record, check_shapes, owned, transient
+from ...records import Bounds, Float64, Float64s, Int64, Memory, Record, stored, transient
+from ..learned import NOWHERE, Learned
 
 Array = NDArray[np.float64]
 
@@ -43,12 +40,12 @@ MOST_UNKNOWN = 10.0
 class Lags(Record):
     """The latest targets and errors, and what regressions have learned of them."""
 
-    n_samples: Int64
+    n_samples: Int64 = stored(Bounds(0))
     # The latest first.
     targets: Float64s
     errors: Float64s
     # Mean size of the differences.
-    scale: Float64
+    scale: Float64 = stored(Bounds(0.0))
     # Of each regression: the mean size of its errors, in units, its weights, and the inverse of its
     # Gram matrix.
     sizes: Float64s
@@ -141,69 +138,36 @@ def learn(lags: Lags, target: float, weight: float) -> None:
     lags.n_samples = n_samples + 1
 
 
-_SHAPES: dict[str, tuple[int, ...]] = {
-    "targets": (N_LAGS,),
-    "errors": (N_LAGS,),
-    "sizes": (N_REGRESSIONS,),
-    "weights": (N_REGRESSIONS * N_COLUMNS,),
-    "inverses": (N_REGRESSIONS * N_COLUMNS * N_COLUMNS,),
-}
-
-
-def _own_prediction(memory: Memory[Lags], predicted: Array) -> None:
-    """Give a record the memory that a prediction is written to."""
-    memory.own("columns", np.zeros(N_COLUMNS))
-    memory.own("predicted", predicted)
-
-
-class LaggedTargets:
+class LaggedTargets(Learned[Lags]):
     """The memory of the latest targets, and of what regressions have learned of them."""
 
+    _KIND = Lags
+    _DERIVED = frozenset({"predicted"})
+
     def __init__(self) -> None:
-        self.memory = Memory(Lags)
-        for name, shape in _SHAPES.items():
-            setattr(self, name, np.zeros(shape))
-        self.inverses = np.tile(np.eye(N_COLUMNS).ravel(), N_REGRESSIONS)
-        self.predicted = np.zeros(N_PREDICTIONS)
+        super().__init__()
+        self._begin()
+        self.learned["inverses"] = np.tile(np.eye(N_COLUMNS).ravel(), N_REGRESSIONS)
         self._show()
 
-    @property
-    def record(self) -> Lags:
-        """The record, for kernels."""
-        return self.memory[0]
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {
+            "targets": (N_LAGS,),
+            "errors": (N_LAGS,),
+            "sizes": (N_REGRESSIONS,),
+            "weights": (N_REGRESSIONS * N_COLUMNS,),
+            "inverses": (N_REGRESSIONS * N_COLUMNS * N_COLUMNS,),
+        }
 
     def _show(self) -> None:
-        for name in _SHAPES:
-            self.memory.own(name, getattr(self, name))
-        self.memory.own("work", np.zeros(N_COLUMNS))
-        _own_prediction(self.memory, self.predicted)
-
-    def reader(self, predicted: Array) -> Memory[Lags]:
-        """Return a copy of the record by which another thread predicts, to where it is told."""
-        copy = self.memory.copied()
-        _own_prediction(copy, predicted)
-        return copy
+        self.write_to(np.zeros(N_PREDICTIONS))
 
     def write_to(self, predicted: Array) -> None:
         """Let predictions go to an array of N_PREDICTIONS numbers."""
         self.predicted = predicted
-        self._show()
+        self._own({"work": N_COLUMNS})
+        self._own_prediction(self.memory, predicted)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.memory.nbytes
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("memory", *_SHAPES)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
-        check_types(self, {"memory": Memory} | dict.fromkeys(_SHAPES, np.ndarray))
-        check_shapes(self, _SHAPES)
-        for name in _SHAPES:
-            check_array(self, name, getattr(self, name), np.float64, -math.inf, math.inf)
-        check_number(self, "n_samples", self.record.n_samples, 0, 1 << 62)
-        check_number(self, "scale", self.record.scale, 0.0, math.inf)
-        self.predicted = np.zeros(N_PREDICTIONS)
-        self._show()
+    def _own_prediction(self, memory: Memory[Lags], predicted: Array = NOWHERE) -> None:
+        memory.own("columns", np.zeros(N_COLUMNS))
+        memory.own("predicted", predicted)

@@ -19,15 +19,15 @@ bound is for at most one loss at a time, as w over the largest weight of late.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...checks import LARGEST_SIZE
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...limits import LARGEST_WEIGHT
-from ...records import Float64, Float64s, Int64, Memory, Record, owned, transient
+from ...records import Bounds, Float64, Float64s, Int64, Memory, Record, stored, transient
+from ..learned import NOWHERE, Learned, Numbers
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
 Array = NDArray[np.float64]
@@ -75,12 +75,11 @@ FADING = 0.001
 class TargetMixture(Record):
     """Experts that predict a target, and what mixing them has learned."""
 
-    n_experts: Int64
-    # ABSOLUTE or SQUARED.
-    loss: Int64
-    n_samples: Int64
+    n_experts: Int64 = stored(Bounds(1, MOST_EXPERTS))
+    loss: Int64 = stored(Bounds(ABSOLUTE, SQUARED))
+    n_samples: Int64 = stored(Bounds(0, LARGEST_SIZE))
     # Largest weight of a sample, which fades, or 1.
-    largest_weight: Float64
+    largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     # The latest target, and the mean size of the moves between targets.
     last_target: Float64
     move: Float64
@@ -99,7 +98,7 @@ class TargetMixture(Record):
     grams: Float64s
     moments: Float64s
     solutions: Float64s
-    next_solution: Int64
+    next_solution: Int64 = stored(Bounds(0, LARGEST_SIZE))
     # Of the last sample: what the experts have predicted, that less the share's point, the
     # finalists, the point, and how far the experts are from it.
     predicted: Float64s = transient()
@@ -317,14 +316,10 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
     mixture.n_samples = n_samples + 1
 
 
-def _own_prediction(memory: Memory[TargetMixture]) -> None:
-    """Give a record the memory that the prediction of a sample is written to."""
-    n = int(memory[0].n_experts)
-    for name, length in {"predicted": n, "deviations": n, "finalists": N_FINALISTS}.items():
-        memory.own(name, np.zeros(length))
+_WEIGHTS = ("shared", "descended", "last_weights")
 
 
-class TargetMixtures:
+class TargetMixtures(Learned[TargetMixture]):
     """The memory of experts and of what mixing them has learned.
 
     Parameters
@@ -336,19 +331,27 @@ class TargetMixtures:
 
     """
 
+    _KIND = TargetMixture
+    _DERIVED = frozenset({"predicted"})
+
     def __init__(self, n: int, loss: int = ABSOLUTE) -> None:
-        self.memory = Memory(TargetMixture)
+        super().__init__()
         record = self.record
         record.n_experts, record.loss, record.largest_weight = n, loss, 1.0
-        self.learned = {name: np.zeros(shape) for name, shape in _shapes(n).items()}
+        self._begin()
         for name in _WEIGHTS:
             self.learned[name][:] = 1.0 / len(self.learned[name])
-        self._make_room()
+        self._show()
 
-    @property
-    def record(self) -> TargetMixture:
-        """The record, for kernels."""
-        return self.memory[0]
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        n = int(self.record.n_experts)
+        return {
+            **dict.fromkeys(("shared", "descended", "widths"), (n,)),
+            **dict.fromkeys(("last_widths", "last_weights"), (N_FINALISTS,)),
+            "grams": (N_REGRESSIONS * (n * (n + 1) // 2),),
+            "moments": (N_REGRESSIONS * n,),
+            "solutions": (N_REGRESSIONS * n,),
+        }
 
     @property
     def weights(self) -> Array:
@@ -361,66 +364,17 @@ class TargetMixtures:
             found = found + last[BY_SQUARES + r] * (own["shared"] + beyond)
         return found
 
-    def _make_room(self) -> None:
+    def _numbers(self) -> dict[str, Numbers]:
+        return dict.fromkeys(_WEIGHTS, (np.float64, 0.0, 1.0))
+
+    def _show(self) -> None:
         n = int(self.record.n_experts)
-        _own_prediction(self.memory)
+        rest = {"triangle": n * (n + 1) // 2, "vector": n, "work": n}
+        self._own({"densities": max(n, N_FINALISTS)} | rest)
+        self._own_prediction(self.memory)
         self.predicted = self.memory.arrays["predicted"]
-        arrays = self.learned | {
-            "densities": np.zeros(max(n, N_FINALISTS)),
-            "triangle": np.zeros(n * (n + 1) // 2),
-            "vector": np.zeros(n),
-            "work": np.zeros(n),
-        }
-        for name, array in arrays.items():
-            self.memory.own(name, array)
 
-    def reader(self) -> Memory[TargetMixture]:
-        """Return a copy of the record by which another thread predicts."""
-        copy = self.memory.copied()
-        _own_prediction(copy)
-        return copy
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.memory.nbytes
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The rest holds the last sample only.
-        return {"memory": self.memory, "learned": self.learned}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        check_types(self, {"memory": Memory, "learned": dict})
-        record = self.record
-        if self.memory.kind is not TargetMixture or len(self.memory) != 1:
-            refuse(self, "memory", self.memory.kind, "but it should be of TargetMixture")
-        check_number(self, "n_experts", record.n_experts, 1, MOST_EXPERTS)
-        check_number(self, "n_samples", record.n_samples, 0, LARGEST_SIZE)
-        check_number(self, "next_solution", record.next_solution, 0, LARGEST_SIZE)
-        check_number(self, "loss", record.loss, ABSOLUTE, SQUARED)
-        check_number(self, "largest_weight", record.largest_weight, 1.0, LARGEST_WEIGHT)
-        shapes = _shapes(int(record.n_experts))
-        if self.learned.keys() != shapes.keys():
-            refuse(self, "learned", list(self.learned), "but other arrays were stored")
-        for name, shape in shapes.items():
-            array, most = self.learned[name], 1.0 if name in _WEIGHTS else math.inf
-            check_array(self, name, array, np.float64, 0.0 if most == 1.0 else -most, most)
-            if array.shape != shape:
-                refuse(self, name, array.shape, f"but its shape should be {shape}")
-        self.learned = owned(self.learned)
-        self._make_room()
-
-
-_WEIGHTS = ("shared", "descended", "last_weights")
-
-
-def _shapes(n: int) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
-    found |= dict.fromkeys(("shared", "descended", "widths"), (n,))
-    found |= dict.fromkeys(("last_widths", "last_weights"), (N_FINALISTS,))
-    return found | {
-        "grams": (N_REGRESSIONS * (n * (n + 1) // 2),),
-        "moments": (N_REGRESSIONS * n,),
-        "solutions": (N_REGRESSIONS * n,),
-    }
+    def _own_prediction(self, memory: Memory[TargetMixture], predicted: Array = NOWHERE) -> None:
+        n = int(self.record.n_experts)
+        for name, length in {"predicted": n, "deviations": n, "finalists": N_FINALISTS}.items():
+            memory.own(name, np.zeros(length))

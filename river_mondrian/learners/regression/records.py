@@ -7,7 +7,19 @@ that is being made of the rows that have been kept.
 
 from __future__ import annotations
 
-from ...records import Array, Float64, Float64s, Int64, Int64s, Record, derived, transient
+from ...checks import LARGEST_SIZE
+from ...records import (
+    Array,
+    Bounds,
+    Float64,
+    Float64s,
+    Int64,
+    Int64s,
+    Record,
+    derived,
+    stored,
+    transient,
+)
 
 # The ridge regressions: places in `Ridges.predicted`. The linear ones have the columns of the
 # inputs themselves, the additive ones those of bends and products, too, the others waves besides.
@@ -137,20 +149,20 @@ class Ridges(Record):
 
     n_inputs: Int64
     # Samples so far, in the order of which rows are kept.
-    n_samples: Int64
+    n_samples: Int64 = stored(Bounds(0, LARGEST_SIZE))
     # The design in use, and what is happening to the other one.
-    active: Int64
-    stage: Int64
+    active: Int64 = stored(Bounds(0, 1))
+    stage: Int64 = stored(Bounds(IDLE, REPLAYING))
     # Inputs of it that have been measured, waves that have been drawn, or rows that have been
     # replayed; how many samples there were when the first or the last of these began, and rows of
     # all samples then; and the state of the draws.
-    cursor: Int64
+    cursor: Int64 = stored(Bounds(0, LARGEST_SIZE))
     n_before: Int64
     kept_before: Int64
     draws: Int64
     # The number of samples at which the next design is begun, and how many later the one after.
-    next_design: Int64
-    gap: Int64
+    next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
+    gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # Of each regression: its weights in the design in use, the number of samples when it is solved
     # for next, the mean size of its errors of late, and how many of them in a row were too large.
     solutions: Float64s
@@ -159,12 +171,12 @@ class Ridges(Record):
     n_large: Int64s
     # Columns and weights of the latest samples, whose products the sums over all samples and over
     # those of late in the design in use lack so far, and how many these are.
-    n_held: Int64
+    n_held: Int64 = stored(Bounds(0, N_HELD - 1))
     held: Float64s
     held_weights: Float64s
     # Rows of all samples, one in `stride`, how many there are; and a ring of the latest ones.
     n_kept: Int64
-    stride: Int64
+    stride: Int64 = stored(Bounds(1, LARGEST_SIZE))
     kept: Float64s
     latest: Float64s
     # Of the rows by which columns are chosen: what is left of their targets.

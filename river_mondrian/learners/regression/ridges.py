@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...checks import LARGEST_SIZE, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
-from ...records import Float64s, Memory, OwnsArrays, owned
+from ...records import Float64s, Memory
+from ..learned import NOWHERE, Learned, Numbers
 from .designs import (
     FIRST_GAP,
     LEAST_OTHERS,
@@ -141,9 +142,6 @@ _OF_PAIRS = ("all_gram", "late_gram")
 _OF_DESIGNS = (*_OF_INPUTS, *_OF_COLUMNS, *_OF_WAVES, *_OF_PAIRS, "latest_gram", "moments")
 _OF_RIDGES = ("solutions", "next_solutions", "scales", "n_large")
 _ROWS = ("kept", "latest", "errors", "held", "held_weights")
-# Arrays of integers, with the least there may be, and the most but for the number of inputs.
-_INTEGERS = {"firsts": 0, "seconds": BEND, "arms": 0, "arm_inputs": 0}
-_COUNTS = ("next_solutions", "n_large")
 # Bytes of the rows that are kept of all of the past, and how many there are at least and at most.
 KEPT_BYTES = 1 << 19
 LEAST_KEPT, MOST_KEPT = 256, 1024
@@ -190,10 +188,6 @@ def _shapes(n: int) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _kind(name: str) -> Any:
-    return np.int64 if name.partition("[")[0] in (*_INTEGERS, *_COUNTS) else np.float64
-
-
 def _moved(old: NDArray[Any], shape: tuple[int, ...], fill: float) -> NDArray[Any]:
     """Return an array of another shape that begins with what there was."""
     new = np.full(shape, fill, dtype=old.dtype)
@@ -202,17 +196,19 @@ def _moved(old: NDArray[Any], shape: tuple[int, ...], fill: float) -> NDArray[An
     return new
 
 
-class RidgeExperts(OwnsArrays):
+class RidgeExperts(Learned[Ridges]):
     """The memory of ridge regressions, which grows with inputs."""
 
+    _KIND = Ridges
+    # Rows hold NaN.
+    _OTHERS = (np.float64,)
+
     def __init__(self) -> None:
-        self.memory = Memory(Ridges)
+        super().__init__()
         self.designs = Memory(Design, 2)
         # Number of inputs that there is room for.
         self.room = 0
-        self.learned = {
-            name: np.zeros(shape, dtype=_kind(name)) for name, shape in _shapes(0).items()
-        }
+        self._begin()
         record = self.record
         record.stride, record.next_design, record.gap = 1, FIRST_GAP, FIRST_GAP
         for design in self.designs:
@@ -220,15 +216,19 @@ class RidgeExperts(OwnsArrays):
             design.unit = 1.0
         self.reserve(0, 0, np.zeros(N_RIDGES))
 
-    @property
-    def record(self) -> Ridges:
-        """The record, for kernels."""
-        return self.memory[0]
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return _shapes(self.room)
+
+    def _numbers(self) -> dict[str, Numbers]:
+        last = max(self.room - 1, 0)
+        found = dict.fromkeys(("next_solutions", "n_large"), (np.int64, 0, LARGEST_SIZE))
+        found |= dict.fromkeys(("firsts", "arm_inputs"), (np.int64, 0, last))
+        return found | {"seconds": (np.int64, BEND, last), "arms": (np.int64, 0, N_ARMS)}
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.memory.nbytes + self.designs.nbytes
+        return super().nbytes + self.designs.nbytes
 
     def reserve(
         self,
@@ -275,8 +275,8 @@ class RidgeExperts(OwnsArrays):
         record.n_inputs, record.absent = n_inputs, absent
         self._show(predicted, categories)
 
-    def _show(self, predicted: Array, categories: Sequence[int]) -> None:
-        """Tell kernels where everything is."""
+    def _show(self, predicted: Array | None = None, categories: Sequence[int] = ()) -> None:
+        """Let records refer to their arrays; the owner says where predictions go."""
         record, room = self.record, self.room
         columns = _column_capacity(room)
         for i, design in enumerate(self.designs):
@@ -301,74 +301,30 @@ class RidgeExperts(OwnsArrays):
         }
         for name, array in arrays.items():
             self.memory.own(name, array)
-        self._own_prediction(self.memory, predicted)
+        self._own_prediction(
+            self.memory, np.zeros(N_RIDGES) if predicted is None else predicted.ravel()
+        )
 
-    def _own_prediction(self, memory: Memory[Ridges], predicted: Array) -> None:
-        """Give a record the memory that the prediction of a sample is written to."""
+    def _own_prediction(self, memory: Memory[Ridges], predicted: Array = NOWHERE) -> None:
         memory.own("units", np.zeros(self.room))
         memory.own("columns", np.zeros(2 * int(memory[0].capacity)))
-        memory.own("predicted", predicted.ravel())
+        memory.own("predicted", predicted)
 
-    def reader(self, predicted: Array) -> Memory[Ridges]:
-        """Return a copy of the record by which another thread predicts, to where it is told."""
-        copy = self.memory.copied()
-        self._own_prediction(copy, predicted)
-        return copy
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        kinds = {"memory": Memory, "designs": Memory, "learned": dict, "room": int}
-        check_types(self, kinds)
+    def _check(self) -> None:
+        check_types(self, {"designs": Memory, "room": int})
         check_number(self, "room", self.room, 0, LARGEST_ROOM)
-        if self.memory.kind is not Ridges or len(self.memory) != 1:
-            refuse(self, "memory", self.memory.kind, "but it should be of Ridges")
         if self.designs.kind is not Design or len(self.designs) != 2:
             refuse(self, "designs", self.designs.kind, "but it should be two of Design")
-        self._check_arrays()
-        self._check_records()
-        self.learned = owned(self.learned)
-        # Their owner says which inputs are no numbers.
-        self._show(np.zeros(N_RIDGES), ())
-
-    def _check_arrays(self) -> None:
-        shapes = _shapes(self.room)
-        if self.learned.keys() != shapes.keys():
-            refuse(self, "learned", list(self.learned), "but other arrays were stored")
-        for name, shape in shapes.items():
-            array, own = self.learned[name], name.partition("[")[0]
-            if own in _INTEGERS:
-                most = N_ARMS if own == "arms" else max(self.room - 1, 0)
-                check_array(self, name, array, np.int64, _INTEGERS[own], most)
-            elif own in _COUNTS:
-                check_array(self, name, array, np.int64, 0, LARGEST_SIZE)
-            elif not isinstance(array, np.ndarray) or array.dtype != np.float64:
-                refuse(self, name, getattr(array, "dtype", array), "but it should be of float64")
-            if array.shape != shape:
-                refuse(self, name, array.shape, f"but its shape should be {shape}")
-
-    def _check_records(self) -> None:
-        record, most = self.record, LARGEST_SIZE
-        bounds = {
-            "n_inputs": (0, self.room),
-            "n_samples": (0, most),
-            "active": (0, 1),
-            "stage": (IDLE, REPLAYING),
-            "cursor": (0, most),
-            "n_before": (0, record.n_samples),
-            "n_held": (0, N_HELD - 1),
-            "n_kept": (0, _kept_capacity(self.room)),
-            # It is not read while nothing is being chosen.
-            "kept_before": (0, most if record.stage == IDLE else record.n_kept),
-            "next_design": (0, most),
-            "gap": (1, most),
-            "stride": (1, most),
-        }
-        for name, (least, largest) in bounds.items():
-            check_number(self, name, getattr(record, name), least, largest)
+        record, room = self.record, self.room
+        # It is not read while nothing is being chosen.
+        most = LARGEST_SIZE if record.stage == IDLE else record.n_kept
+        check_number(self, "n_inputs", record.n_inputs, 0, room)
+        check_number(self, "n_before", record.n_before, 0, record.n_samples)
+        check_number(self, "n_kept", record.n_kept, 0, _kept_capacity(room))
+        check_number(self, "kept_before", record.kept_before, 0, most)
         for design in self.designs:
             check_number(self, "n_inputs of a design", design.n_inputs, 0, record.n_inputs)
-            most = _additive_capacity(self.room)
-            check_number(self, "n_additive", design.n_additive, 1, most)
+            check_number(self, "n_additive", design.n_additive, 1, _additive_capacity(room))
             most = min(design.n_additive - 1, MOST_LINEAR)
             check_number(self, "n_linear", design.n_linear, 0, most)
             first, last = design.n_additive, design.n_additive + N_WAVES

@@ -280,13 +280,9 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         self._finish()
 
     def _restore(self, state: dict[str, Any]) -> None:
-        forest, columns = state["shared"][0], getattr(state["side_rows"], "columns", {})
-        # Files of earlier versions have all classes, also of many.
-        has_all, are_many = "blocks.counts" in columns, forest.n_classes > MOST_DENSE
-        forest.is_sparse = int(are_many and not has_all)
+        forest = state["shared"][0]
+        forest.is_sparse = int(forest.n_classes > MOST_DENSE)
         super()._restore(state)
-        if are_many and has_all:
-            self._keep_seen()
 
     # Learning.
 
