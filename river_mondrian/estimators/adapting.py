@@ -130,11 +130,6 @@ class AdaptingForest(MondrianForest[Trees]):
             return 0
         return max(int(getattr(fed, "width", AFTER_DRIFT)), LEAST_KEPT)
 
-    def _check(self, trees: Trees, bad: int) -> None:
-        """Refuse a sample of which an input is too large."""
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
-
     @locked
     def _learn_each(
         self,

@@ -304,9 +304,9 @@ class AdaptiveMondrianForestClassifier(
         # Nothing could have foreseen the first class.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
             error = trees.error(label, is_new)
-            self._check(trees, TOO_LARGE - int(error))
+            self._check_input(trees, TOO_LARGE - int(error))
             found = self._feed(error, trees.n_samples + 1)
-        self._check(trees, trees.learn(label, weight, is_new, found))
+        self._check_input(trees, trees.learn(label, weight, is_new, found))
 
     # Many samples.
 

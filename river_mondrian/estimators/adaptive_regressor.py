@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -206,13 +206,6 @@ class AdaptiveMondrianForestRegressor(
 
     # One sample.
 
-    def _whole(self) -> AdaptiveTargetTrees | None:
-        """Return the trees, once what an interrupted call has left is completed or undone."""
-        trees = self._trees
-        if trees is None or trees.version_now[0] != trees.version:
-            self._settle()
-        return self._trees
-
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
         """Update the mixtures, regressions, drift detector and every tree with a sample.
 
@@ -247,29 +240,18 @@ class AdaptiveMondrianForestRegressor(
                     return
             trees = self._whole()
             if trees is None or not self._features.read_known(x, trees.vector):
-                self._learn_rarely(self._features.agreed(self._read(x)), y, w)
+                self._learn_new(self._read(x), lambda trees: self._learn(trees, y, w))
                 return
             self._learn(trees, y, w)
-
-    def _learn_rarely(self, values: dict[Hashable, float], y: float, w: float) -> None:
-        """Learn a checked sample, whose features may be new."""
-        trees = self._grown()
-        is_new = not values.keys() <= self._features.places.keys()
-        if is_new:
-            trees.begin_change()
-        self._write_new(values)
-        self._learn(trees, y, w)
-        if is_new:
-            trees.end_change()
 
     def _learn(self, trees: AdaptiveTargetTrees, y: float, w: float) -> None:
         """Learn the sample in the trees' `inputs`."""
         found = 0
         if self._fed is not None:
             error = trees.error(y)
-            self._check(trees, TOO_LARGE - int(error))
+            self._check_input(trees, TOO_LARGE - int(error))
             found = self._feed(error, trees.n_samples + 1)
-        self._check(trees, trees.learn(y, w, found))
+        self._check_input(trees, trees.learn(y, w, found))
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Predict the target of a sample.
@@ -300,7 +282,7 @@ class AdaptiveMondrianForestRegressor(
                 self._read(x)
                 return unknown() if with_dist else 0.0
             self._write(x, trees)
-            self._check(trees, trees.predict_inputs())
+            self._check_input(trees, trees.predict_inputs())
             return trees.law() if with_dist else float(trees.forest.point)
 
     # Many samples.

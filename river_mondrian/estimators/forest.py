@@ -6,7 +6,7 @@ import abc
 import math
 import struct
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -231,6 +231,30 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
             self._add_features({name: values[name] for name in ordered(values)})
         self._features.write(values, trees.vector)
         return trees
+
+    def _whole(self) -> Trees | None:
+        """Return the trees, once what an interrupted call has left is completed or undone."""
+        trees: Any = self._trees
+        if trees is None or trees.version_now[0] != trees.version:
+            self._settle()
+        return self._trees
+
+    def _learn_new(self, values: Mapping[Hashable, float], learn: Callable[[Trees], None]) -> None:
+        """Learn a checked sample, whose features may be new, by a function of the trees."""
+        values = self._features.agreed(values)
+        trees = self._grown()
+        is_new = not values.keys() <= self._features.places.keys()
+        if is_new:
+            trees.begin_change()
+        self._write_new(values)
+        learn(trees)
+        if is_new:
+            trees.end_change()
+
+    def _check_input(self, trees: Trees, bad: int) -> None:
+        """Refuse a sample of which an input is too large."""
+        if bad >= 0:
+            raise self._too_large(bad, trees.vector[bad])
 
     def _write(self, x: Mapping[Any, Any], trees: Trees) -> None:
         """Write a sample that is to be predicted to the trees' vector."""

@@ -255,7 +255,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
         """
         with self._lock:
-            trees = self._ready()
+            trees = self._whole()
             is_alone = self.shingle == 1
             if is_alone and trees is not None and self._features.read_known(x, trees.vector):
                 self._learn_written(trees)
@@ -266,32 +266,11 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
                 # From here on the past is another one once there is one sample more.
                 self._past = self._past_with(values, joined is None)
             if joined is not None:
-                self._learn_rarely(self._features.agreed(joined))
-
-    def _ready(self) -> CutTrees | None:
-        """Return the trees, once what an interrupted call has left is settled."""
-        trees = self._trees
-        if trees is None or trees.version_now[0] != trees.version:
-            self._settle()
-            trees = self._trees
-        return trees
+                self._learn_new(joined, self._learn_written)
 
     def _learn_written(self, trees: CutTrees) -> None:
         """Learn what has been written to the trees' vector."""
-        bad = trees.learn()
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
-
-    def _learn_rarely(self, values: Mapping[Hashable, float]) -> None:
-        """Learn a checked sample, whose features may be new."""
-        trees = self._grown()
-        is_new = not values.keys() <= self._features.places.keys()
-        if is_new:
-            trees.begin_change()
-        self._write_new(values)
-        self._learn_written(trees)
-        if is_new:
-            trees.end_change()
+        self._check_input(trees, trees.learn())
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
@@ -414,7 +393,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
     def _readings(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         """Return what trees say of a sample, in their vector then; zeros where they hold none."""
-        trees = self._ready()
+        trees = self._whole()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)
         else:
@@ -422,9 +401,7 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
             if trees is None or joined is None:
                 return np.zeros(N_READINGS)
             self._features.write(self._features.agreed(joined), trees.vector)
-        bad = trees.score()
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
+        self._check_input(trees, trees.score())
         return trees.out
 
     def score_one(self, x: Mapping[Any, Any]) -> float:

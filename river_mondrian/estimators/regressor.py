@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -302,41 +302,26 @@ class MondrianForestRegressor(
             # Calls cost: most targets are floats without a weight.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
-            trees = self._trees
-            if trees is None or trees.version_now[0] != trees.version:
-                self._settle()
-                trees = self._trees
+            trees = self._whole()
             grows = callable(self.lifetime)
             horizon = self._horizons(1)[0] if grows else math.inf
             if trees is None or not self._features.read_known(x, trees.vector):
-                values = self._features.agreed(self._read(x))
-                self._learn_rarely(values, y, w, horizon)
+                self._learn_new(self._read(x), lambda trees: self._learn(trees, y, w, horizon))
                 return
             if grows:
                 trees.forest.next_horizon = horizon
             bad = trees.learn(y, w)
             if bad >= 0:
-                raise self._too_large(bad, trees.vector[bad])
+                self._check_input(trees, bad)
 
-    def _learn_rarely(
-        self, values: dict[Hashable, float], y: float, w: float, horizon: float
-    ) -> None:
-        """Learn a checked sample, whose features may be new."""
-        trees = self._grown()
-        is_new = not values.keys() <= self._features.places.keys()
-        if is_new:
-            trees.begin_change()
-        self._write_new(values)
+    def _learn(self, trees: TargetTrees, y: float, w: float, horizon: float) -> None:
+        """Learn the sample in the trees' `inputs`, up to whose lifetime trees are cut."""
         trees.forest.next_horizon = horizon
         trees.learn(y, w)
-        if is_new:
-            trees.end_change()
 
     def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> list[float]:
         self._write(x, trees)
-        bad = trees.predict()
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
+        self._check_input(trees, trees.predict())
         found: list[float] = trees.out[0].tolist()
         return found
 
@@ -366,10 +351,7 @@ class MondrianForestRegressor(
         with self._lock:
             if with_dist:
                 self._need_distribution()
-            trees = self._trees
-            if trees is None or trees.version_now[0] != trees.version:
-                self._settle()
-                trees = self._trees
+            trees = self._whole()
             if trees is None:
                 self._read(x)
                 return unknown() if with_dist else 0.0
