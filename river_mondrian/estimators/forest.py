@@ -239,7 +239,7 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
             self._settle()
         return self._trees
 
-    def _learn_new(self, values: Mapping[Hashable, float], learn: Callable[[Trees], None]) -> None:
+    def _learn_new(self, values: dict[Hashable, float], learn: Callable[[Trees], None]) -> None:
         """Learn a checked sample, whose features may be new, by a function of the trees."""
         values = self._features.agreed(values)
         trees = self._grown()
