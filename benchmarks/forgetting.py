@@ -147,14 +147,13 @@ def law(data: DataFolder, report: Report, quick: bool) -> None:
             row.append(f"{min(found):.2g} of {len(found)}" if found else "")
         rows.append(row)
     expected = LEVEL / len(least)
-    verdict = "no law is refused" if min(least) > expected else "a law is refused"
     report.note(
         f"{n_trees} trees each, {seeds} seeds: 14 points of two features are learned one by one, "
         "some of them the same; some are forgotten. The trees are compared with batch trees of the "
         "others: time, dimension and cut of the root, blocks, their largest, paused ones, the mean "
         "depth, and whether two points are together. Least p-value, and how many there are. "
         f"The level of all {len(least)} tests together is {LEVEL:g}, {expected:.2g} for each; the "
-        f"least p-value is {min(least):.2g}: {verdict}."
+        f"least p-value is {min(least):.2g}."
     )
     report.table(("trees", *chosen), rows)
 
@@ -201,12 +200,12 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 plain, own_time = min(times[None]), min(times[window])
                 ratio = own_time / plain
                 told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
-                rows.append((name, kind, n_trees, window, *told, "yes" if ratio <= 2.5 else "no"))
+                rows.append((name, kind, n_trees, window, *told))
     report.note(
         "CPU time, microseconds per learn_one: fastest of interleaved runs' means; longest call of "
-        "the calmest run, milliseconds. Target: 2.5 times, no call above 5 ms."
+        "the calmest run, milliseconds."
     )
-    headers = ("data", "forest", "trees", "window", "all kept", "window", "ratio", "longest", "2.5")
+    headers = ("data", "forest", "trees", "window", "all kept", "window", "ratio", "longest")
     report.table(headers, rows)
 
 
@@ -259,16 +258,16 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
             plain, own_time = (1e6 * fastest[own] / n_timed for own in (None, window))
             ratio = own_time / plain
             told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{1e3 * longest:.2f}"]
-            told += [f"{anew:.0f}", f"{error:.1e}", "yes" if ratio <= 2.5 else "no"]
+            told += [f"{anew:.0f}", f"{error:.1e}"]
             rows.append((name, model.n_columns, window, *told))
     report.note(
         "CPU time, microseconds per learn_one, both models in turns on each sample: fastest of "
         "runs' means; longest call of the calmest run, milliseconds; the call that learns all "
         "samples of the window anew, as a heavy one goes, milliseconds; largest difference of a "
-        "mean from a refit of the window, in standard deviations. Target: 2.5 times."
+        "mean from a refit of the window, in standard deviations."
     )
     times_of = ("all kept", "window", "ratio", "longest", "anew")
-    headers = ("map", "columns", "window", *times_of, "error", "2.5")
+    headers = ("map", "columns", "window", *times_of, "error")
     report.table(headers, rows)
 
 

@@ -54,7 +54,7 @@ class Report:
         spent = time.perf_counter() - self.started
         how = "broken off after" if kind else "took"
         if self.quick:
-            self._add("A quick run: targets and expected figures are meant for the full one.\n")
+            self._add("A quick run: its figures are not those of the full one.\n")
         self._add(f"{machine()}; {how} {spent:.0f} s.\n")
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / f"{self.name}.md"
@@ -93,7 +93,7 @@ class Report:
 
 
 def verdict(reached: bool) -> str:
-    """Say whether a target was reached."""
+    """Write whether something holds."""
     return "yes" if reached else "NO"
 
 

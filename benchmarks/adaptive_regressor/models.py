@@ -173,21 +173,6 @@ STUDY: dict[str, tuple[float, float, float, float, float]] = {
     "kin8nm": (0.147, 0.162, 0.174, 0.109, 0.575),
     "cpu": (4.03, 3.82, 8.12, 1.861, -2.234),
 }
-# Mean absolute errors to reach, within a part of them.
-TARGETS = {
-    "TrumpApproval": 0.30,
-    "ChickWeights": 8.0,
-    "Friedman": 0.93,
-    "FriedmanDrift gra": 1.16,
-    "FriedmanDrift lea": 1.13,
-    "Planes2D": 0.87,
-    "Mv": 0.82,
-    "bike_hour": 28.0,
-    "california": 32_000.0,
-    "kin8nm": 0.109,
-    "cpu": 1.86,
-}
-WITHIN = 1.03
 
 
 def finite(value: float) -> float:

@@ -18,7 +18,6 @@ from river_mondrian import (
 )
 
 from ..data import Array, stream
-from ..report import verdict
 from .sets import frame_of
 
 OGD, NOGD, RFF = "OGD Laplace", "NOGD", "random Fourier"
@@ -29,11 +28,6 @@ RATE = 0.5  # the paper's learning rate
 T = 100  # its partitions, and its budget b
 PSI = (4, 16, 64, 256, 1024, 4096)  # every second one of its range
 FOLDS = 5
-
-
-def target_and_verdict(target: float | None, found: float) -> tuple[Any, str]:
-    """Return a target and whether it was reached, "-" without one."""
-    return ("-", "-") if target is None else (target, verdict(found >= target))
 
 
 def built(features: Any, X: Array) -> Any:

@@ -14,9 +14,6 @@ from ..data import DataFolder
 from ..report import Report, progress
 
 REPEATS = 3
-# Compiled and cached, seconds of the processor from the start of the process.
-ADAPTIVE = (8.0, 0.5)
-TARGETS = {"exact": (5.0, 0.5), "adaptive": ADAPTIVE}
 
 PROBE = """
 import json, time
@@ -60,19 +57,17 @@ def calls(data: DataFolder, report: Report, quick: bool) -> None:
             with tempfile.TemporaryDirectory() as cache:
                 for how in ("compiled", "cached", "cached"):
                     found[how].append(_probe(name, arguments, cache))
-        for place, (how, times) in enumerate(found.items()):
+        for how, times in found.items():
             imported, whole, clock, n = (
                 statistics.median(each) for each in zip(*times, strict=True)
             )
-            target = TARGETS.get(model)
-            wanted = "" if target is None else f"{target[place]:g}"
             seconds = (f"{each:.2f}" for each in (imported, whole, clock))
-            rows.append([model, how, int(n), *seconds, wanted])
+            rows.append([model, how, int(n), *seconds])
     report.note(
         "Two samples are learned and predicted in a new process. Seconds of the processor from its "
         "start, until the package is imported and until the last prediction; by the clock from the "
         "import on, where other processes are in it; medians. Compiled: the cache was empty. "
         "Functions are those compiled to machine code of their own."
     )
-    headers = ("model", "start", "functions", "imported", "predicted", "by the clock", "target")
+    headers = ("model", "start", "functions", "imported", "predicted", "by the clock")
     report.table(list(headers), rows)

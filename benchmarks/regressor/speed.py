@@ -10,12 +10,12 @@ from river import forest as river_forest
 from river_mondrian import MondrianForestRegressor
 
 from ..data import DataFolder, Stream, min_max_stream
-from ..report import Report, progress, verdict
+from ..report import Report, progress
 from ..timing import BLOCK, TURN, WARM_START, median, ratio, repeated, test_then_learn
 from .peers import GAUSSIAN, MEAN, make_ours
 from .streams import load_streams
 
-SPEED_TARGETS = {"cpu": 80.0, "TrumpApproval": 40.0}
+TIMED = ("cpu", "TrumpApproval")
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
@@ -24,7 +24,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     n, repeats = (500, 1) if quick else (3000, 3)
     rows, memory = [], []
     for name, samples in load_streams(data, False):
-        if name not in SPEED_TARGETS:
+        if name not in TIMED:
             continue
         part = samples[:n]
         names = list(part[0][0])
@@ -34,7 +34,6 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         for call in ("learn", "learn, later", "predict"):
             middle, least, most = ratio(runs, "AMF", GAUSSIAN, call)
             count = len(part) - (min(WARM_START, len(part)) if call == "learn, later" else 0)
-            target = SPEED_TARGETS[name] if call == "learn" else None
             rows.append(
                 (
                     name,
@@ -44,8 +43,6 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                     f"{median(runs, 'AMF', call) / count * 1e6:.0f}",
                     f"{middle:.0f}",
                     f"{least:.0f} - {most:.0f}",
-                    "-" if target is None else f"{target:.0f}",
-                    "-" if target is None else verdict(middle >= target),
                 )
             )
         model = make_ours()
@@ -68,8 +65,6 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             "AMF, us",
             "ratio",
             "least - largest",
-            "target",
-            "reached",
         ),
         rows,
     )

@@ -180,7 +180,7 @@ def _report_errors(runs: dict[str, dict[str, Scores]], report: Report) -> None:
     )
     report.note(
         f"MAE of the better input, raw or scaled, on either side: the means are below AMF's on "
-        f"{sum(m < a for _, a, m, _ in best_mae)} of {len(runs)} streams (target 6 of 8), the "
+        f"{sum(m < a for _, a, m, _ in best_mae)} of {len(runs)} streams, the "
         f"Gaussian posterior on {sum(g < a for _, a, _, g in best_mae)}; the default model "
         f"(Gaussian, scaled) against AMF's better input on {sum(default_mae)}."
     )
@@ -221,8 +221,8 @@ def _report_distributions(runs: dict[str, dict[str, Scores]], report: Report) ->
     report.note(
         "Intervals hold within 5 points at 95 % and within 10 at 50 and 80 %, of the default model "
         f"(scaled) with normal tails on {normal_holds} of {n} streams, with learned ones, its "
-        f"default, on {learned_holds} (target 6 of 8). The best log likelihood is ours on "
-        f"{sum(p.startswith('Mondrian') for p in likeliest)} of {n} (target 6 of 8); the scaled "
+        f"default, on {learned_holds}. The best log likelihood is ours on "
+        f"{sum(p.startswith('Mondrian') for p in likeliest)} of {n}; the scaled "
         f"model's is better than the linear one's on {normal_likelier} with normal tails, on "
         f"{learned_likelier} with learned ones."
     )

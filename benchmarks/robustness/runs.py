@@ -85,14 +85,13 @@ def scored(loss: float, regression: bool) -> str:
 def plot_excesses(
     report: Report,
     excesses: Excesses,
-    targets: dict[bool, float],
     labels: dict[bool, str],
     size: tuple[float, float],
-    by_size: bool = False,
+    linear: dict[bool, float] | None = None,
 ) -> None:
-    """Draw excesses beside their targets, misses on the left and errors on the right.
+    """Draw excesses, misses on the left and errors on the right.
 
-    Where they are drawn `by_size`, those beyond the target are on a logarithmic scale.
+    Excesses beyond `linear`, if it is given, are on a logarithmic scale.
     """
     plt = pyplot()
     if plt is None or not excesses:
@@ -102,9 +101,8 @@ def plot_excesses(
         shown = [(name, found) for name, is_one, found in excesses if is_one == regression]
         for i, (_, found) in enumerate(shown):
             axis.plot(found, np.full(len(found), i), "o", alpha=0.5)
-        axis.axvline(targets[regression], color="0.5", linestyle=":")
-        if by_size:
-            axis.set_xscale("symlog", linthresh=targets[regression])
+        if linear:
+            axis.set_xscale("symlog", linthresh=linear[regression])
         names = [name for name, _ in shown]
         axis.set(yticks=range(len(shown)), yticklabels=names, xlabel=labels[regression])
     figure.tight_layout()

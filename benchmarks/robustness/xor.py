@@ -6,13 +6,14 @@ import numpy as np
 from river import forest
 
 from ..data import Array, DataFolder, Stream, stream
-from ..report import Report, progress, pyplot, verdict
+from ..report import Report, progress, pyplot
 from .runs import CLASSIFIERS, Limits, misses
 
 FULL, QUICK = Limits(8000, 10), Limits(600, 1)
 VALUES = (1e3, 1e6, 1e12, 1e30)
 PLACES = ("1", "100", "255", "1000", "1 %")  # samples, counted from 1, or their share
-TARGET = 0.005
+# Losses below this are drawn on a linear scale.
+LINEAR = 0.005
 
 
 def _made(n: int, seed: int) -> tuple[Array, Array]:
@@ -64,15 +65,13 @@ def xor(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
             lost = [float(np.mean(both[:, 0] - both[:, 1])) for both in found]
             losses[name, value] = lost
             cells = [f"{1.0 - both[:, 0].mean():.4f}" for both in found]
-            reached = "" if name == "AMF" else verdict(max(lost) <= TARGET)
-            rows.append([name, f"{value:.0e}", *cells, reached])
+            rows.append([name, f"{value:.0e}", *cells])
     report.note(
         f"Label: the sign of the product of two normals; {n} samples, 10 trees, means of {seeds} "
         "seeds of data and model (River's AMF without a scaler: 1). Progressive accuracy on the "
-        "samples without a wrong value, by the wrong value of one feature and by its place. Target "
-        f"in every cell: at most {TARGET} below the clean stream on the same samples."
+        "samples without a wrong value, by the wrong value of one feature and by its place."
     )
-    report.table(["model", "value", *places, "reached"], rows)
+    report.table(["model", "value", *places], rows)
     _plot(report, places, losses)
 
 
@@ -86,10 +85,9 @@ def _plot(report: Report, places: list[str], losses: dict[tuple[str, float], lis
         for (model, value), lost in losses.items():
             if model == name:
                 axis.plot(places, lost, "o-", label=f"{value:.0e}")
-        axis.axhline(TARGET, color="0.5", linestyle=":")
         axis.set(title=name, xlabel="sample with the wrong value")
-        axis.set_yscale("symlog", linthresh=TARGET)
-        axis.set_ylim(bottom=-TARGET)
+        axis.set_yscale("symlog", linthresh=LINEAR)
+        axis.set_ylim(bottom=-LINEAR)
     axes[0].set_ylabel("loss of accuracy")
     axes[0].legend()
     report.figure(figure, "")
