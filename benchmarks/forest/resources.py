@@ -70,7 +70,7 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
     rows += _latency_rows("other classes after it", times[n:])
     progress("latency: an idle loop of calls as long")
     idle = _idle(float(np.median(times[WARM_UP:n, 0])))
-    rows += _latency_rows("idle loop, as long", _latencies(idle, stream(X, y)), None)
+    rows += _latency_rows("idle loop, as long", _latencies(idle, stream(X, y)))
     report.note(
         "Milliseconds of single calls of learn_one, 100 trees, 16 features. The wall clock has the "
         "machine's interruptions in it, the thread's CPU time has fewer; the idle loop (Python "
