@@ -8,6 +8,13 @@ import numpy as np
 LARGEST = float(np.finfo(np.float32).max)
 FARTHEST = 1e30
 
+# Size of a feature's first value from which on it is the origin of a feature that is not scaled: it
+# is subtracted from all values before these are rounded to single precision.
+FAR = 1024.0
+
+# Number of features from which on samples may be sparse.
+MANY_FEATURES = 256
+
 # From here on a feature's value is the code of a category's level, up to twice this.
 LEAST_LEVEL = 2.0**200
 

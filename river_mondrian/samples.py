@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import refuse
+from .checks import check_arrays, refuse
 from .inputs import FeatureIndex, as_dict, check_names, check_value, ordered, too_large
-from .limits import LARGEST
+from .limits import FAR, LARGEST, MANY_FEATURES
 from .maps.record import Sample
 from .records import Float64s, Int32s, Memory
 
@@ -39,15 +39,26 @@ def _has_levels(x: Mapping[Any, Any]) -> bool:
 
 
 class SampleReader:
-    """Reads mappings and frames for the kernels of a feature map (see `maps.record`)."""
+    """Reads mappings and frames for the kernels of a feature map (see `maps.record`).
 
-    _SAVED = ("vector", "whole", "_entries", "index")
+    Parameters
+    ----------
+    shifts
+        Whether the map is of differences only. Then a feature whose first value is far from 0 has
+        that as its origin, which is subtracted before values are rounded. An absent value counts
+        as the origin.
 
-    def __init__(self) -> None:
-        self._use(FeatureIndex())
+    """
 
-    def _use(self, index: FeatureIndex) -> None:
+    _SAVED = ("vector", "whole", "_entries", "origins", "_is_shifted", "index")
+
+    def __init__(self, shifts: bool = False) -> None:
+        self._use(FeatureIndex(), np.zeros(0) if shifts else None)
+
+    def _use(self, index: FeatureIndex, origins: NDArray[np.float64] | None) -> None:
         """Read these features."""
+        self.origins = origins
+        self._is_shifted = origins is not None and bool(origins.any())
         self.vector = np.full(max(1, len(index)), np.nan)
         # A sample as a vector.
         self.whole = Memory(Sample)[0]
@@ -56,21 +67,33 @@ class SampleReader:
         # Last: what is read fits the room in any case.
         self.index = index
 
-    def __getstate__(self) -> tuple[FeatureIndex]:
+    def __getstate__(self) -> tuple[FeatureIndex, NDArray[np.float64] | None]:
         # Never empty: older protocols of pickle leave empty states out.
-        return (self.index,)
+        return self.index, self.origins
 
-    def __setstate__(self, state: tuple[FeatureIndex]) -> None:
-        (index,) = state
+    def __setstate__(self, state: tuple[FeatureIndex, NDArray[np.float64] | None]) -> None:
+        index, self.origins = state
         if not isinstance(index, FeatureIndex):
             refuse(self, "index", index, "but it is of features")
-        self._use(index)
+        if self.origins is not None:
+            check_arrays(self, {"origins": (np.float64, (len(index),), -LARGEST, LARGEST)})
+        self._use(index, self.origins)
+
+    def _add(self, first: Mapping[Hashable, float]) -> None:
+        """Learn new features with their first values, in their order."""
+        index, origins = self.index.with_more(first), self.origins
+        if origins is not None:
+            more = np.array([*first.values()])
+            # Many features are words, whose counts may be sparse.
+            is_far = (np.abs(more) >= FAR) & (len(index) < MANY_FEATURES)
+            origins = np.append(origins, np.where(is_far, more, 0.0))
+        self._use(index, origins)
 
     def add(self, values: Mapping[Hashable, float]) -> None:
         """Learn the features of a checked sample that are new, in the order of their names."""
         new = [name for name in values if name not in self.index.places]
         if new:
-            self._use(self.index.with_more({name: values[name] for name in ordered(new)}))
+            self._add({name: values[name] for name in ordered(new)})
 
     def knows(self, x: Mapping[Any, Any]) -> bool:
         """Tell whether all keys of a mapping are known features."""
@@ -79,6 +102,8 @@ class SampleReader:
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
         """Write a mapping, which may have levels, to a vector, NaN where it lacks a feature."""
         if self.index.read_known(x, self.vector):
+            if self._is_shifted:
+                self.vector -= self.origins
             return self.whole
         if levels and (self.index.categories or _has_levels(x)):
             self.index.write(self.index.read(x, levels), self.vector)
@@ -105,8 +130,16 @@ class SampleReader:
             room.values[:n] = [check_value(name, value) for name, value in x.items()]
         find = (self.index.places if places is None else places).get
         room.places[:n] = list(map(find, x, itertools.repeat(-1)))
+        if self._is_shifted:
+            self._shift(room.places[:n], room.values[:n])
         room.sample.n_entries = n
         return room.sample
+
+    def _shift(self, places: NDArray[np.int32], values: NDArray[np.float64]) -> None:
+        """Subtract origins from entries with these places, -1 for unknown features."""
+        assert self.origins is not None
+        known = (places >= 0) & (places < len(self.origins))
+        values[known] -= self.origins[places[known]]
 
     def read_text(self, x: Mapping[Any, Any], places: dict[Hashable, int], adds: bool) -> Sample:
         """Write a mapping's entries by place, which a dictionary tells, to which words are added.
@@ -159,15 +192,14 @@ class SampleReader:
 
         Features that are not known are left out.
         """
-        found = sorted(
-            (self.index.places[name], value)
-            for name, value in values.items()
-            if value != 0.0 and name in self.index.places
-        )
-        return (
-            np.array([place for place, _ in found], dtype=np.int32),
-            np.array([value for _, value in found], dtype=np.float32),
-        )
+        known = self.index.places
+        found = sorted((known[name], value) for name, value in values.items() if name in known)
+        places = np.array([place for place, _ in found], dtype=np.int32)
+        numbers = np.array([value for _, value in found], dtype=np.float64)
+        if self._is_shifted:
+            self._shift(places, numbers)
+        kept = numbers != 0.0
+        return places[kept], numbers[kept].astype(np.float32)
 
     def add_columns(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
         """Learn a frame's features in the order in which `add` on each row would."""
@@ -175,13 +207,16 @@ class SampleReader:
         if rows:
             places = {name: place for place, name in enumerate(names)}
             first = {name: float(columns[row, places[name]]) for name, row in rows.items()}
-            self._use(self.index.with_more(first))
+            self._add(first)
 
     def arrange(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Bring a frame's columns into the order of the features, NaN for those it lacks."""
-        return self.index.arrange(names, columns, len(self.vector))
+        found = self.index.arrange(names, columns, len(self.vector))
+        if self._is_shifted:
+            found -= self.origins
+        return found
 
     def csr(
         self, names: Sequence[Hashable], columns: NDArray[np.float64]
@@ -191,6 +226,9 @@ class SampleReader:
         order = np.argsort(place_of, kind="stable")
         order = order[place_of[order] >= 0]
         there = columns[:, order]
+        if self._is_shifted:
+            assert self.origins is not None
+            there = there - self.origins[place_of[order]]
         kept = (there != 0.0) & ~np.isnan(there)
         starts = np.zeros(len(columns) + 1, dtype=np.int64)
         np.cumsum(kept.sum(axis=1), out=starts[1:])
@@ -201,5 +239,6 @@ class SampleReader:
     def nbytes(self) -> int:
         """Bytes held."""
         room = self._entries
-        size = self.vector.nbytes + room.places.nbytes + room.values.nbytes + 2 * Sample.SIZE
+        size = 0 if self.origins is None else self.origins.nbytes
+        size += self.vector.nbytes + room.places.nbytes + room.values.nbytes + 2 * Sample.SIZE
         return self.index.nbytes + size

@@ -33,7 +33,22 @@ from river import (
 from test_contract import MODELS, answer
 from test_contract import learn as learn_all
 
-from river_mondrian import MondrianForestClassifier, MondrianForestRegressor, load, save
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
+    DensityForest,
+    DualOGDClassifier,
+    IsolationFeatures,
+    MondrianFeatures,
+    MondrianForestClassifier,
+    MondrianForestRegressor,
+    NearestNeighborDetector,
+    NystromFeatures,
+    OGDClassifier,
+    RandomCutForest,
+    load,
+    save,
+)
 from river_mondrian.distributed.keyed import KeyedClassifier
 
 
@@ -313,3 +328,55 @@ def test_keys_of_numpy_are_those_of_python():
     assert models.get(np.int64(3)) is models.get(3)
     made = models.clone(include_attributes=True)
     assert made.predict_one({"user": 3, "a": 1.0}) == "x" and made.get(3) is not models.get(3)
+
+
+def isolation(**params):
+    return IsolationFeatures(20, 8, pool_size=64, seed=1, **params)
+
+
+# Those that do not scale, or that scale within the map.
+FAR = {
+    "exact": lambda: MondrianForestClassifier(3, scale=False, seed=1),
+    "exact, zero": lambda: MondrianForestClassifier(3, scale=False, missing="zero", seed=1),
+    "oblique": lambda: MondrianForestClassifier(3, directions=3, scale=False, seed=1),
+    "regressor": lambda: MondrianForestRegressor(3, scale=False, seed=1),
+    "adaptive": lambda: AdaptiveMondrianForestClassifier(3, scale=False, seed=1),
+    "adaptive regressor": lambda: AdaptiveMondrianForestRegressor(3, scale=False, seed=1),
+    "random cuts": lambda: RandomCutForest(3, scale=False, seed=1),
+    "nearest neighbors": lambda: NearestNeighborDetector(scale=False, seed=1),
+    "density": lambda: DensityForest(5, seed=1),
+    "mondrian": lambda: OGDClassifier(MondrianFeatures(10, 5.0, seed=1)),
+    "mondrian, auto": lambda: OGDClassifier(MondrianFeatures(10, "auto", seed=1)),
+    "isolation": lambda: OGDClassifier(isolation()),
+    "isolation, scaled": lambda: OGDClassifier(isolation(scale=True)),
+    "isolation, trees": lambda: OGDClassifier(isolation(method="iforest", scale=True)),
+    "nystrom": lambda: OGDClassifier(NystromFeatures(30, 15, lifetime=2.0, seed=1)),
+    "dual": lambda: DualOGDClassifier(isolation(), learning_rate=0.3),
+}
+
+
+@pytest.mark.parametrize("by_frames", [False, True], ids=["rows", "frames"])
+@pytest.mark.parametrize("name", FAR)
+def test_values_far_from_0_are_not_rounded_before_they_are_compared(name, by_frames):
+    """Times of today count as times of 1970: what is learned depends on differences."""
+    rng = np.random.default_rng(0)
+    # Numbers that both have exactly.
+    rows = np.round(rng.random((130, 2)) * 4096) / 4096
+    labels = ((rows[:, 0] > 0.5) != (rows[:, 1] > 0.5)).tolist()
+    found = []
+    for start in (0.0, 1.7e9):
+        model, X = FAR[name](), rows + np.array([start, 0.0])
+        kind = kind_of(model)
+        samples = [dict(zip("ab", row, strict=True)) for row in X.tolist()]
+        if by_frames and hasattr(model, "learn_many"):
+            y = () if kind is None else ([kind(label) for label in labels[:100]],)
+            model.learn_many(pd.DataFrame(samples[:100]), *y)
+        else:
+            for x, label in zip(samples[:100], labels, strict=False):
+                learn(model, kind, x, label)
+        ask = {None: "score_one", int: "predict_one", float: "predict_one"}[kind]
+        found.append([float(getattr(model, ask)(x)) for x in samples[100:]])
+    # Rounding may move a few places across a cut.
+    near, far = np.array(found)
+    assert np.mean(np.abs(near - far) < 0.05) > 0.9
+    assert np.ptp(near) > 0.1

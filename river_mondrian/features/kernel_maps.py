@@ -542,7 +542,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         self.device = device
         self.seed = seed
         self._entropy: int | None = seed
-        super().__init__()
+        super().__init__(shifts=metric != "cosine")
 
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
         if self._entropy is None:

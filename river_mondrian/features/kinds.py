@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..inputs import as_dict
 from ..maps.record import Array, CompiledMap, Pool, RowPerFeature, Sample
 from ..model import Snapshot, locked
+from ..samples import SampleReader
 from .base import FeatureMap
 
 
@@ -177,8 +178,9 @@ class Pooled(FeatureMap):
     _SAVED = (*FeatureMap._SAVED, "_next", "_n_builds")
     pool_size: Any
 
-    def __init__(self) -> None:
+    def __init__(self, shifts: bool = True) -> None:
         super().__init__()
+        self._reader = SampleReader(shifts)
         self._pool = Pool()
         self._next: CompiledMap | None = None
         self._n_builds = 0

@@ -20,7 +20,7 @@ from ..checks import (
     refuse,
 )
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
-from ..limits import DONE, FARTHEST
+from ..limits import DONE, FARTHEST, MANY_FEATURES
 from ..maps.record import (
     MOST_OUT,
     CompiledMap,
@@ -51,7 +51,6 @@ from .ranges import robust_ranges_of_sparse
 
 # Samples are read by their entries where features are many and fewer than this share of a sample's
 # are not zero.
-MANY_FEATURES = 256
 DENSE_SHARE = 0.1
 
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel
 from ...elementary import mixed, state_after
-from ...limits import DONE, LEAST_LEVEL
+from ...limits import DONE, FAR, LEAST_LEVEL
 from ...records import ChunkedRows, Float64s, Int32s, Int64s
 from ..ranges import Rounding, known_ranges, robust_ranges, scaling_of
 from . import inputs as frames
@@ -99,6 +99,9 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if self.scale or self.directions is not None:
             # With directions, a feature that is unknown counts as its first value.
             self.frames[:, 0, n_inputs:wanted] = first_values if self._lacks_unknown else 0.0
+        elif n_inputs == 0 or self._lacks_unknown:
+            are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
+            self.frames[:, 0, n_inputs:wanted] = np.where(are_far, first_values, 0.0)
         forest.n_inputs = wanted
         if self.directions is None:
             forest.n_dims = wanted
