@@ -57,7 +57,8 @@ class SampleReader:
 
     def _use(self, index: FeatureIndex, origins: NDArray[np.float64] | None) -> None:
         """Read these features."""
-        self.origins = origins
+        # None if values are taken as they are.
+        self.origins: Any = origins
         self._is_shifted = origins is not None and bool(origins.any())
         self.vector = np.full(max(1, len(index)), np.nan)
         # A sample as a vector.
@@ -137,7 +138,6 @@ class SampleReader:
 
     def _shift(self, places: NDArray[np.int32], values: NDArray[np.float64]) -> None:
         """Subtract origins from entries with these places, -1 for unknown features."""
-        assert self.origins is not None
         known = (places >= 0) & (places < len(self.origins))
         values[known] -= self.origins[places[known]]
 
@@ -227,7 +227,6 @@ class SampleReader:
         order = order[place_of[order] >= 0]
         there = columns[:, order]
         if self._is_shifted:
-            assert self.origins is not None
             there = there - self.origins[place_of[order]]
         kept = (there != 0.0) & ~np.isnan(there)
         starts = np.zeros(len(columns) + 1, dtype=np.int64)

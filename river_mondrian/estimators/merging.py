@@ -202,7 +202,7 @@ def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]
         raise ValueError("without a seed each model draws its own features: make both with seed=")
     index = features._reader.index
     new = [name for name in its._reader.index.names if name not in index.places]
-    features._reader._use(index.with_more(new))
+    features._reader._use(index.with_more(new), None)
     features._know()
     if isinstance(features, RandomBinningFeatures):
         found: NDArray[np.int64] = here.add_cells_of(there)
