@@ -96,7 +96,7 @@ class PredictiveDistribution:
         Their centres, shape (n,). Student's t distributions have one centre.
     scales
         Their scales, shape (n,). A component of scale 0 is a point. An infinite scale stands for
-        a target of which nothing is known.
+        a target without information.
     freedoms
         Their degrees of freedom, shape (n,), infinite for normal distributions. None if all are.
     n_samples
