@@ -6,11 +6,12 @@ Run it with `RIVER_MONDRIAN_CHECKS=1`, so that a wrong reference inside a kernel
 from __future__ import annotations
 
 import argparse
+import contextlib
+import inspect
 import math
 import pickle
 import random
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,228 +41,75 @@ Random = random.Random
 Row = dict[Any, Any]
 
 
-# What to draw of each public class, and how many samples it may take within reasonable time.
-
-
-def forest_arguments(rng: Random) -> dict[str, Any]:
-    return {
-        "n_estimators": rng.choice([1, 2, 5]),
-        "lifetime": rng.choice([math.inf, math.inf, 0.0, 1.0, 20.0, stats.gamma(2.0)]),
-        "max_nodes": rng.choice([None, None, 1, 7, 101]),
-        "directions": rng.choice(
-            [None, None, 1, 5, [{"a": 1.0, "b": -2.0}, {"late": 1e-3, 1: 5.0}]]
-        ),
-        "scale": rng.random() < 0.7,
-        "missing": rng.choice(["unknown", "zero"]),
-        "n_jobs": rng.choice([1, 2]),
-        "seed": rng.randrange(1000),
-        "rescale": rng.random() < 0.8,
-    }
-
-
-def adaptive(rng: Random) -> Any:
-    return rm.AdaptiveMondrianForestClassifier(
-        rng.choice([1, 2, 5]),
-        n_candidates=rng.choice([1, 5, 20]),
-        window=1000,
-        max_bytes=rng.choice([None, 1, 400_000]),
-        drift_detector=rng.choice([None, drift.NoDrift(), drift.PageHinkley(threshold=3)]),
-        autoregressive=rng.random() < 0.5,
-        scale=rng.random() < 0.7,
-        missing=rng.choice(["unknown", "zero"]),
-        seed=rng.randrange(1000),
-        rescale=rng.random() < 0.8,
-    )
-
-
-def adaptive_regressor(rng: Random) -> Any:
-    return rm.AdaptiveMondrianForestRegressor(
-        rng.choice([1, 3, 10]),
-        n_candidates=rng.choice([1, 5, 15]),
-        loss=rng.choice(["absolute", "squared"]),
-        autoregressive=rng.random() < 0.5,
-        window=1000,
-        max_bytes=rng.choice([None, 1, 400_000]),
-        drift_detector=rng.choice([None, drift.NoDrift(), drift.PageHinkley(threshold=3)]),
-        scale=rng.random() < 0.7,
-        missing=rng.choice(["unknown", "zero"]),
-        seed=rng.randrange(1000),
-        rescale=rng.random() < 0.8,
-    )
-
-
-def exact_arguments(rng: Random) -> dict[str, Any]:
-    found = forest_arguments(rng)
-    if found["max_nodes"] is None:
-        found["window"] = rng.choice([None, None, 1, 20, 300])
-    return found
-
-
-def classifier(rng: Random) -> Any:
-    return rm.MondrianForestClassifier(
-        prior_rate=rng.choice([None, 1e-3, 10.0]),
-        split_pure=rng.random() < 0.3,
-        **exact_arguments(rng),
-    )
-
-
-def regressor(rng: Random) -> Any:
-    shared = exact_arguments(rng)
-    if rng.random() < 0.3:
-        shared["lifetime"] = rng.choice([math.inf, 1.0, math.sqrt])
-        return rm.MondrianForestRegressor(posterior="mean", **shared)
-    return rm.MondrianForestRegressor(
-        min_samples_split=rng.choice([2, 2, 3, 10]),
-        prior_variance=rng.choice([None, 1e-3]),
-        prior_rate=rng.choice([None, 1e-6, 1e6]),
-        noise_variance=rng.choice([None, 1e-9, 1e9]),
-        **shared,
-    )
-
-
-def density(rng: Random) -> Any:
-    directions = rng.choice([None, None, 2, [{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": -1.0}]])
-    estimators = ["forest", "laplace"] if directions is not None else ["forest", "kernel"]
-    return rm.DensityForest(
-        rng.choice([1, 5]),
-        lifetime=rng.choice(
-            ["auto", None, 0.5, 5.0, stats.gamma(2.0), lambda n: 1.0 + math.log1p(n)]
-        ),
-        directions=directions,
-        method=rng.choice([*estimators, None]),
-        seed=rng.randrange(1000),
-        window=None if directions is not None else rng.choice([None, None, 1, 20]),
-        max_nodes=None if directions is not None else rng.choice([None, None, 5, 60]),
-    )
-
-
-def random_cuts(rng: Random) -> Any:
-    return rm.RandomCutForest(
-        rng.choice([1, 5]),
-        window=rng.choice([None, 1, 20, 300]),
-        max_samples=rng.choice([512, 1, 15]),
-        shingle=rng.choice([1, 1, 4]),
-        scale=rng.random() < 0.7,
-        missing=rng.choice(["unknown", "zero"]),
-        seed=rng.randrange(1000),
-        rescale=rng.random() < 0.8,
-    )
-
-
-def neighbors(rng: Random) -> Any:
-    return rm.NearestNeighborDetector(
-        rng.choice([1, 4, 16]),
-        window=rng.choice([None, 1, 20, 300]),
-        max_samples=rng.choice([512, 1, 15]),
-        shingle=rng.choice([1, 1, 4]),
-        scale=rng.random() < 0.7,
-        missing=rng.choice(["unknown", "zero"]),
-        seed=rng.randrange(1000),
-    )
-
-
-def isolation(rng: Random) -> Any:
-    pool_size = rng.choice([4, 64, 200])
-    return rm.IsolationFeatures(
-        rng.choice([1, 5, 20]),
-        n_cells=rng.choice([2, 4]),
-        method=rng.choice(["anne", "iforest"]),
-        pool_size=pool_size,
-        scale=rng.random() < 0.5,
-        seed=rng.randrange(1000),
-    )
-
-
-def mondrian(rng: Random, lifetimes: tuple[Any, ...] = (0.5, 5.0, stats.gamma(2.0))) -> Any:
-    return rm.MondrianFeatures(
-        rng.choice([1, 5, 20]),
-        lifetime=rng.choice(lifetimes),
-        directions=rng.choice([None, None, 2, [{"a": 1.0, "b": -2.0}]]),
-        seed=rng.randrange(1000),
-    )
-
-
-def nystrom(rng: Random) -> Any:
-    return rm.NystromFeatures(
-        rng.choice([2, 5, 20]),
-        n_components=rng.choice([None, 1]),
-        kernel=rng.choice(["laplace", "gaussian"]),
-    )
-
-
-def binning(rng: Random) -> Any:
-    return rm.RandomBinningFeatures(
-        rng.choice([1, 5, 20]), lifetime=rng.choice([0.5, 5.0]), seed=rng.randrange(1000)
-    )
-
-
-def fourier(rng: Random) -> Any:
-    return rm.RandomFourierFeatures(
-        rng.choice([2, 20]), kernel=rng.choice(["laplace", "gaussian"]), seed=rng.randrange(1000)
-    )
-
-
-def feature_map(rng: Random) -> Any:
-    return rng.choice([isolation, mondrian, nystrom, binning, fourier])(rng)
-
-
-def learned_map(rng: Random) -> Any:
-    """Draw a feature map of a learner by gradient descent, which may choose its lifetime."""
-    return mondrian(rng, ("auto",)) if rng.random() < 0.2 else feature_map(rng)
-
-
-def ogd_classifier(rng: Random) -> Any:
-    return rm.OGDClassifier(
-        learned_map(rng),
-        loss=rng.choice(["hinge", "log"]),
-        multiclass=rng.choice(["softmax", "ovr"]),
-        seed=rng.randrange(1000),
-    )
-
-
-def ogd_regressor(rng: Random) -> Any:
-    return rm.OGDRegressor(
-        learned_map(rng),
-        loss=rng.choice(["squared", "epsilon_insensitive", "huber"]),
-        seed=rng.randrange(1000),
-    )
-
-
-def ridge(rng: Random) -> Any:
-    return rm.RidgeRegressor(
-        feature_map(rng),
-        l2=rng.choice([1e-6, 0.01, 1.0]),
-        noise_variance=rng.choice([None, 0.1]),
-        fit_intercept=rng.random() < 0.5,
-        max_columns=rng.choice([50, 2000]),
-        window=rng.choice([None, 1, 30]),
-        seed=rng.randrange(1000),
-    )
-
-
-def dual(rng: Random) -> Any:
-    kernel = rng.choice(["laplace", "gaussian", isolation(rng)])
-    return rm.DualOGDClassifier(kernel, learning_rate=rng.choice([0.1, 1.0]))
-
-
-DRAWN: dict[str, tuple[Callable[[Random], Any], int]] = {
-    "AdaptiveMondrianForestClassifier": (adaptive, 3000),
-    "AdaptiveMondrianForestRegressor": (adaptive_regressor, 3000),
-    "MondrianForestClassifier": (classifier, 3000),
-    "MondrianForestRegressor": (regressor, 3000),
-    "DensityForest": (density, 100),
-    "NearestNeighborDetector": (neighbors, 1000),
-    "RandomCutForest": (random_cuts, 1000),
-    "IsolationFeatures": (isolation, 400),
-    "MondrianFeatures": (mondrian, 400),
-    "NystromFeatures": (nystrom, 400),
-    "RandomBinningFeatures": (binning, 400),
-    "RandomFourierFeatures": (fourier, 400),
-    "OGDClassifier": (ogd_classifier, 400),
-    "OGDRegressor": (ogd_regressor, 400),
-    "RidgeRegressor": (ridge, 400),
-    "DualOGDClassifier": (dual, 100),
+# What arguments may be, where a class has such, and those that are always drawn.
+SIZES = {
+    "n_estimators": [1, 2, 5],
+    "n_candidates": [1, 5, 20],
+    "n_partitions": [1, 5, 20],
+    "n_cells": [2, 4],
+    "pool_size": [4, 64, 200],
+    "n_landmarks": [2, 5, 20],
+    "n_components": [None, 1, 2, 20],
 }
+CHOICES = SIZES | {
+    "lifetime": [math.inf, 0.0, 0.5, 5.0, 20.0, stats.gamma(2.0), math.sqrt, None, "auto"],
+    "max_nodes": [None, None, 1, 7, 101],
+    "max_bytes": [None, 1, 400_000],
+    "max_columns": [50, 2000],
+    "max_samples": [512, 1, 15],
+    "window": [None, None, 1, 20, 300, 1000],
+    "shingle": [1, 1, 4],
+    "directions": [None, None, 1, 5, [{"a": 1.0, "b": -2.0}, {"late": 1e-3, 1: 5.0}]],
+    "scale": [True, True, False],
+    "rescale": [True, True, False],
+    "missing": ["unknown", "zero"],
+    "n_jobs": [1, 2],
+    "split_pure": [False, True],
+    "autoregressive": [False, True],
+    "drift_detector": [None, drift.NoDrift(), drift.PageHinkley(threshold=3)],
+    "posterior": ["gaussian", "mean"],
+    "prior_rate": [None, 1e-6, 1e-3, 10.0, 1e6],
+    "prior_variance": [None, 1e-3],
+    "noise_variance": [None, 1e-9, 0.1, 1e9],
+    "min_samples_split": [2, 3, 10],
+    "loss": ["absolute", "squared", "hinge", "log", "huber", "epsilon_insensitive"],
+    "multiclass": ["softmax", "ovr"],
+    "learning_rate": [0.1, 1.0],
+    "l2": [1e-6, 0.01, 1.0],
+    "fit_intercept": [True, False],
+    "method": [None, "forest", "laplace", "kernel", "anne", "iforest"],
+    "kernel": ["laplace", "gaussian"],
+    "n_neighbors": [1, 4, 16],
+}
+
+
+def drawn(cls: Any, rng: Random) -> Any:
+    """Draw a model of a class; arguments that do not go together are drawn again."""
+    names = inspect.signature(cls).parameters
+    while True:
+        given = {
+            name: rng.choice(CHOICES[name])
+            for name in names
+            if name in SIZES or (name in CHOICES and rng.random() < 0.5)
+        }
+        if "features" in names:
+            given["features"] = drawn(rng.choice(MAPS), rng)
+        if cls is rm.DualOGDClassifier and rng.random() < 0.3:
+            given["kernel"] = drawn(rm.IsolationFeatures, rng)
+        if "seed" in names:
+            given["seed"] = rng.randrange(1000)
+        with contextlib.suppress(TypeError, ValueError):
+            return cls(**given)
+
+
+# How many samples a model may take within reasonable time.
+MOST = dict.fromkeys(FORESTS, 3000) | dict.fromkeys(HOLDERS, 1000)
+MOST |= {rm.DensityForest: 100, rm.DualOGDClassifier: 100}
+CLASSES = [
+    cls
+    for name in rm.__all__
+    if isinstance(cls := getattr(rm, name), type) and issubclass(cls, base.Base)
+]
 
 
 # Events.
@@ -429,7 +277,11 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
             seen["refused"] += 1
         if rng.random() < 0.002 and not isinstance(model, rm.DensityForest):
             model = pickle.loads(pickle.dumps(model))
-        if rng.random() < 0.001 and isinstance(model, FORESTS) and model.max_nodes is None:
+        if (
+            rng.random() < 0.001
+            and isinstance(model, FORESTS)
+            and not getattr(model, "max_nodes", 0)
+        ):
             model.resample()
     return seen
 
@@ -465,12 +317,14 @@ def call_functions(rng: Random) -> Counter[str]:
 def run(events: int, seed: int) -> dict[str, Counter[str]]:
     """Drive models of all classes in turn; returns what has been seen of each class."""
     rng = random.Random(seed)
-    seen: dict[str, Counter[str]] = {name: Counter() for name in (*DRAWN, "functions")}
+    seen: dict[str, Counter[str]] = {cls.__name__: Counter() for cls in CLASSES}
+    seen["functions"] = Counter()
     n = 0
     while n < events:
-        for name, (draw, most) in DRAWN.items():
+        for cls in CLASSES:
+            most = MOST.get(cls, 400)
             n_events = rng.choice([5, most // 10, most // 3, most])
-            seen[name] += drive(draw(rng), n_events, rng) + Counter(models=1)
+            seen[cls.__name__] += drive(drawn(cls, rng), n_events, rng) + Counter(models=1)
             n += n_events
         seen["functions"] += call_functions(rng)
     return seen
@@ -481,9 +335,5 @@ if __name__ == "__main__":
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    found = {name: getattr(rm, name) for name in rm.__all__}
-    classes = {name for name, value in found.items() if isinstance(value, type)}
-    undriven = {name for name in classes if issubclass(found[name], base.Base)} - DRAWN.keys()
-    assert not undriven, undriven
     for name, counts in run(arguments.events, arguments.seed).items():
         print(f"{name:35}", *(f"{kind} {count}" for kind, count in sorted(counts.items())))

@@ -18,6 +18,7 @@ import pytest
 from river import base, optim
 from scipy import stats
 from test_contract import MODELS, SUPERVISED
+from test_isolation import arrays_of
 
 import river_mondrian as rm
 
@@ -51,7 +52,9 @@ CONFIGURATIONS = MODELS | {
     "density, origin": lambda: rm.DensityForest(
         3, 2.0, origin=dict.fromkeys("abcd", 0.1), method="forest", seed=1
     ),
-    "shingles": lambda: rm.RandomCutForest(3, window=50, shingle=3, missing="zero", seed=1),
+    "shingles": lambda: rm.RandomCutForest(
+        3, window=50, shingle=3, scale=False, missing="zero", seed=1
+    ),
     "neighbors, shingles": lambda: rm.NearestNeighborDetector(window=60, shingle=2, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(
         4, 4, method="iforest", pool_size=100, scale=True, seed=1
@@ -162,6 +165,10 @@ def equal(one, other):
 
 def state(model, folder):
     """Return what a file of a model has, or its pickle where there is none for it."""
+    if isinstance(model, rm.RandomCutForest):
+        # Samples of the past are mappings, whose order does not matter.
+        past = repr([sorted(x.items()) for x in model._past_now()])
+        return pickle.dumps(pickle.loads(pickle.dumps(model._trees))) + past.encode()
     path = folder / "state"
     try:
         rm.save(model, path)
@@ -259,6 +266,14 @@ def test_copies_go_on_bit_for_bit(name, n, tmp_path):
             learn(one, i, i + 1)
     expected = state(model, tmp_path)
     assert all(state(one, tmp_path) == expected for one in copies)
+
+
+@configurations
+def test_memory_is_that_of_all_arrays(name):
+    """And of objects, which take some kilobytes."""
+    model = learn(CONFIGURATIONS[name]())
+    arrays = sum(arrays_of(model, ()).values())
+    assert 0 < model._raw_memory_usage - arrays < 0.02 * arrays + 16_000
 
 
 @configurations
