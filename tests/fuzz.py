@@ -35,7 +35,7 @@ CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures
 MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
 # Those that hold a part of the samples.
 HOLDERS = (rm.NearestNeighborDetector, rm.RandomCutForest)
-UNSUPERVISED = (*MAPS, rm.DensityForest, *HOLDERS)
+UNSUPERVISED = (*MAPS, rm.Alarms, rm.DensityForest, *HOLDERS)
 
 Random = random.Random
 Row = dict[Any, Any]
@@ -198,10 +198,9 @@ def can_forget(model: Any) -> bool:
 
 def learn_block(model: Any, samples: list[tuple[Row, Any]]) -> None:
     frame = pd.DataFrame([x for x, _ in samples])
-    if isinstance(model, UNSUPERVISED):
-        model.learn_many(frame)
-    elif not isinstance(model, rm.DualOGDClassifier):
-        model.learn_many(frame, [y for _, y in samples])
+    if hasattr(model, "learn_many"):
+        y = [] if isinstance(model, UNSUPERVISED) else [[y for _, y in samples]]
+        model.learn_many(frame, *y)
 
 
 def assert_probabilities(p: dict[Any, float]) -> None:
@@ -222,6 +221,8 @@ def check(model: Any, x: Row, rng: Random) -> None:
     elif isinstance(model, rm.DensityForest):
         assert model.density_one(x) >= 0.0
         assert not math.isnan(model.score_one(x))
+    elif isinstance(model, rm.Alarms):
+        assert 0.0 <= model.score_one(x) <= 1.0
     elif isinstance(model, rm.RandomCutForest):
         assert 0.0 <= model.score_one(x) <= 1.0
         assert all(math.isfinite(value) for value in model.raw_scores_one(x).values())

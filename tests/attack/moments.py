@@ -43,6 +43,7 @@ FOURIER = rm.RandomFourierFeatures(8, seed=1)
 AUTO = rm.MondrianFeatures(3, "auto", seed=1)
 LEARNERS = {
     "neighbors": (rm.NearestNeighborDetector, {"window": 40, "seed": 1}),
+    "alarms": (rm.Alarms, {"detector": rm.NearestNeighborDetector(window=40, seed=1)}),
     "isolation": (rm.IsolationFeatures, ISOLATION),
     "isolation trees": (rm.IsolationFeatures, ISOLATION | {"method": "iforest"}),
     "nystrom": (rm.NystromFeatures, {"n_landmarks": 12}),
