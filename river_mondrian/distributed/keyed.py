@@ -118,8 +118,8 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
                 raise ValueError("max_bytes needs a folder for models without room, got None")
         if folder is not None and not trusted and name_of(type(model)) is None:
             raise ValueError(
-                f"{type(model).__name__} is stored by pickle, which executes what a file says: "
-                "where nobody else can write to the folder, give trusted=True"
+                f"{type(model).__name__} is stored by pickle, which executes code from "
+                "the file: if only you can write to the folder, pass trusted=True"
             )
         self.key = key
         self.model = model

@@ -163,7 +163,7 @@ def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
         return
     columns = _join_maps(made, other)
     if made._next is not None or other._next is not None or other._current is None:
-        raise ValueError("a map is being built anew: it depends on the samples")
+        raise ValueError("a map is being rebuilt: it depends on the samples")
     if made._current is None:
         made._features = other._features
         made._current = other._current

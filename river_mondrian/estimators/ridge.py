@@ -270,8 +270,8 @@ class RidgeRegressor(TargetLearner[Posterior]):
         """Refuse to forget where there is no window."""
         if self.window is None:
             raise ValueError(
-                "RidgeRegressor holds samples with window= only; without, one that was never "
-                "learned could not be told from one that was, got window=None"
+                "RidgeRegressor stores samples with window= only; without it, one that was never "
+                "learned could not be recognized, got window=None"
             )
 
     def _catch_up(self) -> None:

@@ -345,7 +345,7 @@ def scores(
         limit = float(np.nanquantile(found, threshold))
         odd = found > limit
         ax.axhline(limit, color=canvas.NEUTRAL, linestyle="--", linewidth=0.8)
-        ax.plot(numbers[odd], found[odd], "o", color=canvas.ODD, markersize=4, label="stands out")
+        ax.plot(numbers[odd], found[odd], "o", color=canvas.ODD, markersize=4, label="anomalous")
         # Of several in a row the first one is named.
         firsts = odd & ~np.roll(odd, 1)
         firsts[0] = odd[0]

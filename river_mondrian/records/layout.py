@@ -84,7 +84,7 @@ def check_stamp(stamp: Any, kind: type[Record]) -> None:
     raise ModelFormatError(
         f"this model was pickled by river_mondrian {wrote}, but this is {expected.version} "
         f"({expected.byte_order}-endian, layout {expected.digest}): pickles are for one version. "
-        f"Load it with {where}, or train the model anew"
+        f"Load it with {where}, or train the model again"
     )
 
 
