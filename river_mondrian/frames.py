@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -437,36 +438,32 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-class TargetRows:
-    """The checked rows of a frame, with their targets and weights.
+@dataclass(frozen=True)
+class Block:
+    """Rows that are to be learned, with their labels or targets and their weights."""
 
-    Parameters
-    ----------
-    frame
-        The frame, read.
-    y
-        The targets of its rows.
-    w
-        A weight for all rows, or one for each.
-
-    """
-
-    def __init__(self, frame: Frame, y: Any, w: Any) -> None:
-        like, self.names, self.columns = frame
-        self.targets = read_targets(y, len(self.columns), like)
-        self.weights = read_weights(w, len(self.columns), like)
-        self.places = {name: place for place, name in enumerate(self.names)}
-        # The lifetimes after each row, where they change, if so many samples come before the first.
-        self.n_before = 0
-        self.horizons: list[float] | None = None
+    names: list[Hashable]
+    columns: NDArray[np.float64]
+    y: Any
+    w: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.columns)
 
-    def value(self, row: int, name: Hashable) -> float:
-        """Return a row's value of a feature."""
-        return float(self.columns[row, self.places[name]])
+    def part(self, start: int, stop: int) -> Block:
+        """Return some rows of it."""
+        part = slice(start, stop)
+        return Block(self.names, self.columns[part], self.y[part], self.w[part])
 
-    def of_targets(self, start: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return copies of the targets and weights of some rows."""
-        return self.targets[start:stop].copy(), self.weights[start:stop].copy()
+    def mapping(self, row: int) -> dict[Hashable, float]:
+        """Return a row as a mapping without its missing values."""
+        return mapping_of(self.names, self.columns[row])
+
+
+def read_block(
+    frame: Frame, y: Any, w: Any, read_y: Callable[[Any, int, Any], Any] = read_targets
+) -> Block:
+    """Return the rows of a frame that has been read, with their checked targets and weights."""
+    like, names, columns = frame
+    n = len(columns)
+    return Block(names, columns, read_y(y, n, like), read_weights(w, n, like))

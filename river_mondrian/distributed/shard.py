@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..arguments import lifetimes_after
 from ..estimators.classifier import MondrianForestClassifier
 from ..files.store import load, save
-from ..frames import read_frame, read_labels, read_targets, read_weights
+from ..frames import Block, read_frame, read_labels, read_targets, read_weights
 from ..inputs import FeatureIndex, ordered, read_values
 from ..posteriors.targets.scale_mixture import learn_law
 
@@ -27,19 +27,6 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.columns)
-
-
-@dataclass(frozen=True)
-class Block(Rows):
-    """Checked rows with their labels or targets, and their weights."""
-
-    y: Any
-    w: NDArray[np.float64]
-
-    def part(self, start: int, stop: int) -> Block:
-        """Return some of the rows."""
-        part = slice(start, stop)
-        return Block(self.names, self.columns[part], self.y[part], self.w[part])
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.merging import bounds_of, check_parts, divided, splits_at, united
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
-from ..frames import native_frame, native_series
+from ..frames import Block, native_frame, native_series
 from ..model import ClonesWhole
 from ..posteriors.predictive import PredictiveDistribution
 from ..progress import Progress, in_pieces
 from .engine import RayEngine
-from .shard import Block, Crew, Engine, Known, Rows
+from .shard import Crew, Engine, Known, Rows
 
 # Rows of a block that workers learn at once.
 BLOCK_ROWS = 8192

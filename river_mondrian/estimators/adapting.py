@@ -5,16 +5,14 @@ from __future__ import annotations
 import abc
 import copy
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_integer
 from ..checks import refuse
-from ..frames import mapping_of
+from ..frames import Block
 from ..learners.drift import (
     ADWIN,
     AFTER_DRIFT,
@@ -131,20 +129,14 @@ class AdaptingForest(MondrianForest[Trees]):
         return max(int(getattr(fed, "width", AFTER_DRIFT)), LEAST_KEPT)
 
     @locked
-    def _learn_each(
-        self,
-        names: list[Hashable],
-        columns: NDArray[np.float64],
-        ys: Sequence[Any],
-        weights: NDArray[np.float64],
-        progress: bool,
-    ) -> None:
-        """Learn the rows of a frame, each as `learn_one` does."""
+    def _learn_each(self, rows: Block, progress: bool) -> None:
+        """Learn rows of a frame, each as `learn_one` does."""
         # Another thread may have added a feature.
-        self._features.agree(names, columns)
-        for part in pieces(len(columns), progress):
+        self._features.agree(rows.names, rows.columns)
+        weights = rows.w.tolist()
+        for part in pieces(len(rows), progress):
             for i in range(part.start, part.stop):
-                self.learn_one(mapping_of(names, columns[i]), ys[i], float(weights[i]))
+                self.learn_one(rows.mapping(i), rows.y[i], weights[i])
 
     @abc.abstractmethod
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import check_flag, check_integer
-from ..frames import read_labels, read_weights
+from ..frames import read_block, read_labels
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import LARGEST_WEIGHT, TOO_LARGE
 from ..model import locked
@@ -337,10 +337,7 @@ class AdaptiveMondrianForestClassifier(
             length or order wrong. Nothing is learned then.
 
         """
-        frame, names, columns = self._read_frame(X)
-        labels = read_labels(y, len(columns), frame)
-        weights = read_weights(w, len(columns), frame)
-        self._learn_each(names, columns, labels, weights, progress)
+        self._learn_each(read_block(self._read_frame(X), y, w, read_labels), progress)
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
         frame, values = self._read_rows(X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_flag, check_integer
-from ..frames import native_frame, native_series, read_targets, read_weights
+from ..frames import native_frame, native_series, read_block
 from ..inputs import check_target, check_weight
 from ..limits import TOO_LARGE
 from ..model import locked
@@ -314,10 +315,8 @@ class AdaptiveMondrianForestRegressor(
             learned then.
 
         """
-        frame, names, columns = self._read_frame(X)
-        targets = read_targets(y, len(columns), frame).tolist()
-        weights = read_weights(w, len(columns), frame)
-        self._learn_each(names, columns, targets, weights, progress)
+        rows = read_block(self._read_frame(X), y, w)
+        self._learn_each(replace(rows, y=rows.y.tolist()), progress)
 
     @locked
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:

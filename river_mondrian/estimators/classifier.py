@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import Directions, check_flag, is_real
-from ..frames import Frame, mapping_of, read_labels, read_weights
+from ..frames import Block, Frame, read_block, read_labels
 from ..inputs import FeatureIndex, check_label, check_weight, ordered
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..model import locked
@@ -331,56 +331,46 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
 
     def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
         """Learn the rows of a frame that has been read; features and labels may be new."""
-        like, names, columns = frame
-        labels = read_labels(y, len(columns), like)
-        weights = read_weights(w, len(columns), like)
-        if not weights.all():
+        rows = read_block(frame, y, w, read_labels)
+        if not rows.w.all():
             # What weighs nothing is not learned.
-            learned = np.flatnonzero(weights)
-            columns, weights = columns[learned], weights[learned]
-            labels = [labels[i] for i in learned.tolist()]
+            kept = np.flatnonzero(rows.w)
+            labels = [rows.y[i] for i in kept.tolist()]
+            rows = Block(rows.names, rows.columns[kept], labels, rows.w[kept])
         start = 0
-        with Progress(progress, len(columns)) as shown:
-            while start < len(columns) and self._warms_up:
-                row = mapping_of(names, columns[start])
-                self.learn_one(row, labels[start], float(weights[start]))
+        with Progress(progress, len(rows)) as shown:
+            while start < len(rows) and self._warms_up:
+                self.learn_one(rows.mapping(start), rows.y[start], float(rows.w[start]))
                 start += 1
-            while start < len(columns):
+            while start < len(rows):
                 shown.reach(start)
-                start = self._learn_rows(names, columns, labels, weights, start)
+                start = self._learn_rows(rows, start)
             shown.reach(start)
 
     @locked
-    def _learn_rows(
-        self,
-        names: list[Hashable],
-        columns: NDArray[np.float64],
-        labels: list[Any],
-        weights: NDArray[np.float64],
-        start: int,
-    ) -> int:
+    def _learn_rows(self, rows: Block, start: int) -> int:
         """Learn rows of a frame up to the next new feature or label; returns where they end."""
-        stop = min(len(columns), start + self._grown().learned_at_once(self.n_jobs))
+        stop = min(len(rows), start + self._grown().learned_at_once(self.n_jobs))
         # Another thread may have added a feature.
-        self._features.agree(names, columns[start:stop], start)
-        trees = self._grown()
-        first = dict(zip(names, columns[start].tolist(), strict=True))
+        self._features.agree(rows.names, rows.columns[start:stop], start)
+        trees, first = self._grown(), rows.mapping(start)
         trees.begin_change()
-        if weights[start] != 1.0:
+        if rows.w[start] != 1.0:
             trees.weigh()
         if not trees.has_weights:
             # The first of another weight begins a block.
-            stop = start + int(np.append(weights[start:stop] == 1.0, False).argmin())
-        new = self._features.first_rows(names, columns[start:stop])
+            stop = start + int(np.append(rows.w[start:stop] == 1.0, False).argmin())
+        new = self._features.first_rows(rows.names, rows.columns[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
         self._add_features({name: first[name] for name, row in new.items() if row == 0})
-        self._add_label(labels[start])
-        numbers = list(map(self._labels.get, labels[start:stop]))
+        self._add_label(rows.y[start])
+        numbers = list(map(self._labels.get, rows.y[start:stop]))
         if None in numbers:
             stop = start + numbers.index(None)
             del numbers[stop - start :]
-        rows = self._arrange(names, columns[start:stop])
-        trees.learn_rows(rows, np.array(numbers, dtype=np.int64), weights[start:stop], self.n_jobs)
+        block = rows.part(start, stop)
+        inputs = self._arrange(block.names, block.columns)
+        trees.learn_rows(inputs, np.array(numbers, dtype=np.int64), block.w, self.n_jobs)
         trees.end_change()
         return stop
 

@@ -16,7 +16,7 @@ from river import base
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
 from ..features.kernel_maps import IsolationFeatures
-from ..frames import mapping_of, read_targets, read_weights
+from ..frames import Block, read_block
 from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Weights
 from ..limits import DONE
@@ -296,53 +296,30 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
             and self._current.compiled is self._features._map
         )
 
-    def _learn_row(
-        self,
-        names: Sequence[Hashable],
-        row: NDArray[np.float64],
-        target: float,
-        weight: float,
-    ) -> None:
-        """Learn a row of a frame as a mapping."""
-        self._learn(mapping_of(names, row), target, weight)
-
-    def _learn_rows(
-        self,
-        names: Sequence[Hashable],
-        columns: NDArray[np.float64],
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> None:
+    def _learn_rows(self, rows: Block) -> None:
         """Learn rows whose targets are known."""
-        new, start = self._features._new_rows(names, columns), 0
+        new, start = self._features._new_rows(rows.names, rows.columns), 0
         most = GROWING_BLOCK if self._features._grows else BLOCK
-        while start < len(columns):
+        while start < len(rows):
             if start in new or not self._steady:
-                self._learn_row(names, columns[start], float(targets[start]), float(weights[start]))
+                self._learn(rows.mapping(start), float(rows.y[start]), float(rows.w[start]))
                 start += 1
                 continue
-            stop = min(len(columns), start + most, *(row for row in new if row > start))
-            part = slice(start, stop)
-            self._learn_block(names, columns[part], targets[part], weights[part])
+            stop = min(len(rows), start + most, *(row for row in new if row > start))
+            self._learn_block(rows.part(start, stop))
             start = stop
 
-    def _learn_block(
-        self,
-        names: Sequence[Hashable],
-        columns: NDArray[np.float64],
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> None:
+    def _learn_block(self, block: Block) -> None:
         """Learn rows without new features by the map that there is."""
         current = self._current
         assert current is not None
-        rows = self._features._rows(names, columns)
-        if rows is not None:
-            numbers = self._kernel_targets(targets).tolist(), weights.tolist()
-            for sample, target, weight in zip(rows, *numbers, strict=True):
+        samples = self._features._rows(block.names, block.columns)
+        if samples is not None:
+            numbers = self._kernel_targets(block.y).tolist(), block.w.tolist()
+            for sample, target, weight in zip(samples, *numbers, strict=True):
                 self._learn_ahead(current, sample, target, weight)
             return
-        learn = partial(self._learn_outputs, current.n_learned, names, columns, targets, weights)
+        learn = partial(self._learn_outputs, current.n_learned, block)
         if self._features._grows:
             # The map is ahead of the weights; else kernels learn whole rows.
             self._pending = Steps([learn])
@@ -350,20 +327,14 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         else:
             learn()
 
-    def _learn_outputs(
-        self,
-        n_before: int,
-        names: Sequence[Hashable],
-        columns: NDArray[np.float64],
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> None:
+    def _learn_outputs(self, n_before: int, block: Block) -> None:
         """Map rows as they are learned, and learn them, but for those that are known."""
         assert self._current is not None
         done = self._current.n_learned - n_before
-        if done < len(columns):
-            out = self._features._learn_outputs(names, columns, self._current.compiled)
-            rest = self._kernel_targets(targets[done:]), weights[done:]
+        if done < len(block):
+            compiled = self._current.compiled
+            out = self._features._learn_outputs(block.names, block.columns, compiled)
+            rest = self._kernel_targets(block.y[done:]), block.w[done:]
             self._current.learn_rows(out[done:], *rest)
 
     # Predicting.
@@ -456,8 +427,6 @@ class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
             wrong. Nothing is learned then.
 
         """
-        frame, names, columns = self._features._read_frame(X)
-        targets = read_targets(y, len(columns), frame)
-        weights = read_weights(w, len(columns), frame)
-        for part in pieces(len(columns), progress):
-            self._learn_rows(names, columns[part], targets[part], weights[part])
+        rows = read_block(self._features._read_frame(X), y, w)
+        for part in pieces(len(rows), progress):
+            self._learn_rows(rows.part(part.start, part.stop))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import itertools
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from ..arguments import check_flag, check_seed
 from ..checks import check_number, check_numbering, check_types, refuse
 from ..features.base import FeatureMap
 from ..features.kernel_maps import IsolationFeatures
-from ..frames import mapping_of, native_frame, native_series, read_labels, read_weights
+from ..frames import Block, mapping_of, native_frame, native_series, read_block, read_labels
 from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.gradient_descent.weights import DescentWeights, Rule
 from ..limits import DONE
@@ -480,33 +481,25 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
             length or order wrong. Nothing is learned then.
 
         """
-        frame, names, columns = self._features._read_frame(X)
-        labels = read_labels(y, len(columns), frame)
-        weights = read_weights(w, len(columns), frame)
-        for part in pieces(len(labels), progress):
-            self._learn_labels(names, columns[part], labels[part], weights[part])
+        rows = read_block(self._features._read_frame(X), y, w, read_labels)
+        for part in pieces(len(rows), progress):
+            self._learn_labels(rows.part(part.start, part.stop))
 
-    def _learn_labels(
-        self,
-        names: Sequence[Hashable],
-        columns: NDArray[np.float64],
-        labels: list[Hashable],
-        weights: NDArray[np.float64],
-    ) -> None:
+    def _learn_labels(self, rows: Block) -> None:
         """Learn rows, whose labels may be new."""
-        start = 0
-        while start < len(labels):
+        labels, start = rows.y, 0
+        while start < len(rows):
             label = labels[start]
             if label not in self._labels:
-                row = mapping_of(names, columns[start])
-                self._learn_new(row, partial(self._add_label, label), float(weights[start]), True)
+                add = partial(self._add_label, label)
+                self._learn_new(rows.mapping(start), add, float(rows.w[start]), True)
                 start += 1
                 continue
             stop = start + 1
-            while stop < len(labels) and labels[stop] in self._labels:
+            while stop < len(rows) and labels[stop] in self._labels:
                 stop += 1
             numbers = np.array([self._labels[k] for k in labels[start:stop]], dtype=np.float64)
-            self._learn_rows(names, columns[start:stop], numbers, weights[start:stop])
+            self._learn_rows(replace(rows.part(start, stop), y=numbers))
             start = stop
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]

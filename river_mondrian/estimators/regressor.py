@@ -18,7 +18,7 @@ from ..arguments import (
     is_real,
     lifetimes_after,
 )
-from ..frames import Frame, TargetRows, mapping_of, native_frame, native_series, read_targets
+from ..frames import Block, Frame, native_frame, native_series, read_block, read_targets
 from ..inputs import check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
@@ -402,43 +402,45 @@ class MondrianForestRegressor(
 
     def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
         """Learn the rows of a frame that has been read, whose features may be new."""
-        rows, start = TargetRows(frame, y, w), 0
+        rows, start, horizons = read_block(frame, y, w), 0, None
         if callable(self.lifetime):
             with self._lock:
                 self._settle()
-                rows.n_before, rows.horizons = self.n_samples, self._horizons(len(rows))
+                horizons = self.n_samples, self._horizons(len(rows))
         with Progress(progress, len(rows)) as shown:
             while start < len(rows) and self._warms_up:
-                row = mapping_of(rows.names, rows.columns[start])
-                self.learn_one(row, float(rows.targets[start]), float(rows.weights[start]))
+                self.learn_one(rows.mapping(start), float(rows.y[start]), float(rows.w[start]))
                 start += 1
             while start < len(rows):
                 shown.reach(start)
                 # Others may call in between.
                 with self._lock:
                     self._settle()
-                    start = self._learn_rows(rows, start)
+                    start = self._learn_rows(rows, start, horizons)
             shown.reach(start)
 
-    def _learn_rows(self, rows: TargetRows, start: int) -> int:
-        """Learn rows up to the next new feature, after the warm-up; returns where they end."""
+    def _learn_rows(self, rows: Block, start: int, horizons: tuple[int, list[float]] | None) -> int:
+        """Learn rows up to the next new feature, after the warm-up; returns where they end.
+
+        `horizons` are the lifetimes after each row, if a number of samples comes before the first.
+        """
         stop = min(len(rows), start + self._grown().learned_at_once(self.n_jobs))
         # Another thread may have added a feature.
         self._features.agree(rows.names, rows.columns[start:stop], start)
         new = self._features.first_rows(rows.names, rows.columns[start:stop])
         stop = min([stop, *(start + row for row in new.values() if row > 0)])
-        horizons = None
-        if rows.horizons is not None:
-            horizons = rows.horizons[start:stop]
-            if self.n_samples != rows.n_before + start:
+        own = None
+        if horizons is not None:
+            own = horizons[1][start:stop]
+            if self.n_samples != horizons[0] + start:
                 # Another thread has learned.
-                horizons = self._horizons(stop - start)
-        trees = self._grown()
-        first = {name: rows.value(start, name) for name in new if new[name] == 0}
+                own = self._horizons(stop - start)
+        trees, block = self._grown(), rows.part(start, stop)
+        first = rows.mapping(start)
         trees.begin_change()
-        self._add_features(first)
-        part = self._arrange(rows.names, rows.columns[start:stop])
-        trees.learn_rows(part, *rows.of_targets(start, stop), self.n_jobs, horizons)
+        self._add_features({name: first[name] for name, row in new.items() if row == 0})
+        inputs = self._arrange(block.names, block.columns)
+        trees.learn_rows(inputs, block.y.copy(), block.w.copy(), self.n_jobs, own)
         trees.end_change()
         return stop
 
