@@ -307,7 +307,9 @@ class Instance:
         dispatcher = _DISPATCHERS[function]
         context = dispatcher.targetctx
         if packaged:
-            self.compiled = dispatcher._cache.load_packaged(taken, context)
+            # A function of another module has no code in the package.
+            load = getattr(dispatcher._cache, "load_packaged", None)
+            self.compiled = load(taken, context) if load else None
             target = cache.CACHE.packaged.target
         else:
             with WATCH.call():
