@@ -250,12 +250,8 @@ def check_references(
     parents[:n_roots] = 0
     if counted:
         sizes[starts[counted] : starts[counted] + tables[counted].n] = 1
-    for name, array in (
-        ("edges", found.reshape(-1)),
-        ("order", order),
-        ("parents", parents),
-        ("sizes", sizes),
-    ):
+    arrays = {"edges": found.reshape(-1), "order": order, "parents": parents, "sizes": sizes}
+    for name, array in arrays.items():
         memory.own(name, array)
     place = int(follow(walk))
     if place >= 0:

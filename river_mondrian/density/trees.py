@@ -447,16 +447,9 @@ class PivotTrees(OwnsArrays):
         """Return trees with rates by the samples so far, which have learned these again."""
         forest = self.forest
         rows = np.array(self._queued()).reshape(-1, forest.n_dims)
-        made = type(self)(
-            None,
-            forest.n_trees,
-            0,
-            forest.n_dims,
-            False,
-            next(name for name, number in ESTIMATORS.items() if number == forest.estimator),
-            forest.window,
-            forest.max_nodes,
-        )
+        estimator = next(name for name, one in ESTIMATORS.items() if one == forest.estimator)
+        bounds = forest.window, forest.max_nodes
+        made = type(self)(None, forest.n_trees, 0, forest.n_dims, False, estimator, *bounds)
         made.trees.words["key"] = self.trees.words["key"]
         made.constants[:] = rows[0]
         made.rates[:] = [_rate_of(column) for column in rows.T]

@@ -25,19 +25,11 @@ from numpy.typing import NDArray
 from ..checks import ModelFormatError
 
 # Safetensors' names of NumPy's types.
-TYPES = {
-    "bool": "BOOL",
-    "int8": "I8",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "uint8": "U8",
-    "uint16": "U16",
-    "uint32": "U32",
-    "uint64": "U64",
-    "float16": "F16",
-    "float32": "F32",
-    "float64": "F64",
+TYPES = {"bool": "BOOL"} | {
+    f"{kind}{bits}": f"{kind[0].upper()}{bits}"
+    for kind in ("int", "uint", "float")
+    for bits in (8, 16, 32, 64)
+    if kind != "float" or bits > 8
 }
 _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()}
 

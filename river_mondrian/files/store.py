@@ -24,14 +24,7 @@ FIRST_FORMAT = 10
 DOCUMENT = "document"
 
 # What comes of a tree that no model has.
-UNREADABLE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+UNREADABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 Model = TypeVar("Model", bound=base.Base)
 

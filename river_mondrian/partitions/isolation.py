@@ -110,14 +110,8 @@ class PointPartitions(CompiledMap):
             )
             rows = rows[there > 0.0] if there.any() else rows[:1]
             psi = min(psi, len(rows))
-        super().__init__(
-            number,
-            n_out=n_partitions,
-            n_columns=n_partitions * psi,
-            n_inputs=n_inputs,
-            dense=False,
-            sparse=few,
-        )
+        n_columns = n_partitions * psi
+        super().__init__(number, n_partitions, n_columns, n_inputs, dense=False, sparse=few)
         self.psi = psi
         # Each partition has its subset of psi points, any one as likely (section 4, Definition 1).
         # The pool's order is random: in it ties are broken, and it is the same for each partition.

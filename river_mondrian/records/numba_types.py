@@ -80,6 +80,12 @@ class SpanType(types.Type):
         return self.words.WORD.size if self.words is not None else self.record.SIZE  # type: ignore[union-attr]
 
 
+_NAMED: dict[Any, types.Type] = {
+    **{int: types.int64, float: types.float64, bool: types.boolean},
+    **{None: types.none, type(None): types.none},
+}
+
+
 def numba_type(hint: Any) -> types.Type:
     """Return numba's type of an annotation: a class of records or arrays, or a number."""
     base = get_origin(hint) or hint
@@ -95,16 +101,9 @@ def numba_type(hint: Any) -> types.Type:
         return SpanType(None, get_args(hint)[0])
     if isinstance(base, type) and issubclass(base, Words):
         return SpanType(base)
-    named: dict[Any, types.Type] = {
-        int: types.int64,
-        float: types.float64,
-        bool: types.boolean,
-        None: types.none,
-        type(None): types.none,
-    }
     if base is tuple:
         return types.Tuple([numba_type(part) for part in get_args(hint)])
-    found = named.get(base)
+    found = _NAMED.get(base)
     if found is None:
         raise TypeError(f"no type for kernels: {hint!r}")
     return found

@@ -384,22 +384,11 @@ def check_sizes(owner: Any) -> None:
         As for `check_trees`, before any of its arrays is used.
 
     """
-    check_types(
-        owner,
-        {
-            "scale": bool,
-            "bounded": bool,
-            "directions": (type(None), CutDirections),
-            "categories": (type(None), Categories),
-            "trees": Memory,
-            "shared": Memory,
-            "frames": np.ndarray,
-            "given": np.ndarray,
-            "known_ranges": dict,
-            "renews": bool,
-            "warm_up": (type(None), np.ndarray),
-        },
-    )
+    none = type(None)
+    check_types(owner, dict.fromkeys(("scale", "bounded", "renews"), bool))
+    check_types(owner, {"trees": Memory, "shared": Memory, "known_ranges": dict})
+    check_types(owner, {"directions": (none, CutDirections), "categories": (none, Categories)})
+    check_types(owner, {"frames": np.ndarray, "warm_up": (none, np.ndarray)})
     if owner.trees.kind is not owner._TREE or owner.shared.kind is not owner._FOREST:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
     forest = owner.shared[0]

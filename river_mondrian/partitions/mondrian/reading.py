@@ -213,21 +213,10 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> lis
             is_leaf, paused, extra = kept(ref, row)
         if is_leaf:
             delta, dim, cut = end - tau, -1, math.nan
-        node = view(
-            parent,
-            depth,
-            is_leaf,
-            paused,
-            end if is_leaf else tau + delta,
-            delta,
-            dim,
-            cut,
-            n_samples,
-            low[:n_dims].astype(np.float64),
-            high[:n_dims].astype(np.float64),
-            *extra,
-        )
-        nodes.append(node)
+        time = end if is_leaf else tau + delta
+        box = (side[:n_dims].astype(np.float64) for side in (low, high))
+        own = dim, cut, n_samples, *box
+        nodes.append(view(parent, depth, is_leaf, paused, time, delta, *own, *extra))
         if not is_leaf:
             waiting.append((right, number, "right", tau + delta, depth + 1))
             waiting.append((left, number, "left", tau + delta, depth + 1))

@@ -287,23 +287,12 @@ class VoronoiCells:
 
     def _nearest(self, rows: Any) -> Any:
         """Return the cells of rows, on the device."""
-        xp, n, width = self.xp, len(rows), np.int32(self.width)
+        xp, n = self.xp, len(rows)
         bounds = xp.empty((n, 3), dtype=np.float32)
-        self._measure_rows(
-            (-(-32 * n // THREADS),),
-            (THREADS,),
-            (
-                rows,
-                np.int32(n),
-                width,
-                self._origin,
-                np.float32(self._error),
-                np.float32(self._least),
-                np.int32(self._whole),
-                np.int32(self._bounded),
-                bounds,
-            ),
-        )
+        errors = np.float32(self._error), np.float32(self._least)
+        kinds = np.int32(self._whole), np.int32(self._bounded)
+        given = rows, np.int32(n), np.int32(self.width), self._origin, *errors, *kinds, bounds
+        self._measure_rows((-(-32 * n // THREADS),), (THREADS,), given)
         cells = xp.empty((n, self.n_partitions), dtype=np.int32)
         for group in self._groups:
             self._find(rows, bounds, group, cells)
@@ -318,50 +307,17 @@ class VoronoiCells:
         pending = xp.empty(n * t, dtype=np.uint32)
         n_pending = xp.zeros(1, dtype=np.uint32)
         sizes = np.int32(n_splits), np.int32(t), np.int32(n)
-        points = self._points, np.int32(self.n_points), np.int32(self.width)
-        owners = group.starts, group.owners
-        columns = np.int32(self.n_partitions), np.int32(group.first), cells
-        self._scan_tiles(
-            (-(-n // ROWS), n_splits),
-            (THREADS,),
-            (
-                rows,
-                bounds,
-                sizes[2],
-                points[0],
-                self._squares,
-                points[1],
-                self._origin,
-                points[2],
-                *owners,
-                sizes[1],
-                minima,
-            ),
-            shared_mem=self._shared,
-        )
-        self._decide(
-            (-(-n * t // THREADS),),
-            (THREADS,),
-            (minima, *sizes, bounds, *columns, pending, n_pending),
-        )
+        n_points, width = np.int32(self.n_points), np.int32(self.width)
+        owners, block = (group.starts, group.owners), (THREADS,)
+        columns = np.int32(self.n_partitions), np.int32(group.first), cells, pending, n_pending
+        tiles = self._points, self._squares, n_points, self._origin, width
+        scanned = rows, bounds, sizes[2], *tiles, *owners, sizes[1], minima
+        self._scan_tiles((-(-n // ROWS), n_splits), block, scanned, shared_mem=self._shared)
+        self._decide((-(-n * t // THREADS),), block, (minima, *sizes, bounds, *columns))
         # How many are open is known on the device alone: as many blocks as it holds share them.
-        self._settle(
-            (8 * int(self._device.attributes["MultiProcessorCount"]),),
-            (THREADS,),
-            (
-                minima,
-                *sizes,
-                bounds,
-                rows,
-                *points,
-                *owners,
-                group.members,
-                np.int32(self.n_cells),
-                *columns,
-                pending,
-                n_pending,
-            ),
-        )
+        n_blocks = 8 * int(self._device.attributes["MultiProcessorCount"])
+        points = self._points, n_points, width, *owners, group.members, np.int32(self.n_cells)
+        self._settle((n_blocks,), block, (minima, *sizes, bounds, rows, *points, *columns))
 
 
 # What is on a device, by the array of members that it was made from. Entries go with the array.
