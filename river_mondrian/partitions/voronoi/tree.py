@@ -273,7 +273,7 @@ class PointTree(OwnsArrays):
     def _project(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the coordinates of points, padded."""
         coordinates = np.zeros((len(rows), self.width), dtype=np.float32)
-        given = Float32s.of(rows), *rows.shape, Float64s.of(self.mean), len(self.mean)
+        given = Float32s.of(rows), len(rows), rows.shape[1], Float64s.of(self.mean), len(self.mean)
         axes = Float64s.of(self.axes), self.n_axes, self.n_coordinates
         room = Float64s.of(np.zeros(self.width)), self.width
         project_rows(*given, *axes, *room, Float32s.of(coordinates))
