@@ -61,7 +61,9 @@ def level_of(value: Any) -> Level:
     return Level(LEAST_LEVEL * (1.0 + fraction), value)
 
 
+# Truth values as numbers, by their codes as levels; and as levels, by these numbers.
 TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}
+TRUTH_LEVELS = {float(value): level_of(value) for value in (False, True)}
 
 
 # Classes after which it is looked whether they are numbers.
@@ -254,7 +256,8 @@ def check_level(name: Hashable, value: Any) -> Level:
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
     """Return a checked value of a feature that is or is no category.
 
-    A truth value counts as a number where the feature is one. Errors end with `where` it is.
+    Truth values and the numbers 0 and 1 are the same: levels of a category, and numbers elsewhere.
+    Errors end with `where` it is.
 
     Raises
     ------
@@ -264,9 +267,10 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
     """
     if (value >= LEAST_LEVEL) is is_category or value != value:
         return value
-    if is_category or value not in TRUTH_VALUES:
+    found = TRUTH_LEVELS.get(value) if is_category else TRUTH_VALUES.get(value)
+    if found is None:
         raise other_kind(name, is_category, value, where)
-    return TRUTH_VALUES[value]
+    return found
 
 
 def agreed(

@@ -225,7 +225,7 @@ def test_a_pandas_categorical_of_numbers_is_a_category():
 @pytest.mark.parametrize("name", [*MODELS])
 @pytest.mark.parametrize(
     ("name_of_feature", "value", "is_category"),
-    [("color", 1.0, True), ("is_new", 1, True), ("size", "big", False)],
+    [("color", 2.0, True), ("is_new", -1, True), ("size", "big", False)],
 )
 def test_a_change_of_kind_is_an_error_that_names_it(name, name_of_feature, value, is_category):
     model = learn(name, MODELS[name](), samples(40))

@@ -140,6 +140,23 @@ def test_targets_that_are_missing_or_not_numbers_are_refused():
             model.learn_one({"a": 1.0}, bad)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_truth_values_and_0_and_1_are_the_same(name, is_first):
+    """Whichever come first decide whether the feature is a category."""
+    kinds = [[bool, int, float, np.bool_], [int, bool, np.float32, np.bool_]][not is_first]
+    mixed, plain = MODELS[name](), MODELS[name]()
+    for i in range(40):
+        flag, b = i * 37 % 11 > 4, i * 53 % 13 / 13
+        for model, kind in ((mixed, kinds[i % 4]), (plain, kinds[0])):
+            learn(model, kind_of(model), {"a": kind(flag), "b": b}, i % 3)
+    expected = answer(plain, {"a": kinds[0](True), "b": 0.5})
+    assert all(answer(mixed, {"a": kind(True), "b": 0.5}) == expected for kind in kinds)
+    if hasattr(plain, "predict_many"):
+        many = [mixed.predict_many(pd.DataFrame({"a": [kind(1)], "b": [0.5]})) for kind in kinds]
+        assert len({np.asarray(one).tolist()[0] for one in many}) == 1
+
+
 @pytest.mark.parametrize("name", [math.nan, pd.NA], ids=str)
 @pytest.mark.parametrize(
     "kind", ["classifier", "adaptive", "ogd", "dual", "random cuts", "nearest neighbors", "density"]

@@ -554,8 +554,8 @@ def learned_of_shingles(samples, shingle=3):
 @pytest.mark.parametrize(
     ("before", "bad", "text"),
     [
-        ([{"a": "red"}], {"a": 1.0}, "'a' must be a level of a category, as before, got 1.0"),
-        ([{"a": True}], {"a": 1.0}, "'a' must be a level of a category, as before, got 1.0"),
+        ([{"a": "red"}], {"a": 2.0}, "'a' must be a level of a category, as before, got 2.0"),
+        ([{"a": True}], {"a": 2.0}, "'a' must be a level of a category, as before, got 2.0"),
         ([{"a": 1.0}], {"a": "red"}, "'a' must be a number, got 'red'"),
         ([{"a": 1.0}, {"b": 1.0}], {"a": "red"}, "'a' must be a number, got 'red'"),
         # The feature is in the trees, and not among the samples before.

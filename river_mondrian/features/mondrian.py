@@ -424,7 +424,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         names = [name for name in first if name in second]
         levels = [name for name in names if first[name] >= LEAST_LEVEL]
         for name in names:
-            of_kind(name, second[name], name in levels)
+            second[name] = of_kind(name, second[name], name in levels)
         names = [name for name in names if name not in levels]
         gaps = np.array([[first[name] - second[name] for name in names]])
         n_levels = sum(first[name] != second[name] for name in levels)
