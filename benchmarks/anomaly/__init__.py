@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..data import DataFolder
 from ..report import Report
 from .adbench import adbench
+from .alarms import drift, equal, metrics, nab
 from .cost import cost
 from .cuts import cuts
 from .ranking import ranking
@@ -14,6 +15,10 @@ from .ranking import ranking
 PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
     "ranking": ranking,
     "adbench": adbench,
+    "nab": nab,
+    "metrics": metrics,
+    "drift": drift,
+    "equal": equal,
     "cost": cost,
     "cuts": cuts,
 }

@@ -16,11 +16,19 @@ QUIET_DAYS, APART = 4, 600
 KINDS = ("higher", "outage", "stuck", "noisy", "slow rise")
 
 
+class Incident(NamedTuple):
+    """What goes wrong, in its first and last minute."""
+
+    first: int
+    last: int
+    kind: str
+
+
 class Metric(NamedTuple):
-    """A series, and the first and last minute of each incident."""
+    """A series and its incidents."""
 
     values: Array
-    incidents: list[tuple[int, int]]
+    incidents: list[Incident]
 
 
 def usual(rng: np.random.Generator, days: int = DAYS) -> tuple[Array, float]:
@@ -46,12 +54,12 @@ def metric(number: int) -> Metric:
     """Return a series with one incident of each kind."""
     rng = np.random.default_rng([SEED, number])
     values, height = usual(rng)
-    incidents: list[tuple[int, int]] = []
+    incidents: list[Incident] = []
     for kind in rng.permutation(KINDS):
         length = int(rng.integers(20, 90)) * (3 if kind == "slow rise" else 1)
         while True:
             start = int(rng.integers(QUIET_DAYS * DAY, len(values) - length - APART))
-            if all(abs(start - other) > APART for other, _ in incidents):
+            if all(abs(start - other) > APART for other, *_ in incidents):
                 break
         part = slice(start, start + length)
         if kind == "higher":
@@ -64,5 +72,5 @@ def metric(number: int) -> Metric:
             values[part] += height * rng.uniform(0.6, 1.0) * rng.normal(0.0, 1.0, length)
         else:
             values[part] += height * np.linspace(0.0, rng.uniform(1.5, 2.5), length)
-        incidents.append((start, start + length - 1))
+        incidents.append(Incident(start, start + length - 1, str(kind)))
     return Metric(np.maximum(values, 0.0), sorted(incidents))
