@@ -132,6 +132,9 @@ class AdaptiveMondrianForestClassifier(
     the drift detector; and one of the samples counted for rebuilds. Priors have the weight of a
     sample of weight 1, so weights should be about 1 on average.
 
+    Within a node only shares of the weight count. A sample that is alone in its cell determines the
+    class there, however small its weight is. A sample of weight 0 is left out.
+
     Examples
     --------
 
