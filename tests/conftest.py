@@ -1,6 +1,7 @@
-"""What several modules of tests are given, and which tests are run."""
+"""What several modules of tests are given, and which tests are run, in which order."""
 
 import os
+from collections import Counter
 
 # Kernels that are loaded later can be made to lack memory.
 from attack import allocations
@@ -11,7 +12,12 @@ __all__ = ["allocations", "engine", "installed", "processes"]
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep the first seed of each test, unless `TEST_SEEDS=all`, as in the nightly workflow."""
+    """Keep the first seed of each test, unless `TEST_SEEDS=all`, as in the nightly workflow.
+
+    What few tests take long to compile in modes of their own comes first, then files of many tests.
+    """
+    n_tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path.name != "test_modes.py", -n_tests[item.path]))
     if os.environ.get("TEST_SEEDS") == "all":
         return
     first, kept, left = {}, [], []

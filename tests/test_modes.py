@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -75,7 +76,7 @@ def run(names, **settings):
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module")
+@functools.cache
 def compiled():
     return {name: predictions(name) for name in CASES}
 
@@ -89,17 +90,19 @@ def compare(found, expected, bound):
                 assert one == other or one != one, (name, one, other)
 
 
+@pytest.mark.blas
+def test_kernels_run_with_every_access_checked():
+    checked = run(CHECKED, RIVER_MONDRIAN_CHECKS="1")
+    # Loops with checks are no vectors, which sum in another order.
+    compare(checked, compiled(), 1e-9)
+
+
 @pytest.mark.quick
 @pytest.mark.blas
-def test_kernels_run_as_python(compiled):
+def test_kernels_run_as_python():
+    plain = run(CASES, NUMBA_DISABLE_JIT="1")
     # Sums of float32 are rounded less often there.
-    compare(run(CASES, NUMBA_DISABLE_JIT="1"), compiled, 1e-6)
-
-
-@pytest.mark.blas
-def test_kernels_run_with_every_access_checked(compiled):
-    # Loops with checks are no vectors, which sum in another order.
-    compare(run(CHECKED, RIVER_MONDRIAN_CHECKS="1"), compiled, 1e-9)
+    compare(plain, compiled(), 1e-6)
 
 
 if __name__ == "__main__":
