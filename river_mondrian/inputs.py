@@ -66,6 +66,10 @@ TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}
 TRUTH_LEVELS = {float(value): level_of(value) for value in (False, True)}
 
 
+# Number of samples with new features after which, and share of the known features below which, a
+# sample is taken for a bag of words.
+MANY_GROWTHS, FEW_KNOWN = 50, 0.2
+
 # Classes after which it is looked whether they are numbers.
 MANY_LABELS = 50
 
@@ -223,6 +227,19 @@ def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
         )
 
 
+def warn_of_words(features: FeatureIndex, n_given: int) -> None:
+    """Count a sample with new features; warn once if such samples lack most known features."""
+    features.n_growths += 1
+    if features.n_growths >= MANY_GROWTHS and n_given < FEW_KNOWN * len(features):
+        features.n_growths = -sys.maxsize
+        warnings.warn(
+            f"{MANY_GROWTHS} samples had new features, and this one lacks most of the "
+            f'{len(features)} known features. Use missing="zero" if an absent feature means 0, as '
+            "in bags of words",
+            stacklevel=2,
+        )
+
+
 def other_kind(name: Hashable, is_category: bool, value: Any, where: str = "") -> TypeError:
     """Return the error for a value that is not of its feature's kind."""
     kind = "a level of a category, as before" if is_category else "a number"
@@ -303,6 +320,9 @@ class FeatureIndex:
     level. Those first met in one sample are ordered by name.
     """
 
+    # Number of samples with new features (see `warn_of_words`); copies begin anew.
+    n_growths = 0
+
     def __init__(self) -> None:
         self.names: list[Hashable] = []
         self.places: dict[Hashable, int] = {}
@@ -357,7 +377,7 @@ class FeatureIndex:
         """Return these features and more (see `add`); this one stays as it is."""
         made = FeatureIndex()
         made.names, made.places = self.names.copy(), self.places.copy()
-        made.categories = self.categories
+        made.categories, made.n_growths = self.categories, self.n_growths
         made.add(names)
         return made
 

@@ -250,6 +250,12 @@ class Model(ClonesWhole):
         held: bool = self._lock._is_owned()
         return held
 
+    @property
+    def memory_usage(self) -> int:
+        """Bytes that the model holds."""
+        size: int = self._raw_memory_usage  # type: ignore[attr-defined]
+        return size
+
     def _renew(self) -> None:
         """Set the attributes that are not pickled."""
         self._pending = None

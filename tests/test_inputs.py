@@ -186,6 +186,29 @@ def test_text_that_is_a_number_or_a_date_is_warned_of_once(text, what):
         model.predict_one({"a": "4.5"})
 
 
+@pytest.mark.parametrize("name", ["classifier", "adaptive", "random cuts", "nearest neighbors"])
+def test_bags_of_words_are_warned_of_once(name):
+    def bags(model, n_words):
+        for i in range(90):
+            x = {str(i * 31 % n_words + k): 1.0 for k in range(3)} | {f"new {i}": 1.0}
+            learn(model, kind_of(model), x, i % 2)
+
+    with pytest.warns(UserWarning, match=r'lacks most of the .* missing="zero"') as seen:
+        bags(MODELS[name](), 60)
+    assert len(seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bags(MODELS[name]().clone({"missing": "zero"}), 60)
+        for i in range(90):
+            # A feature comes now and then, and the others are there.
+            learn(model := MODELS[name](), kind_of(model), dict.fromkeys("abc"[: i % 3 + 1], 1.0))
+
+
+def test_all_models_tell_their_memory_in_bytes(learned):
+    model, _ = learned
+    assert model.memory_usage == model._raw_memory_usage > 0
+
+
 @pytest.mark.parametrize("kind", ["classifier", "adaptive", "ogd", "dual"])
 def test_classes_that_are_fractions_are_warned_of(kind):
     model = MODELS[kind]()

@@ -24,7 +24,7 @@ from ..arguments import (
 )
 from ..checks import ModelFormatError, check_number, refuse
 from ..frames import Frame, read_frame
-from ..inputs import FeatureIndex, Packer, ordered, read_values, too_large
+from ..inputs import FeatureIndex, Packer, ordered, read_values, too_large, warn_of_words
 from ..model import locked, new_lock
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..partitions.mondrian.trees import ClassTrees
@@ -223,6 +223,8 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
         if new:
             self._grown().add_inputs(list(new), np.array([*new.values()], float))
             self._features.add(new)
+            if self.missing == "unknown":
+                warn_of_words(self._features, len(values))
 
     def _write_new(self, values: Mapping[Hashable, float]) -> Trees:
         """Write a checked sample, whose features may be new, to the trees' vector."""

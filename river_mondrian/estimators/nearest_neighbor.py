@@ -20,7 +20,7 @@ from ..arguments import (
     check_window,
 )
 from ..frames import mapping_of, native_series, read_frame
-from ..inputs import ordered, too_large
+from ..inputs import ordered, too_large, warn_of_words
 from ..limits import DONE
 from ..model import Model, locked, new_lock
 from ..partitions.mondrian.trees import n_threads_of
@@ -202,6 +202,8 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
             new = {k: v for k, v in values.items() if k not in table.features.places}
             if new:
                 table = self._widened(table, new)
+                if self.missing == "unknown":
+                    warn_of_words(table.features, len(values))
             table.features.write(values, table.vector)
             table.learn()
             self._table = table
