@@ -285,11 +285,11 @@ def test_a_sample_that_lacks_the_value_of_a_cut_goes_to_the_nearer_child():
     model = MondrianForestClassifier(20, scale=False, seed=1)
     for a, b in ((0.0, 0.0), (100.0, 1.0)):
         model.learn_one({"a": a, "b": b}, b)
-    for b, label in ((0.9, 1.0), (0.8, 1.0), (0.3, 0.0)):
-        model.learn_one({"b": b}, label)
-    trees = [model._trees.read(t) for t in range(20)]
-    of_a = [nodes for nodes in trees if nodes[0].dim == 0]
-    assert len(of_a) > 10
-    for nodes in of_a:
-        root = nodes[0]
-        assert [nodes[i].n_samples for i in (root.left, root.right)] == [2, 3]
+    for b, expected in ((0.9, [1, 2]), (0.2, [2, 2])):
+        model.learn_one({"b": b}, round(b))
+        trees = [model._trees.read(t) for t in range(20)]
+        of_a = [nodes for nodes in trees if nodes[0].dim == 0]
+        assert len(of_a) > 10
+        for nodes in of_a:
+            root = nodes[0]
+            assert [nodes[i].n_samples for i in (root.left, root.right)] == expected
