@@ -345,9 +345,11 @@ def test_levels_of_other_types():
 
 def test_limit_kernels_need_one_kind():
     with pytest.raises(TypeError, match="feature 'a' must be a level"):
-        MondrianFeatures(3).limit_kernel({"a": "red"}, {"a": 1.0})
+        MondrianFeatures(3).limit_kernel({"a": "red"}, {"a": 2.0})
     with pytest.raises(TypeError, match="feature 'a' must be a number, got 'red'"):
         MondrianFeatures(3).limit_kernel({"a": 1.0}, {"a": "red"})
+    for one, other in ((1.0, True), (True, 1.0)):
+        assert MondrianFeatures(3).limit_kernel({"a": one}, {"a": other}) == 1.0
 
 
 def test_a_hole_in_one_trees_values_is_refused():
