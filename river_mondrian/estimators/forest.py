@@ -226,14 +226,6 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
             if self.missing == "unknown":
                 warn_of_words(self._features, len(values))
 
-    def _write_new(self, values: Mapping[Hashable, float]) -> Trees:
-        """Write a checked sample, whose features may be new, to the trees' vector."""
-        trees = self._grown()
-        if not values.keys() <= self._features.places.keys():
-            self._add_features({name: values[name] for name in ordered(values)})
-        self._features.write(values, trees.vector)
-        return trees
-
     def _whole(self) -> Trees | None:
         """Return the trees, once what an interrupted call has left is completed or undone."""
         trees: Any = self._trees
@@ -248,7 +240,8 @@ class MondrianForest(InspectableForest[Trees], base.Estimator):
         is_new = not values.keys() <= self._features.places.keys()
         if is_new:
             trees.begin_change()
-        self._write_new(values)
+            self._add_features({name: values[name] for name in ordered(values)})
+        self._features.write(values, trees.vector)
         learn(trees)
         if is_new:
             trees.end_change()
