@@ -321,7 +321,9 @@ class MondrianForestRegressor(
 
     def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> list[float]:
         self._write(x, trees)
-        self._check_input(trees, trees.predict())
+        bad = trees.predict()
+        if bad >= 0:
+            self._check_input(trees, bad)
         found: list[float] = trees.out[0].tolist()
         return found
 
