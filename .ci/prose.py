@@ -61,7 +61,8 @@ def main() -> int:
                 n = len(sentence.split())
                 if n > MOST_WORDS:
                     found.append(f"{name}: {n} words: {sentence.strip()[:60]}")
-    print("\n".join(found))
+    for line in found:
+        print(line)
     return min(len(found), 1)
 
 
