@@ -47,7 +47,7 @@ class CompiledCode(BuildHookInterface[Any]):
             "NUMBA_CPU_NAME": BASELINES[platform.machine()][0],
             "NUMBA_CPU_FEATURES": "",
         }
-        module = "river_mondrian.compiling.packaged"
+        module = "river_mondrian.compiling"
         command = [sys.executable, "-m", module, str(code), str(os.cpu_count() or 1)]
         subprocess.run(command, env=environ, cwd=self.scratch, check=True)
         build_data["force_include"][str(code)] = "river_mondrian/compiled"

@@ -235,13 +235,13 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
     return Kernel(function, **options) if COMPILES else Plain(function)  # type: ignore[return-value]
 
 
-class _OfKernels(CPUDispatcher):  # type: ignore[misc]
+class _OfKernels(CPUDispatcher):
     """A function without a way in from Python, which would crash there."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse the call."""
         raise TypeError(
-            f"only kernels can call {self.__qualname__}, which has no way in from Python"
+            f"only kernels can call {self.py_func.__qualname__}, which has no way in from Python"
         )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import json
 import platform
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,19 +77,3 @@ def write_index(folder: Path, target: tuple[str, ...], made_for: dict[str, Any],
     needs = BASELINES[platform.machine()][1]
     index = {"made_for": made_for, "key": key, "target": target, "needs": needs}
     (folder / INDEX).write_text(json.dumps(index, indent=1))
-
-
-def main(folder: Path, n_jobs: int) -> None:
-    """Compile all classes for a wheel, and leave the code in a folder.
-
-    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` are those of the baseline (`hatch_build.py`).
-    """
-    from ..__main__ import estimators, warmup
-    from .cache import CACHE
-
-    warmup(estimators(), n_jobs)
-    CACHE.pack(folder)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,22 @@
+"""Compile all classes for a wheel: `python -m river_mondrian.compiling FOLDER N_JOBS`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ..__main__ import estimators, warmup
+from .cache import CACHE
+
+
+def main(folder: Path, n_jobs: int) -> None:
+    """Compile all classes, and leave the code in a folder.
+
+    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` are those of the baseline (`hatch_build.py`).
+    """
+    warmup(estimators(), n_jobs)
+    CACHE.pack(folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
