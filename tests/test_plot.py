@@ -20,6 +20,7 @@ from river_mondrian import (
     MondrianFeatures,
     MondrianForestClassifier,
     MondrianForestRegressor,
+    NearestNeighborDetector,
     RandomCutForest,
     plot,
 )
@@ -390,12 +391,14 @@ def test_scores_of_any_detector():
     assert len(crowd.texts) == 20 and crowd.texts[-1].get_text() == "120"
 
 
-def test_scores_of_a_forest_are_its_own():
-    model = RandomCutForest(3, seed=1)
+@pytest.mark.parametrize("make", [lambda: RandomCutForest(3, seed=1), NearestNeighborDetector])
+def test_scores_of_a_detector_are_its_own(make):
+    model = make()
     for x, _ in datasets.Bananas().take(100):
         model.learn_one(x)
     drawn, same = plot.scores(model, 0.9), model.draw_scores(0.9)
     assert drawn.lines[0].get_ydata().tolist() == model.recent_scores
+    assert drawn.lines[0].get_xdata()[-1] == model.n_samples
     assert drawn.lines[0].get_xydata().tolist() == same.lines[0].get_xydata().tolist()
 
 

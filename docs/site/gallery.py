@@ -21,6 +21,7 @@ EXAMPLES = [
     "water_flow",
     "regression_intervals",
     "anomalies",
+    "alarms",
     "density",
     "mondrian_kernel",
     "kernel_widths",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from river import base
 
 from ..arguments import (
@@ -26,6 +27,9 @@ from ..model import Model, locked, new_lock
 from ..partitions.mondrian.trees import n_threads_of
 from ..posteriors.nearest import RANK, RAW, NeighborTable
 from ..progress import pieces
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class NearestNeighborDetector(Model, base.AnomalyDetector):
@@ -112,6 +116,9 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
     Least Similar Nearest Neighbours. IEEE International Conference on Data Mining Workshops.
 
     """
+
+    # The scores that pictures show.
+    _SCORE = "distance to the nearest samples"
 
     def __init__(
         self,
@@ -443,6 +450,37 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         Each score was computed before the sample was learned. The first 32 samples have none.
         """
         return [] if self._table is None else self._table.recent_scores.tolist()
+
+    def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
+        """Draw the scores of the samples learned last; see `river_mondrian.plot.scores`.
+
+        Parameters
+        ----------
+        threshold
+            Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
+        ax
+            Axes of matplotlib to draw on; None stands for those of a new figure.
+
+        Returns
+        -------
+        The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of
+        several marked samples in a row is labelled with its number.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not within [0, 1].
+
+        """
+        from ..plot.over_time import scores
+
+        return scores(self, threshold, ax=ax)
+
+    @locked
+    def _recent(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the numbers of the samples learned last, and their scores."""
+        scores = np.array(self.recent_scores, dtype=np.float64)
+        return self.n_samples + 1 - len(scores) + np.arange(len(scores)), scores
 
     @property
     def _raw_memory_usage(self) -> int:

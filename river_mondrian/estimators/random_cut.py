@@ -180,6 +180,8 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
     """
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "window": WARM_UP}
+    # The scores that pictures show.
+    _SCORE = "log(1 + displacement) / log(1 + n)"
 
     def __init__(
         self,

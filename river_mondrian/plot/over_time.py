@@ -286,7 +286,7 @@ def scores(
     ----------
     scores
         The results of any detector's `score_one` for each sample, in the order of the stream; or a
-        `RandomCutForest`, whose `recent_scores` are drawn.
+        `RandomCutForest` or `NearestNeighborDetector`, whose `recent_scores` are drawn.
     threshold
         Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
     anomalies
@@ -327,7 +327,7 @@ def scores(
         raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
     if hasattr(scores, "_recent"):
         numbers, found = scores._recent()
-        name = "log(1 + displacement) / log(1 + n)"
+        name = scores._SCORE
     else:
         try:
             found = np.array(list(scores), dtype=np.float64)
