@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .estimators.adaptive import AdaptiveMondrianForestClassifier
     from .estimators.adaptive_regressor import AdaptiveMondrianForestRegressor
     from .estimators.alarms import Alarm, Alarms
+    from .estimators.calibrated import Calibrated
     from .estimators.classifier import MondrianForestClassifier
     from .estimators.density import DensityForest
     from .estimators.density_readings import exact_density
@@ -39,6 +40,7 @@ __all__ = [
     "AdaptiveMondrianForestRegressor",
     "Alarm",
     "Alarms",
+    "Calibrated",
     "DensityForest",
     "DualOGDClassifier",
     "IsolationFeatures",
@@ -65,6 +67,7 @@ __all__ = [
 # Where names are that files do not know.
 _HOMES = {
     "Alarm": "estimators.alarms",
+    "Calibrated": "estimators.calibrated",
     "ModelFormatError": "checks",
     "PredictiveDistribution": "posteriors.predictive",
     "exact_density": "estimators.density_readings",

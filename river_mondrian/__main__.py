@@ -10,6 +10,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from river.base import Wrapper
+
 import river_mondrian
 
 from .compiling.cache import CACHE
@@ -23,7 +25,7 @@ def estimators() -> list[str]:
     found = []
     for name in river_mondrian.__all__:
         one = getattr(river_mondrian, name)
-        if isinstance(one, type) and issubclass(one, Model):
+        if isinstance(one, type) and issubclass(one, Model) and not issubclass(one, Wrapper):
             found.append(name)
     return found
 

@@ -108,7 +108,10 @@ MOST |= {rm.DensityForest: 100, rm.DualOGDClassifier: 100}
 CLASSES = [
     cls
     for name in rm.__all__
-    if isinstance(cls := getattr(rm, name), type) and issubclass(cls, base.Base)
+    if isinstance(cls := getattr(rm, name), type)
+    and issubclass(cls, base.Base)
+    # Wrappers have no kernels.
+    and not issubclass(cls, base.Wrapper)
 ]
 
 

@@ -116,6 +116,8 @@ MODELS = {
             calendar=["d"],
         )
     ),
+    "calibrated": lambda: rm.Calibrated(rm.MondrianForestClassifier(2, seed=1), by_class=True),
+    "calibrated regressor": lambda: rm.Calibrated(rm.MondrianForestRegressor(2, seed=1)),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
@@ -164,6 +166,8 @@ IN_GOLDEN = (
     "density, mixed",
     "random cuts",
     "nearest neighbors",
+    "calibrated",
+    "calibrated regressor",
     "isolation",
     "mondrian",
     "nystrom",

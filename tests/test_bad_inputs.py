@@ -80,6 +80,7 @@ CELLS = "MondrianFeatures"
 TABLE = [
     # At construction.
     (new(EXACT, n_estimators=0), ValueError, "n_estimators must be an integer >= 1, got 0"),
+    (new("Calibrated", model=3), TypeError, "model must be a regressor or a classifier, got 3"),
     (new(EXACT, n_estimators="x"), ValueError, "n_estimators must be an integer >= 1, got 'x'"),
     (new(EXACT, lifetime=-1.0), ValueError, "lifetime must be a number >= 0"),
     (
@@ -477,5 +478,5 @@ def test_the_table_has_all_classes():
     models = {EXACT, ADAPTIVE, TARGET, ADAPTIVE_TARGET, CUTS, DENSITY, OGD, RIDGE, CELLS}
     models |= {"OGDRegressor", "DualOGDClassifier", "NystromFeatures", "IsolationFeatures"}
     models |= {"RandomBinningFeatures", "RandomFourierFeatures", NEIGHBORS, ALARMS}
-    assert names - models == {"Alarm", "ModelFormatError", "PredictiveDistribution"}
+    assert names - models == {"Alarm", "Calibrated", "ModelFormatError", "PredictiveDistribution"}
     assert len(TABLE) > 100

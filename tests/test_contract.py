@@ -26,6 +26,8 @@ MODELS = {
     "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=35, seed=1),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
+    "calibrated": lambda: rm.Calibrated(rm.MondrianForestClassifier(3, seed=1)),
+    "calibrated regressor": lambda: rm.Calibrated(rm.MondrianForestRegressor(3, seed=1)),
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
     "random cuts": lambda: rm.RandomCutForest(3, window=35, seed=1),
     "nearest neighbors": lambda: rm.NearestNeighborDetector(window=35, seed=1),
@@ -89,7 +91,8 @@ def learned(name, n=40):
 def test_every_class_is_here():
     found = {getattr(rm, name) for name in rm.__all__}
     classes = {c for c in found if isinstance(c, type) and issubclass(c, base.Base)}
-    assert {type(make()) for make in MODELS.values()} == classes
+    made = {type(make()) for make in MODELS.values()}
+    assert {rm.Calibrated if issubclass(c, rm.Calibrated) else c for c in made} == classes
 
 
 @models

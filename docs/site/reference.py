@@ -11,6 +11,7 @@ SECTIONS = {
         "AdaptiveMondrianForestRegressor",
         "MondrianForestClassifier",
         "MondrianForestRegressor",
+        "Calibrated",
     ],
     "Anomalies and densities": [
         "NearestNeighborDetector",

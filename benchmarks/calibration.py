@@ -1,0 +1,464 @@
+"""Calibrated intervals and sets of classes beside those of the models and of other methods."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from river import base, conf
+
+from river_mondrian import (
+    AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
+    Calibrated,
+)
+
+from .adaptive.comparing import FILES, MADE
+from .adaptive.comparing import load as load_classes
+from .adaptive_regressor.streams import SOURCES, load
+from .data import Array, DataFolder, Stream
+from .report import Report, progress, pyplot, verdict
+
+LEVELS = (0.5, 0.8, 0.95)
+DELAYS = (0, 1, 10, 100)
+MOST, MOST_OF_CLASSES = 20_000, 5000
+BLOCK = 1000
+# Intervals of distributions take long: their score is of some samples.
+SCORED_EVERY = 10
+COVERAGE = 0.9
+# Step of adaptive conformal inference, as its authors chose it.
+GAMMA = 0.005
+
+OURS, BEFORE, SPLIT, ADAPTIVE = "calibrated", "distribution", "split", "adaptive"
+JACKKNIFE, LATE_JACKKNIFE = "jackknife", "jackknife, 1,000"
+OTHERS = (SPLIT, ADAPTIVE, JACKKNIFE, LATE_JACKKNIFE)
+
+
+class EchoRegressor(base.Regressor):
+    """Predicts what it has been told, so that wrappers share one model's predictions."""
+
+    point = 0.0
+
+    def predict_one(self, x: Any) -> float:
+        return self.point
+
+    def learn_one(self, x: Any, y: float) -> None:
+        pass
+
+
+class EchoClassifier(base.Classifier):
+    """Predicts the probabilities that it has been told."""
+
+    def __init__(self) -> None:
+        self.probabilities: dict[Any, float] = {}
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Any, float]:
+        return self.probabilities
+
+    def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
+        pass
+
+
+class Conformal:
+    """Split conformal prediction with all scores so far; adaptive, where gamma is not 0."""
+
+    def __init__(self, level: float, gamma: float) -> None:
+        self.level, self.miss, self.gamma = level, 1.0 - level, gamma
+        self.scores: list[float] = []
+
+    def threshold(self) -> float:
+        n = len(self.scores)
+        k = math.ceil((n + 1) * (1.0 - self.miss))
+        return math.inf if k > n else -math.inf if k < 1 else self.scores[k - 1]
+
+    def learn(self, score: float, threshold: float) -> None:
+        bisect.insort(self.scores, score)
+        self.miss += self.gamma * ((1.0 - self.level) - (score > threshold))
+
+
+@dataclass
+class Ends:
+    """Lower and upper ends of intervals, by level and sample; NaN where there are none."""
+
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, n: int) -> Ends:
+        return cls(np.full((len(LEVELS), n), np.nan), np.full((len(LEVELS), n), np.nan))
+
+
+def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, Ends]:
+    """Predict each sample and learn it after `delay` others."""
+    n = len(samples)
+    found = {name: Ends.of(n) for name in (OURS, BEFORE, *(OTHERS if others else ()))}
+    model = AdaptiveMondrianForestRegressor(seed=seed)
+    calibrated = Calibrated(model)
+    conformal = {
+        name: [Conformal(level, gamma) for level in LEVELS]
+        for name, gamma in ((SPLIT, 0.0), (ADAPTIVE, GAMMA))
+    }
+    echo = EchoRegressor()
+    knives = {
+        name: [conf.RegressionJackknife(echo, level, window) for level in LEVELS]
+        for name, window in ((JACKKNIFE, None), (LATE_JACKKNIFE, BLOCK))
+    }
+    waiting: deque[tuple[float, float, dict[str, list[float]]]] = deque()
+    for i, (x, y) in enumerate(samples):
+        thresholds: dict[str, list[float]] = {}
+        centre, scale = 0.0, 0.0
+        if i > delay:
+            law = model.predict_one(x, with_dist=True)
+            centre, scale = law.mean, float(law.weights @ law.scales)
+            away = abs(2.0 * law.cdf(y) - 1.0)
+            for k, level in enumerate(LEVELS):
+                ends = calibrated.predict_interval_one(x, level)
+                found[OURS].low[k, i], found[OURS].high[k, i] = ends
+                if i % SCORED_EVERY == 0:
+                    ends = law.interval(level)
+                else:
+                    # Whether it holds is enough.
+                    ends = (-math.inf, math.inf) if away <= level else (math.inf, math.inf)
+                found[BEFORE].low[k, i], found[BEFORE].high[k, i] = ends
+            if others:
+                echo.point = centre
+                for name, ones in conformal.items():
+                    thresholds[name] = [one.threshold() for one in ones]
+                    widths = scale * np.array(thresholds[name])
+                    found[name].low[:, i], found[name].high[:, i] = centre - widths, centre + widths
+                for name, wrappers in knives.items():
+                    for k, wrapper in enumerate(wrappers):
+                        one = wrapper.predict_one(x, with_interval=True)
+                        found[name].low[k, i], found[name].high[k, i] = one.lower, one.upper
+        else:
+            calibrated.predict_one(x)
+        waiting.append((centre, scale, thresholds))
+        if i < delay:
+            continue
+        x_then, y_then = samples[i - delay]
+        centre, scale, thresholds = waiting.popleft()
+        calibrated.learn_one(x_then, y_then)
+        if thresholds:
+            echo.point = centre
+            for name, ones in conformal.items():
+                for one, threshold in zip(ones, thresholds[name], strict=True):
+                    one.learn(abs(y_then - centre) / scale, threshold)
+            for wrappers in knives.values():
+                for wrapper in wrappers:
+                    wrapper.learn_one(x_then, y_then)
+    return found
+
+
+class Held(NamedTuple):
+    """How often intervals held at a level, and their mean score."""
+
+    coverage: float
+    score: float
+    holds: bool
+    bad_blocks: int
+    blocks: int
+
+
+def _allowed(level: float, n: int, least: float, errors: float) -> float:
+    return max(least, errors * math.sqrt(level * (1.0 - level) / n))
+
+
+def _judge(ends: Ends, y: Array, delay: int) -> list[Held]:
+    """Judge intervals after the first tenth and the first label."""
+    first = max(len(y) // 10, delay + 1)
+    found = []
+    for level, low, high in zip(LEVELS, ends.low, ends.high, strict=True):
+        inside = ((low <= y) & (y <= high))[first:]
+        n = len(inside)
+        off = abs(inside.mean() - level)
+        starts = range(0, n - BLOCK + 1, BLOCK)
+        far = [abs(inside[s : s + BLOCK].mean() - level) for s in starts]
+        bad = sum(gap > _allowed(level, BLOCK, 0.06, 3.0) for gap in far)
+        scored = np.arange(len(y)) % SCORED_EVERY == 0
+        scored[:first] = False
+        a, b, t = low[scored], high[scored], y[scored]
+        missed = np.maximum(a - t, 0.0) + np.maximum(t - b, 0.0)
+        score = float(np.mean(b - a + 2.0 / (1.0 - level) * missed))
+        holds = bool(off <= _allowed(level, n, 0.015, 2.5))
+        found.append(Held(float(inside.mean()), score, holds, bad, len(starts)))
+    return found
+
+
+@dataclass
+class _Total:
+    """What a method reached on all streams and seeds."""
+
+    held: list[list[Held]] = field(default_factory=list)
+    ratios: list[list[float]] = field(default_factory=list)
+    nearer: int = 0
+    better: int = 0
+
+
+def _streams(data: DataFolder, quick: bool) -> Iterator[tuple[str, Stream, int]]:
+    names = ("TrumpApproval", "ChickWeights", "ahead") if quick else SOURCES
+    for name in names:
+        samples = load(data, name, 400 if quick else MOST)
+        if samples is not None:
+            yield name, samples, SOURCES[name].delay
+
+
+def _compare(data: DataFolder, report: Report, quick: bool, delays: tuple[int, ...]) -> None:
+    seeds = range(1, 2 if quick else 4)
+    rows: list[list[Any]] = []
+    totals: dict[tuple[int, str], _Total] = {}
+    for name, samples, own_delay in _streams(data, quick):
+        y = np.array([t for _, t in samples], dtype=float)
+        for asked in delays:
+            delay = max(min(asked, len(samples) // 10), own_delay)
+            methods: dict[str, list[list[Held]]] = {}
+            for seed in seeds:
+                progress(f"{name}, {delay} late, seed {seed}")
+                for method, ends in _follow(samples, delay, seed, asked == 0).items():
+                    methods.setdefault(method, []).append(_judge(ends, y, delay))
+            before = np.array([[h.score for h in held] for held in methods[BEFORE]]).mean(axis=0)
+            cells = []
+            for method, runs in methods.items():
+                total = totals.setdefault((asked, method), _Total())
+                coverage = np.array([[h.coverage for h in held] for held in runs]).mean(axis=0)
+                scores = np.array([[h.score for h in held] for held in runs]).mean(axis=0)
+                total.held += runs
+                total.ratios.append((scores / before).tolist())
+                ours = np.array([[h.coverage for h in held] for held in methods[OURS]])
+                nearer = np.abs(ours.mean(axis=0) - LEVELS) <= np.abs(coverage - LEVELS) + 1e-9
+                own = np.array([[h.score for h in held] for held in methods[OURS]]).mean(axis=0)
+                total.nearer += int(nearer.sum())
+                total.better += int((own <= scores).sum())
+                shown = ", ".join(f"{100 * c:.1f}" for c in coverage)
+                relative = ", ".join(f"{r:.3f}" for r in scores / before)
+                cells.append(shown if method == BEFORE else f"{shown} / {relative}")
+            rows.append([name, len(samples), delay, *cells])
+    methods_shown = [m for asked, m in totals if asked == delays[0]]
+    report.note(
+        f"The first {400 if quick else MOST} samples at most, means of {len(seeds)} seeds, after "
+        "the first tenth: how many of the targets were in intervals of 50, 80 and 95 %, in %, and "
+        "the mean interval score over that of the predicted distribution, whose own intervals are "
+        f"in the column {BEFORE}. Scores are of every {SCORED_EVERY}th sample. Delay: how many "
+        "later samples are predicted before a target is learned, a tenth of the stream at most."
+    )
+    report.table(["stream", "n", "delay", *methods_shown], rows)
+    _summarize(report, totals)
+
+
+def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
+    rows = []
+    for (asked, method), total in totals.items():
+        every = [h for held in total.held for h in held]
+        whole = sum(all(h.holds for h in held) for held in total.held)
+        bad, blocks = sum(h.bad_blocks for h in every), sum(h.blocks for h in every)
+        ratios = np.array(total.ratios)
+        cells = [f"{math.exp(np.log(r[np.isfinite(r)]).mean()):.4f}" for r in ratios.T]
+        n = len(LEVELS) * len(total.ratios)
+        held = f"{whole} of {len(total.held)}"
+        counts = [f"{one} of {n}" for one in (total.nearer, total.better)]
+        rows.append([asked, method, held, f"{bad} of {blocks}", *cells, *counts])
+    report.note(
+        "Runs in which coverage is within max(1.5 points, 2.5 standard errors) at all three "
+        f"levels; blocks of {BLOCK} samples whose coverage is off by more than max(6 points, 3 "
+        "standard errors); geometric means of interval scores over those of the distribution; on "
+        "how many streams and levels calibrated intervals are at least as near to the level, and "
+        "have at least as good a score, as the method's."
+    )
+    headers = ["delay", "method", "runs that hold", "blocks off", "50 %", "80 %", "95 %"]
+    report.table([*headers, "calibrated is nearer", "and scores better"], rows)
+    for (asked, method), total in totals.items():
+        if method == OURS:
+            every = [h for held in total.held for h in held]
+            bad, blocks = sum(h.bad_blocks for h in every), sum(h.blocks for h in every)
+            report.note(
+                f"Delay {asked}: coverage holds on all streams: "
+                f"{verdict(all(h.holds for h in every))}; in 99 % of blocks: "
+                f"{verdict(bad <= 0.01 * blocks)}."
+            )
+
+
+def intervals(data: DataFolder, report: Report, quick: bool) -> None:
+    """Coverage and interval scores beside the distribution's, conformal ones and River's."""
+    _compare(data, report, quick, (0,))
+
+
+def late(data: DataFolder, report: Report, quick: bool) -> None:
+    """The same where targets come 1, 10 and 100 samples late."""
+    _compare(data, report, quick, DELAYS[1:])
+
+
+# Sets of classes.
+
+
+def _scores(p: dict[Any, float]) -> dict[str, dict[Any, float]]:
+    """Return scores of classes: 1 - p, and the sum of probabilities down to the class."""
+    total, sums = 0.0, {}
+    for label in sorted(p, key=p.__getitem__, reverse=True):
+        total += p[label]
+        sums[label] = total
+    return {"1 - p": {label: 1.0 - own for label, own in p.items()}, "sums": sums}
+
+
+SETS_OF_OTHERS = {
+    f"{name}, {score}": (score, gamma)
+    for score in ("1 - p", "sums")
+    for name, gamma in ((SPLIT, 0.0), (ADAPTIVE, GAMMA))
+}
+EXACT, BY_CLASS = "exact", "by class"
+METHODS = (OURS, EXACT, BY_CLASS, *SETS_OF_OTHERS)
+
+
+def _follow_sets(samples: Stream, delay: int, seed: int) -> dict[str, list[tuple[bool, int]]]:
+    """Return whether sets held the label, and their sizes, by method and sample."""
+    echo = EchoClassifier()
+    calibrated = Calibrated(AdaptiveMondrianForestClassifier(seed=seed))
+    by_class = Calibrated(echo, by_class=True)
+    conformal = {name: Conformal(COVERAGE, gamma) for name, (_, gamma) in SETS_OF_OTHERS.items()}
+    found: dict[str, list[tuple[bool, int]]] = {name: [] for name in METHODS}
+    waiting: deque[Any] = deque()
+    for i, (x, y) in enumerate(samples):
+        p = echo.probabilities = calibrated.predict_proba_one(x)
+        sets = {
+            OURS: calibrated.predict_set_one(x, COVERAGE),
+            EXACT: calibrated.predict_set_one(x, COVERAGE, exact=True),
+            BY_CLASS: by_class.predict_set_one(x, COVERAGE),
+        }
+        scores = _scores(p)
+        thresholds = {name: one.threshold() for name, one in conformal.items()}
+        first = {max(p, key=p.__getitem__)} if p else set()
+        for name, (score, _) in SETS_OF_OTHERS.items():
+            own = {k for k, s in scores[score].items() if s <= thresholds[name]}
+            sets[name] = own | first
+        for name, one in sets.items():
+            found[name].append((y in one, len(one)))
+        waiting.append((scores, thresholds))
+        if i >= delay:
+            x_then, y_then = samples[i - delay]
+            scores, thresholds = waiting.popleft()
+            calibrated.learn_one(x_then, y_then)
+            by_class.learn_one(x_then, y_then)
+            for name, (score, _) in SETS_OF_OTHERS.items():
+                if y_then in scores[score]:
+                    conformal[name].learn(scores[score][y_then], thresholds[name])
+    return found
+
+
+def sets(data: DataFolder, report: Report, quick: bool) -> None:
+    """Sets of classes at 90 %: coverage and size beside conformal sets, with late labels, too."""
+    seeds = range(1, 2 if quick else 4)
+    n_most = 400 if quick else MOST_OF_CLASSES
+    delays = (0, 10) if quick else (0, 10, 100)
+    names = ("Phishing", "ImageSegments") if quick else (*MADE, *FILES)
+    rows, means = [], {}
+    for name in names:
+        samples = load_classes(data, name, n_most)
+        if samples is None:
+            continue
+        n, first = len(samples), len(samples) // 10
+        least = COVERAGE - _allowed(COVERAGE, n - first, 0.01, 2.5)
+        for asked in delays:
+            delay = min(asked, n // 10)
+            runs = []
+            for seed in seeds:
+                progress(f"{name}, {delay} late, seed {seed}")
+                runs.append(_follow_sets(samples, delay, seed))
+            cells = []
+            for method in METHODS:
+                own = np.array([run[method][first:] for run in runs], dtype=float)
+                held, size = own.mean(axis=(0, 1))
+                means.setdefault((asked, method), []).append((held, size, held >= least))
+                cells.append(f"{100 * held:.1f} / {size:.2f}")
+            rows.append([name, n, delay, *cells])
+    report.note(
+        f"Sets of classes of the adaptive forest that are to hold {COVERAGE:.0%} of the labels: "
+        "how many they held after the first tenth, in %, and their mean size; means of "
+        f"{len(seeds)} seeds. Sets of other methods have the most probable class, too, if they "
+        "are empty. Split: all scores before; adaptive: with a level that follows the misses, "
+        f"gamma = {GAMMA}. Scores: 1 minus the probability, or the sum of probabilities down to "
+        "the class."
+    )
+    report.table(["stream", "n", "delay", *METHODS], rows)
+    totals = []
+    for (asked, method), found in means.items():
+        own = np.array(found)
+        totals.append(
+            [asked, method, f"{int(own[:, 2].sum())} of {len(own)}", f"{own[:, 1].mean():.3f}"]
+        )
+    report.note(
+        f"Streams on which {COVERAGE - 0.01:.0%} of the labels are held, or no fewer than 2.5 "
+        "standard errors below; mean sizes over streams."
+    )
+    report.table(["delay", "method", "streams", "mean size"], totals)
+
+
+# Pictures.
+
+
+def _moving(inside: Array, window: int) -> Array:
+    sums = np.concatenate([[0.0], np.cumsum(inside)])
+    moving: Array = (sums[window:] - sums[:-window]) / window
+    return moving
+
+
+def pictures(data: DataFolder, report: Report, quick: bool) -> None:
+    """Coverage over time with its band, reliability before and after, sizes of sets."""
+    plt = pyplot()
+    if plt is None:
+        return
+    names = ("abrupt", "ahead", "price")
+    figure, axes = plt.subplots(3, len(names), figsize=(15, 11))
+    window, level = (50, 1) if quick else (500, 1)
+    for column, name in zip(axes.T, names, strict=True):
+        samples = load(DataFolder(data.folder), name, 400 if quick else 10_000)
+        if samples is None:
+            continue
+        progress(name)
+        y = np.array([t for _, t in samples], dtype=float)
+        found = _follow(samples, SOURCES[name].delay, 1, others=False)
+        q = LEVELS[level]
+        for method, ends in ((BEFORE, found[BEFORE]), (OURS, found[OURS])):
+            inside = (ends.low[level] <= y) & (y <= ends.high[level])
+            moving = _moving(inside, window)
+            column[0].plot(np.arange(len(moving)) + window, moving, label=method)
+            whole = [((a <= y) & (y <= b)).mean() for a, b in zip(ends.low, ends.high, strict=True)]
+            column[1].plot(LEVELS, whole, "o-", label=method)
+        band = 2.0 * math.sqrt(q * (1.0 - q) / window)
+        column[0].axhspan(q - band, q + band, color="0.9")
+        column[0].set(title=name, xlabel="samples", ylabel=f"in {q:.0%} intervals, moving")
+        column[1].plot([0, 1], [0, 1], color="0.7")
+        column[1].set(xlabel="asked for", ylabel="held")
+    streams: dict[str, Callable[[int], Stream]] = {k: MADE[k] for k in ("LED", "SEADrift")}
+    streams["ImageSegments"] = MADE["ImageSegments"]
+    for ax, (name, make) in zip(axes[2], streams.items(), strict=True):
+        progress(name)
+        sets_found = _follow_sets(make(300 if quick else 3000), 0, 1)
+        for method in (OURS, "split, 1 - p"):
+            sizes = np.array([size for _, size in sets_found[method]])
+            ax.plot(_moving(sizes, 100), label=method)
+        ax.set(title=name, xlabel="samples", ylabel=f"size of {COVERAGE:.0%} sets, moving")
+        ax.legend()
+    axes[0, 0].legend()
+    figure.tight_layout()
+    report.note(
+        f"Above: how many of the latest {window} targets were in their intervals; the band is two "
+        "standard errors wide on either side. Middle: the same over the whole stream, by level. "
+        "Below: mean sizes of sets of classes over 100 samples."
+    )
+    report.figure(figure, "")
+    plt.close(figure)
+
+
+PARTS: dict[str, Callable[..., None]] = {
+    "intervals": intervals,
+    "late": late,
+    "sets": sets,
+    "pictures": pictures,
+}

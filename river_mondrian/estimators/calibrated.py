@@ -1,0 +1,555 @@
+"""Calibrated intervals and sets of classes, around any regressor or classifier of River's."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import pickle
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from river import base, compose, linear_model
+
+from ..arguments import check_flag, check_integer, is_real
+from ..model import Model, Steps, new_lock
+from ..posteriors.predictive import PredictiveDistribution
+
+# Coverages whose thresholds are tracked. Others lie between them, or beyond the last one.
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+UPPER = tuple((1.0 + level) / 2.0 for level in LEVELS)
+LOWER = tuple((1.0 - level) / 2.0 for level in LEVELS)
+# Number of judged samples over which steps keep most of their first size.
+N_FIRST = 20.0
+
+
+class Steering(NamedTuple):
+    """How thresholds move: by steps from `first` down to `last`, for scores within +-`bound`."""
+
+    first: float
+    last: float
+    bound: float
+
+
+# Of errors in units of their size, and of the log-odds of classes.
+INTERVALS = Steering(0.2, 0.02, 20.0)
+SETS = Steering(0.5, 0.05, 8.0)
+
+Thresholds = tuple[float, ...]
+
+
+def log_odds(p: float) -> float:
+    """Return the log-odds of a probability between 0 and 1."""
+    return math.log(p / (1.0 - p))
+
+
+# Places of the levels on the line on which thresholds are interpolated; a coverage of 0 is at 0.
+PLACES = (0.0, *map(log_odds, UPPER))
+
+
+@dataclass
+class Interval:
+    """What has been predicted of a target, and the thresholds of that time."""
+
+    n_learned: int
+    centre: float
+    scale: float
+    thresholds: Thresholds
+
+
+@dataclass
+class Errors:
+    """Number of judged targets, mean size of their errors, thresholds from the lowest up."""
+
+    n: int
+    size: float
+    thresholds: Thresholds
+
+
+@dataclass
+class Odds:
+    """Number of judged samples, thresholds of sets that are never empty, and of exact ones."""
+
+    n: int
+    never_empty: Thresholds
+    exact: Thresholds
+
+
+@dataclass
+class Classes:
+    """What has been predicted of a label, and the thresholds of that time by class."""
+
+    n_learned: int
+    probabilities: Mapping[Hashable, float]
+    odds: Mapping[Hashable, Odds]
+
+
+# Quantiles of the logistic distribution, in units of its mean size.
+NO_ERRORS = Errors(0, 0.0, tuple(log_odds(p) / math.log(4.0) for p in (*LOWER[::-1], 0.5, *UPPER)))
+NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
+
+
+def step(steering: Steering, n: int) -> float:
+    """Return the size of the next step after `n` judged samples."""
+    return max(steering.last, steering.first * math.sqrt(N_FIRST / (N_FIRST + n)))
+
+
+def at(thresholds: Sequence[float], coverage: float) -> float:
+    """Return the threshold of a coverage; `thresholds` are those of 0 and of `LEVELS`.
+
+    Thresholds are tracked one by one, so that they may cross: one counts as at least all before it.
+    """
+    values = list(accumulate(thresholds, max))
+    place = log_odds((1.0 + coverage) / 2.0)
+    i = min(bisect_right(PLACES, place), len(LEVELS))
+    slope = (values[i] - values[i - 1]) / (PLACES[i] - PLACES[i - 1])
+    return values[i - 1] + slope * (place - PLACES[i - 1])
+
+
+def judge(errors: Errors, predicted: Interval, y: float) -> Errors:
+    """Return thresholds after a target has come, of which an interval has been predicted.
+
+    Each threshold h of a level p moves by step * (p - 1{error <= h}), a subgradient of the pinball
+    loss (Gibbs and Candès 2021), where h is the threshold at the time of the prediction.
+    """
+    error, bound = y - predicted.centre, INTERVALS.bound
+    n, size, thresholds = errors.n, errors.size, errors.thresholds
+    if not math.isfinite(error):
+        # The model has predicted no number; its interval is infinite.
+        return errors
+    if predicted.scale > 0.0:
+        z = min(max(error / predicted.scale, -bound), bound)
+    else:
+        z = math.copysign(bound, error) if error else 0.0
+    eta, middle = step(INTERVALS, n), len(LEVELS)
+    if n > 0:
+        pairs = list(zip(thresholds, predicted.thresholds, strict=True))
+        # An end belongs to the interval, on both sides.
+        low = [h + eta * (p - (z < old)) for p, (h, old) in zip(LOWER[::-1], pairs, strict=False)]
+        high = [
+            h + eta * (p - (z <= old))
+            for p, (h, old) in zip((0.5, *UPPER), pairs[middle:], strict=True)
+        ]
+        thresholds = (*low, *high)
+    # A wild error counts as 20 usual ones.
+    away = min(abs(error), 20.0 * size) if size > 0.0 else abs(error)
+    return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
+
+
+def judge_class(odds: Odds, old: Odds, score: float, is_first: bool) -> Odds:
+    """Return thresholds after a class has come.
+
+    Parameters
+    ----------
+    odds
+        The thresholds.
+    old
+        Those by which the set has been predicted.
+    score
+        Minus the log-odds of the class.
+    is_first
+        Whether it was the most probable class, which is always in a set that is never empty.
+
+    """
+    eta, bound = step(SETS, odds.n), SETS.bound
+    never_empty = tuple(
+        max(h + eta * (level - (is_first or score <= h0)), -bound)
+        for level, h, h0 in zip(LEVELS, odds.never_empty, old.never_empty, strict=True)
+    )
+    exact = tuple(
+        h + eta * (level - (score <= h0))
+        for level, h, h0 in zip(LEVELS, odds.exact, old.exact, strict=True)
+    )
+    return Odds(odds.n + 1, never_empty, exact)
+
+
+def score_of(probability: float) -> float:
+    """Return minus the log-odds of a class, within the bound."""
+    if not 0.0 < probability < 1.0:
+        return -SETS.bound if probability >= 1.0 else SETS.bound
+    return min(max(-log_odds(probability), -SETS.bound), SETS.bound)
+
+
+def key_of(x: Mapping[Any, Any]) -> Hashable | None:
+    """Return what a sample is recognized by when its label comes; None if it has no such thing."""
+    try:
+        key = (*x, *[None if value != value else value for value in x.values()])
+        hash(key)
+    except (TypeError, ValueError):
+        return None
+    return key
+
+
+def check_coverage(coverage: Any) -> None:
+    """Refuse a coverage that is not between 0 and 1."""
+    if not (is_real(coverage) and 0.0 < coverage < 1.0):
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+
+
+def final_of(model: Any) -> Any:
+    """Return the last step of a pipeline; a model that is none by itself."""
+    while isinstance(model, compose.Pipeline):
+        model = list(model.steps.values())[-1]
+    return model
+
+
+class Calibrated(Model, base.Wrapper[Any], base.Estimator):
+    """Intervals or sets of classes that hold, around a regressor or classifier.
+
+    The wrapper compares what the model predicted with what came. It corrects the width of intervals
+    (`predict_interval_one`) or the size of sets of classes (`predict_set_one`), so that they cover
+    as often as asked, whatever the stream does[^1][^2]. Predictions are the model's.
+
+    Labels may come late. A call of `predict_one`, `predict_proba_one`, `predict_interval_one` or
+    `predict_set_one` is remembered until `learn_one` gets a sample of the same features and values,
+    so that predictions are judged as they were made. `learn_one` of a sample that was not predicted
+    predicts it first.
+
+    Parameters
+    ----------
+    model
+        A regressor or classifier of River's or of this package, or a pipeline that ends in one. If
+        the `predict_one` of a regressor takes `with_dist`, intervals follow the width of the
+        predicted distribution; else they have the width of recent errors.
+    by_class
+        Whether sets of classes hold for each class by itself; they are larger then.
+    max_pending
+        Number of different samples that wait for their label at most; the oldest are dropped.
+
+    Notes
+    -----
+    Thresholds of the coverages .5, .8, .9, .95 and .99 are tracked; others are interpolated, and
+    larger coverages have larger intervals and sets.
+
+    After T labels the share of targets below the intervals of a tracked coverage differs from
+    (1 - coverage) / 2 by 2,020 / T at most, on any sequence of samples, and so does that above
+    them. Usually it is far less. An end of an interval is infinite where nothing narrower would
+    hold. Of labels that the model knows, sets hold the share asked for less 340 / T at least, and
+    with `exact=True` plus 340 / T at most. If labels come d samples late, 20 (d + 1) / T is added.
+
+    Examples
+    --------
+    >>> from river import datasets
+    >>> from river_mondrian import AdaptiveMondrianForestRegressor, Calibrated
+
+    >>> model = Calibrated(AdaptiveMondrianForestRegressor(seed=1))
+    >>> inside = 0
+    >>> for x, y in datasets.TrumpApproval():
+    ...     low, high = model.predict_interval_one(x, coverage=0.8)
+    ...     inside += low <= y <= high
+    ...     model.learn_one(x, y)
+    >>> 0.78 < inside / 1001 < 0.82
+    True
+
+    >>> from river_mondrian import AdaptiveMondrianForestClassifier
+
+    >>> model = Calibrated(AdaptiveMondrianForestClassifier(seed=1))
+    >>> for x, y in datasets.ImageSegments().take(500):
+    ...     model.learn_one(x, y)
+    >>> sorted(model.predict_set_one(x, coverage=0.99))
+    ['path']
+
+    References
+    ----------
+    [^1]: Gibbs, I. and Candès, E. (2021). Adaptive Conformal Inference Under Distribution Shift.
+    Advances in Neural Information Processing Systems 34.
+    [^2]: Angelopoulos, A. N., Barber, R. F. and Bates, S. (2024). Online conformal prediction with
+    decaying step sizes. International Conference on Machine Learning 41.
+
+    """
+
+    _KINDS: ClassVar[dict[type[Any], type[Calibrated]]] = {}
+
+    def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Self:
+        """Return a regressor or a classifier, as the model is."""
+        final = final_of(model)
+        for kind, made in cls._KINDS.items() if cls is Calibrated else ():
+            if isinstance(final, kind):
+                return object.__new__(made)  # type: ignore[return-value]
+        return object.__new__(cls)
+
+    def __init__(self, model: Any, by_class: bool = False, max_pending: int = 10_000) -> None:
+        if not isinstance(final_of(model), tuple(self._KINDS)):
+            raise TypeError(f"model must be a regressor or a classifier, got {model!r}")
+        check_flag("by_class", by_class)
+        check_integer("max_pending", max_pending, 1)
+        self._lock = new_lock()
+        self.model = model
+        self.by_class = by_class
+        self.max_pending = max_pending
+        self._n_learned = 0
+        # What has been predicted of samples without a label so far, the oldest first.
+        self._waiting: dict[Hashable, tuple[Any, ...]] = {}
+        self._tracked: Any = self._begin()
+        signature = inspect.signature(final_of(model).predict_one)
+        self._has_distribution = "with_dist" in signature.parameters
+
+    def _need(self, kind: type[Any], message: str) -> None:
+        if not isinstance(self, kind):
+            raise TypeError(f"{message}, but the model is {self.model!r}")
+
+    def _begin(self) -> Any:
+        """Return what is tracked before any label."""
+        raise NotImplementedError
+
+    @property
+    def _wrapped_model(self) -> Any:
+        return self.model
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        own = len(pickle.dumps((self._waiting, self._tracked)))
+        return own + int(self.model._raw_memory_usage)
+
+    def _predict(self, x: Mapping[Any, Any]) -> Any:
+        """Return what is predicted of a sample now."""
+        raise NotImplementedError
+
+    def _judged(self, predicted: Any, y: Any) -> Any:
+        """Return what is tracked after a label."""
+        raise NotImplementedError
+
+    def _predicted(self, x: Mapping[Any, Any]) -> Any:
+        """Return what is predicted of a sample now, and remember it until its label comes."""
+        key, waiting = key_of(x), self._waiting
+        records = waiting.get(key, ()) if key is not None else ()
+        # More calls for a sample are one prediction.
+        if records and records[-1].n_learned == self._n_learned:
+            return records[-1]
+        predicted = self._predict(x)
+        if key is not None:
+            if records:
+                records = records[-self.max_pending + 1 :] if self.max_pending > 1 else ()
+            elif len(waiting) >= self.max_pending:
+                del waiting[next(iter(waiting))]
+            waiting[key] = (*records, predicted)
+        return predicted
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
+        """Judge what was predicted of a sample, and let the model learn it.
+
+        Parameters
+        ----------
+        x
+            A sample, as it was predicted.
+        y
+            Its target or label.
+        **kwargs
+            Other arguments of the model's `learn_one`, for example a weight.
+
+        """
+        with self._lock:
+            self._enter()
+            key = key_of(x)
+            records = self._waiting.get(key, ()) if key is not None else ()
+            tracked = self._judged(records[0] if records else self._predict(x), y)
+            n_before, n_learned = getattr(self.model, "n_samples", None), self._n_learned + 1
+
+            def finish() -> None:
+                self._tracked, self._n_learned = tracked, n_learned
+                if records[1:]:
+                    self._waiting[key] = records[1:]
+                elif records:
+                    self._waiting.pop(key, None)
+
+            def finish_if_learned() -> None:
+                if n_before is not None and self.model.n_samples != n_before:
+                    finish()
+
+            self._pending = Steps([finish_if_learned])
+            self.model.learn_one(x, y, **kwargs)
+            self._pending = Steps([finish])
+            finish()
+            self._pending = None
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Return the model's prediction.
+
+        Parameters
+        ----------
+        x
+            A sample.
+        **kwargs
+            Other arguments of the model's `predict_one`.
+
+        """
+        with self._lock:
+            self._enter()
+            self._predicted(x)
+            return self.model.predict_one(x, **kwargs)
+
+    def predict_interval_one(
+        self, x: Mapping[Any, Any], coverage: float = 0.9
+    ) -> tuple[float, float]:
+        """Return an interval that holds the target as often as asked.
+
+        Parameters
+        ----------
+        x
+            A sample.
+        coverage
+            The share of targets that are to be inside, between 0 and 1.
+
+        Returns
+        -------
+        The lower and the upper end, both of which belong to the interval. Infinite ones before the
+        first label, and where no finite interval would hold.
+
+        Raises
+        ------
+        TypeError
+            If the model is no regressor.
+        ValueError
+            If the coverage is not between 0 and 1.
+
+        """
+        self._need(base.Regressor, "predict_interval_one needs a regressor")
+        check_coverage(coverage)
+        with self._lock:
+            self._enter()
+            predicted = self._predicted(x)
+            if self._tracked.n == 0 or not math.isfinite(predicted.centre):
+                return -math.inf, math.inf
+            middle, bound = len(LEVELS), INTERVALS.bound
+            thresholds, centre, scale = predicted.thresholds, predicted.centre, predicted.scale
+            low = at([-h for h in thresholds[middle::-1]], coverage)
+            high = at(thresholds[middle:], coverage)
+            return (
+                centre - scale * low if low < bound else -math.inf,
+                centre + scale * high if high < bound else math.inf,
+            )
+
+    def predict_set_one(
+        self, x: Mapping[Any, Any], coverage: float = 0.9, exact: bool = False
+    ) -> set[Hashable]:
+        """Return a set of the most probable classes that holds the label as often as asked.
+
+        Parameters
+        ----------
+        x
+            A sample.
+        coverage
+            The share of labels that are to be in their sets, between 0 and 1.
+        exact
+            Whether the sets of unlikely samples may be empty, so that the share is not larger than
+            asked where the most probable class is right more often.
+
+        Returns
+        -------
+        The classes; none before the first label.
+
+        Raises
+        ------
+        TypeError
+            If the model is no classifier.
+        ValueError
+            If the coverage is not between 0 and 1.
+
+        """
+        self._need(base.Classifier, "predict_set_one needs a classifier")
+        check_coverage(coverage)
+        check_flag("exact", exact)
+        with self._lock:
+            self._enter()
+            predicted = self._predicted(x)
+            probabilities = predicted.probabilities
+            ends: dict[Hashable, float] = {}
+            found = set()
+            for label, p in probabilities.items():
+                name = label if self.by_class else None
+                if name not in ends:
+                    own = predicted.odds.get(name, NO_ODDS)
+                    thresholds = own.exact if exact else own.never_empty
+                    ends[name] = at((-SETS.bound, *thresholds), coverage)
+                if score_of(p) <= ends[name]:
+                    found.add(label)
+            if not exact and probabilities:
+                found.add(max(probabilities, key=probabilities.__getitem__))
+            return found
+
+
+class CalibratedRegressor(Calibrated, base.Regressor):
+    """A calibrated regressor: what `Calibrated` makes of a regressor."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": linear_model.LinearRegression()}
+
+    def _begin(self) -> Errors:
+        return NO_ERRORS
+
+    def _predict(self, x: Mapping[Any, Any]) -> Interval:
+        errors: Errors = self._tracked
+        centre, scale = self._centre_and_scale(x)
+        if not 0.0 < scale < math.inf:
+            scale = errors.size
+        return Interval(self._n_learned, centre, scale, errors.thresholds)
+
+    def _centre_and_scale(self, x: Mapping[Any, Any]) -> tuple[float, float]:
+        """Return the point that the model predicts, and the width of its distribution, if any."""
+        if self._has_distribution:
+            try:
+                law = self.model.predict_one(x, with_dist=True)
+            except (NotImplementedError, RuntimeError, ValueError):
+                # Some models have none before they learn, or under some arguments.
+                law = None
+            if isinstance(law, PredictiveDistribution):
+                mean = law.mean
+                return mean, float(law.weights @ np.hypot(law.scales, law.centres - mean))
+            if law is not None:
+                return law.mu, law.sigma
+        return float(self.model.predict_one(x) or 0.0), 0.0
+
+    def _judged(self, predicted: Interval, y: float) -> Errors:
+        return judge(self._tracked, predicted, float(y))
+
+
+class CalibratedClassifier(Calibrated, base.Classifier):
+    """A calibrated classifier: what `Calibrated` makes of a classifier."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": linear_model.LogisticRegression()}
+
+    def _begin(self) -> Mapping[Hashable, Odds]:
+        return {}
+
+    def _predict(self, x: Mapping[Any, Any]) -> Classes:
+        return Classes(self._n_learned, self.model.predict_proba_one(x), self._tracked)
+
+    def _judged(self, predicted: Classes, y: Hashable) -> Mapping[Hashable, Odds]:
+        tracked: Mapping[Hashable, Odds] = self._tracked
+        probabilities = predicted.probabilities
+        # No set could have held a label that the model did not know.
+        if y not in probabilities:
+            return tracked
+        name = y if self.by_class else None
+        own = probabilities[y]
+        is_first = y == max(probabilities, key=probabilities.__getitem__)
+        old = predicted.odds.get(name, NO_ODDS)
+        found = judge_class(tracked.get(name, NO_ODDS), old, score_of(own), is_first)
+        return {**tracked, name: found}
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """Return the model's probabilities of classes.
+
+        Parameters
+        ----------
+        x
+            A sample.
+        **kwargs
+            Other arguments of the model's `predict_proba_one`.
+
+        """
+        with self._lock:
+            self._enter()
+            found = self._predicted(x).probabilities
+            return self.model.predict_proba_one(x, **kwargs) if kwargs else dict(found)
+
+
+Calibrated._KINDS.update(
+    {base.Regressor: CalibratedRegressor, base.Classifier: CalibratedClassifier}
+)

@@ -1,0 +1,95 @@
+"""Thresholds of calibrated predictions, one coverage at a time, as the papers have them."""
+
+from __future__ import annotations
+
+import math
+
+B_INTERVALS, B_SETS = 20.0, 8.0
+
+
+def step_size(n, first):
+    """Steps of Angelopoulos et al. 2024 that decay as 1 / sqrt(n), but not below a tenth."""
+    return max(first / 10.0, first * math.sqrt(20.0 / (20.0 + n)))
+
+
+class QuantileTracker:
+    """Gibbs and Candès 2021 on scores: a threshold that a share `level` of them does not exceed."""
+
+    def __init__(self, level, start, first, least=-math.inf):
+        self.level, self.first, self.least = level, first, least
+        self.threshold, self.n = start, 0
+
+    def update(self, covered):
+        """Move the threshold, once it is known whether it covered."""
+        eta = step_size(self.n, self.first)
+        self.threshold = max(self.threshold + eta * (self.level - covered), self.least)
+        self.n += 1
+
+
+class NaiveInterval:
+    """Both ends of one coverage, of errors in units of their mean size."""
+
+    def __init__(self, coverage):
+        tail = (1.0 + coverage) / 2.0
+        start = math.log(tail / (1.0 - tail)) / math.log(4.0)
+        self.up = QuantileTracker(tail, start, 0.2)
+        self.down = QuantileTracker(tail, start, 0.2)
+        self.n, self.size = 0, 0.0
+
+    def predict(self, centre):
+        """Return the interval, and what has to be known of it when the target comes."""
+        if self.n == 0:
+            ends = -math.inf, math.inf
+        else:
+            down, up = self.down.threshold, self.up.threshold
+            ends = (
+                -math.inf if down >= B_INTERVALS else centre - self.size * down,
+                math.inf if up >= B_INTERVALS else centre + self.size * up,
+            )
+        return ends, (centre, self.size, self.down.threshold, self.up.threshold)
+
+    def learn(self, known, y):
+        """Judge the interval that was predicted."""
+        centre, size, down, up = known
+        error = y - centre
+        if size > 0.0:
+            z = max(-B_INTERVALS, min(B_INTERVALS, error / size))
+        else:
+            z = 0.0 if error == 0.0 else math.copysign(B_INTERVALS, error)
+        if self.n > 0:
+            self.up.update(z <= up)
+            self.down.update(-z <= down)
+        else:
+            self.up.n = self.down.n = 1
+        away = abs(error) if self.size == 0.0 else min(abs(error), 20.0 * self.size)
+        self.n += 1
+        self.size += (away - self.size) / min(self.n, 300)
+
+
+class NaiveSet:
+    """Sets of one coverage; `never_empty` ones have the most probable class."""
+
+    def __init__(self, coverage, never_empty):
+        least = -B_SETS if never_empty else -math.inf
+        self.never_empty = never_empty
+        self.tracker = QuantileTracker(coverage, 0.0, 0.5, least)
+
+    @staticmethod
+    def score(p):
+        """Return minus the log-odds."""
+        if p <= 0.0 or p >= 1.0:
+            return B_SETS if p <= 0.0 else -B_SETS
+        return max(-B_SETS, min(B_SETS, math.log((1.0 - p) / p)))
+
+    def predict(self, probabilities):
+        """Return the set and what has to be known of it when the label comes."""
+        found = {k for k, p in probabilities.items() if self.score(p) <= self.tracker.threshold}
+        if self.never_empty and probabilities:
+            found.add(max(probabilities, key=probabilities.get))
+        return found, (probabilities, found)
+
+    def learn(self, known, y):
+        """Judge the set that was predicted."""
+        probabilities, found = known
+        if y in probabilities:
+            self.tracker.update(y in found)

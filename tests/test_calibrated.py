@@ -1,0 +1,501 @@
+"""Calibrated intervals and sets: what they promise on any stream, late labels, interruptions."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from naive.calibration import NaiveInterval, NaiveSet
+from river import base, datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing
+
+import river_mondrian as rm
+from river_mondrian import Calibrated
+from river_mondrian.estimators import calibrated
+
+LEVELS = calibrated.LEVELS
+
+
+class Point(base.Regressor):
+    """Predicts the feature "p"."""
+
+    def predict_one(self, x):
+        return x.get("p", 0.0)
+
+    def learn_one(self, x, y):
+        if y == "bad":
+            raise ValueError(y)
+
+
+class Odds(base.Classifier):
+    """Predicts the features as probabilities."""
+
+    @property
+    def _multiclass(self):
+        return True
+
+    def predict_proba_one(self, x):
+        return {k: p for k, p in x.items() if k != "t"}
+
+    def learn_one(self, x, y):
+        pass
+
+
+def follow(model, samples, predict, delay=0):
+    """Return what was predicted of each sample, which is learned after `delay` others."""
+    found = []
+    for i, (x, _) in enumerate(samples):
+        found.append(predict(model, x))
+        if i >= delay:
+            model.learn_one(*samples[i - delay])
+    return found
+
+
+def intervals(coverage):
+    return lambda model, x: model.predict_interval_one(x, coverage)
+
+
+def numbers(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    points, noise = rng.normal(size=n), rng.standard_t(2, size=n)
+    return [({"t": t, "p": p}, p + e) for t, (p, e) in enumerate(zip(points, noise, strict=True))]
+
+
+def labels(n=600, seed=0, k=4):
+    rng = np.random.default_rng(seed)
+    found = []
+    for t in range(n):
+        p = rng.dirichlet(np.full(k, 0.5))
+        x = dict(zip("abcdefgh", (p**2 / (p**2).sum()).tolist(), strict=False)) | {"t": t}
+        found.append((x, "abcdefgh"[rng.choice(k, p=p)]))
+    return found
+
+
+# The twin.
+
+
+@pytest.mark.parametrize("coverage", LEVELS)
+@pytest.mark.parametrize("delay", [0, 7])
+def test_intervals_are_the_twins(coverage, delay):
+    twin, waiting, samples = NaiveInterval(coverage), [], numbers()
+    found = follow(Calibrated(Point()), samples, intervals(coverage), delay)
+    n_same = 0
+    for i, (x, _) in enumerate(samples):
+        ends, known = twin.predict(x["p"])
+        waiting.append(known)
+        # Where thresholds cross, the wider interval counts.
+        assert found[i][0] <= ends[0] + 1e-9
+        assert found[i][1] >= ends[1] - 1e-9
+        n_same += np.allclose(found[i], ends, rtol=1e-12, atol=1e-12)
+        if i >= delay:
+            twin.learn(waiting[i - delay], samples[i - delay][1])
+    assert n_same > 0.9 * len(samples)
+
+
+@pytest.mark.parametrize("coverage", LEVELS)
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("delay", [0, 7])
+def test_sets_are_the_twins(coverage, exact, delay):
+    twin, waiting, samples = NaiveSet(coverage, not exact), [], labels()
+    found = follow(
+        Calibrated(Odds()), samples, lambda m, x: m.predict_set_one(x, coverage, exact), delay
+    )
+    n_same = 0
+    for i, (x, _) in enumerate(samples):
+        own, known = twin.predict({k: p for k, p in x.items() if k != "t"})
+        waiting.append(known)
+        assert own <= found[i]
+        n_same += own == found[i]
+        if i >= delay:
+            twin.learn(waiting[i - delay], samples[i - delay][1])
+    assert n_same > 0.9 * len(samples)
+
+
+# Any sequence.
+
+
+def grows(t, low, high):
+    return math.copysign(1.001**t, math.sin(t))
+
+
+def alternates(t, low, high):
+    return 100.0 if t // 500 % 2 else 0.01 * math.sin(t)
+
+
+def evades(t, low, high):
+    # Just outside, wherever that is.
+    return high + 1e-3 if high < math.inf else low - 1e-3 if low > -math.inf else 0.0
+
+
+def evades_above(t, low, high):
+    return high + 1.0 if high < math.inf else 5.0
+
+
+def stays(t, low, high):
+    return 3.0
+
+
+def has_few_values(t, low, high):
+    return float(t * 7 % 10 < 3)
+
+
+SEQUENCES = (grows, alternates, evades, evades_above, stays, has_few_values)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.95])
+@pytest.mark.parametrize("sequence", SEQUENCES)
+@pytest.mark.parametrize("delay", [0, 20])
+def test_intervals_hold_on_any_sequence(sequence, coverage, delay):
+    model, n = Calibrated(Point()), 6000
+    ends, targets = [], []
+    for t in range(n):
+        ends.append(model.predict_interval_one({"t": t}, coverage))
+        targets.append(sequence(t, *ends[-1]))
+        if t >= delay:
+            model.learn_one({"t": t - delay}, targets[t - delay])
+    low, high = np.array(ends).T
+    y = np.array(targets)
+    tail, bound = (1.0 - coverage) / 2.0, (2020 + 20 * (delay + 1)) / n
+    assert (y < low).mean() <= tail + bound
+    assert (y > high).mean() <= tail + bound
+    # What the bound allows is far more than what is found.
+    assert ((low <= y) & (y <= high)).mean() >= coverage - 0.1
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.95])
+def test_targets_with_few_values_are_held_at_least_as_often_as_asked(coverage):
+    rng = np.random.default_rng(1)
+    for values in ([2.0], [0.0, 1.0], [0.0, 1.0, 5.0]):
+        model = Calibrated(Point())
+        samples = [({"t": t}, float(rng.choice(values))) for t in range(3000)]
+        found = np.array(follow(model, samples, intervals(coverage)))[500:]
+        y = np.array([target for _, target in samples[500:]])
+        held = ((found[:, 0] <= y) & (y <= found[:, 1])).mean()
+        # Ends belong to intervals, and smaller intervals to larger ones.
+        assert held > coverage - 0.02, (values, held)
+
+
+@pytest.mark.parametrize("delay", [0, 20])
+def test_sets_hold_on_any_sequence(delay):
+    n, known = 4000, {"a": 0.7, "b": 0.2, "c": 0.1}
+    for choose in (
+        lambda t, found: "c",
+        lambda t, found: "abc"[t // 400 % 3],
+        # The least probable class outside.
+        lambda t, found: next((k for k in "cba" if k not in found), "a"),
+    ):
+        model, held, exact, targets = Calibrated(Odds()), [], [], []
+        for t in range(n):
+            x = known | {"t": t}
+            own = model.predict_set_one(x, 0.9)
+            targets.append(choose(t, own))
+            held.append(targets[-1] in own)
+            exact.append(targets[-1] in model.predict_set_one(x, 0.9, exact=True))
+            if t >= delay:
+                model.learn_one(known | {"t": t - delay}, targets[t - delay])
+        bound = (340 + 20 * (delay + 1)) / n
+        assert np.mean(held) >= 0.9 - bound
+        assert abs(np.mean(exact) - 0.9) <= bound
+
+
+def test_where_nothing_holds_intervals_are_infinite():
+    model = Calibrated(Point())
+    for t in range(3000):
+        _, high = model.predict_interval_one({"t": t}, 0.99)
+        model.learn_one({"t": t}, (high + 1.0) * 3.0 if high < 1e100 else 0.0)
+    assert any(
+        math.isinf(model.predict_interval_one({"t": -1}, level)[1]) for level in (0.99, 0.9999)
+    )
+
+
+def test_before_the_first_label():
+    assert Calibrated(Point()).predict_interval_one({"p": 1.0}) == (-math.inf, math.inf)
+    assert Calibrated(rm.MondrianForestClassifier(seed=1)).predict_set_one({"a": 1.0}) == set()
+
+
+# Levels.
+
+
+def test_larger_coverages_have_larger_intervals_and_sets():
+    model, sets = Calibrated(Point()), Calibrated(Odds())
+    asked = [
+        0.01,
+        0.2,
+        0.49,
+        0.5,
+        0.51,
+        0.7,
+        0.8,
+        0.85,
+        0.9,
+        0.93,
+        0.95,
+        0.97,
+        0.99,
+        0.999,
+        1 - 1e-9,
+    ]
+    for (x, y), (p, label) in zip(numbers(400, 3), labels(400, 3), strict=True):
+        ends = [model.predict_interval_one(x, one) for one in asked]
+        for (a, b), (c, d) in itertools.pairwise(ends):
+            assert c <= a <= b <= d
+        found = [sets.predict_set_one(p, one) for one in asked]
+        assert all(found)
+        assert all(a <= b for a, b in itertools.pairwise(found))
+        model.learn_one(x, y)
+        sets.learn_one(p, label)
+
+
+def test_coverages_between_the_tracked_ones_hold():
+    samples = numbers(8000, 5)
+    for coverage in (0.3, 0.65, 0.93):
+        found = np.array(follow(Calibrated(Point()), samples, intervals(coverage)))[800:]
+        y = np.array([target for _, target in samples[800:]])
+        assert abs(((found[:, 0] <= y) & (y <= found[:, 1])).mean() - coverage) < 0.03
+
+
+def test_classes_hold_by_themselves():
+    rng = np.random.default_rng(2)
+    model, held = Calibrated(Odds(), by_class=True), collections.defaultdict(list)
+    for t in range(6000):
+        y = "rare" if rng.random() < 0.15 else "usual"
+        p = 1.0 / (1.0 + math.exp(rng.normal() - (1.0 if y == "usual" else -0.5)))
+        x = {"usual": p, "rare": 1.0 - p, "t": t}
+        held[y].append(y in model.predict_set_one(x, 0.9))
+        model.learn_one(x, y)
+    assert all(np.mean(one[len(one) // 10 :]) > 0.88 for one in held.values())
+
+
+# Late labels.
+
+
+@pytest.mark.parametrize("delay", [1, 30])
+def test_late_labels_in_river(delay):
+    model, samples = Calibrated(Point()), numbers(300)
+    mae = evaluate.progressive_val_score(iter(samples), model, metrics.MAE(), delay=delay)
+    plain = evaluate.progressive_val_score(iter(samples), Point(), metrics.MAE(), delay=delay)
+    assert mae.get() == plain.get()
+    assert not model._waiting
+    # River reveals a label before the next question.
+    twin, waiting = NaiveInterval(0.9), []
+    for i, (x, _) in enumerate(samples):
+        if i >= delay:
+            twin.learn(waiting[i - delay], samples[i - delay][1])
+        waiting.append(twin.predict(x["p"])[1])
+    for known, (_, y) in zip(waiting[-delay:], samples[-delay:], strict=True):
+        twin.learn(known, y)
+    ends, _ = twin.predict(0.0)
+    assert model.predict_interval_one({"p": 0.0}, 0.9) == pytest.approx(ends, rel=1e-12)
+
+
+def test_labels_in_any_order_and_equal_samples():
+    samples = numbers(60)
+    one, other = Calibrated(Point()), Calibrated(Point())
+    for model, order in ((one, samples), (other, samples)):
+        for x, _ in samples:
+            model.predict_one(x)
+        for x, y in reversed(order):
+            # A copy, as a message queue makes it.
+            model.learn_one(pickle.loads(pickle.dumps(x)), y)
+    assert not one._waiting
+    assert one._tracked == other._tracked
+    model = Calibrated(Point())
+    for y in range(5):
+        model.predict_one({"p": 1.0})
+        model.predict_interval_one({"p": 1.0})
+        model.learn_one({"t": y}, 0.0)
+    assert [len(records) for records in model._waiting.values()] == [5]
+    for left in (4, 3, 2, 1):
+        model.learn_one({"p": 1.0}, 1.0)
+        assert [len(records) for records in model._waiting.values()] == [left]
+    model.learn_one({"p": 1.0}, 1.0)
+    assert not model._waiting
+
+
+def test_predictions_that_wait_are_bounded():
+    model = Calibrated(Point(), max_pending=5)
+    for t in range(50):
+        model.predict_one({"t": t})
+    assert [key[-1] for key in model._waiting] == [45, 46, 47, 48, 49]
+    for t in range(50):
+        model.learn_one({"t": -t}, 0.0)
+        model.predict_one({"p": 1.0})
+    assert max(len(records) for records in model._waiting.values()) == 5
+
+
+def test_samples_that_cannot_be_recognized():
+    model = Calibrated(Point())
+    for x in ({"p": 1.0, "list": [1]}, {"p": 1.0, "array": np.zeros(2)}):
+        assert model.predict_one(x) == 1.0
+        model.learn_one(x, 2.0)
+        assert not model._waiting
+    model.predict_one({"p": math.nan})
+    model.learn_one({"p": float("nan")}, 2.0)
+    assert not model._waiting
+
+
+# Models.
+
+RIVERS = {
+    "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
+    "bayesian": lambda: preprocessing.StandardScaler() | linear_model.BayesianLinearRegression(),
+    "exact": lambda: rm.MondrianForestRegressor(3, seed=1),
+    "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
+    "adaptive": lambda: rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1),
+}
+
+
+@pytest.mark.parametrize("name", RIVERS)
+def test_regressors_of_all_kinds(name):
+    model, plain = Calibrated(RIVERS[name]()), RIVERS[name]()
+    assert isinstance(model, base.Regressor)
+    assert not isinstance(model, base.Classifier)
+    rng, held = np.random.default_rng(1), []
+    for a in rng.normal(size=400).tolist():
+        x, y = {"a": a}, 2.0 * a + rng.normal()
+        assert model.predict_one(x) == plain.predict_one(x)
+        low, high = model.predict_interval_one(x, 0.8)
+        held.append(low <= y <= high)
+        model.learn_one(x, y)
+        plain.learn_one(x, y)
+    assert 0.72 < np.mean(held[50:]) < 0.88
+
+
+def test_classifiers_of_all_kinds():
+    for make in (naive_bayes.GaussianNB, lambda: rm.MondrianForestClassifier(3, seed=1)):
+        model, plain = Calibrated(make()), make()
+        assert isinstance(model, base.Classifier)
+        held = []
+        for x, y in datasets.Phishing().take(300):
+            assert model.predict_one(x) == plain.predict_one(x)
+            assert model.predict_proba_one(x) == plain.predict_proba_one(x)
+            held.append(y in model.predict_set_one(x, 0.9))
+            model.learn_one(x, y)
+            plain.learn_one(x, y)
+        assert np.mean(held[30:]) > 0.85
+
+
+def test_bad_arguments():
+    for model in (preprocessing.StandardScaler(), 3, None):
+        with pytest.raises(TypeError, match="model must be a regressor or a classifier"):
+            Calibrated(model)
+    with pytest.raises(ValueError, match="max_pending must be an integer >= 1, got 0"):
+        Calibrated(Point(), max_pending=0)
+    with pytest.raises(ValueError, match="by_class must be True or False"):
+        Calibrated(Odds(), by_class=1)
+    for coverage in (0.0, 1.0, 90, -0.1, math.nan, "0.9", True, None):
+        for model, call in ((Point(), "predict_interval_one"), (Odds(), "predict_set_one")):
+            with pytest.raises(ValueError, match="coverage must be between 0 and 1, got"):
+                getattr(Calibrated(model), call)({}, coverage)
+    with pytest.raises(TypeError, match="predict_interval_one needs a regressor"):
+        Calibrated(Odds()).predict_interval_one({})
+    with pytest.raises(TypeError, match="predict_set_one needs a classifier"):
+        Calibrated(Point()).predict_set_one({})
+    with pytest.raises(ValueError, match="exact must be True or False"):
+        Calibrated(Odds()).predict_set_one({}, exact="yes")
+
+
+def test_predictions_that_are_no_numbers():
+    model = Calibrated(Point())
+    for t, (x, y) in enumerate(numbers(50)):
+        model.learn_one(x, y)
+        if t % 10 == 5:
+            wild = {"p": math.inf, "t": -t}
+            assert model.predict_interval_one(wild) == (-math.inf, math.inf)
+            model.learn_one(wild, 0.0)
+    assert all(map(math.isfinite, model.predict_interval_one({"p": 0.0})))
+
+
+# Copies and interruptions.
+
+
+def states(model):
+    return copy.deepcopy((model._n_learned, model._tracked, model._waiting))
+
+
+def learned(make, n=60):
+    model = make()
+    is_classifier = isinstance(model, base.Classifier)
+    samples = labels(n) if is_classifier else numbers(n)
+    for i, (x, _) in enumerate(samples):
+        model.predict_one(x)
+        if i >= 5:
+            model.learn_one(*samples[i - 5])
+    return model, samples
+
+
+def test_copies_are_independent_and_equal(tmp_path):
+    for make in (
+        lambda: Calibrated(rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1)),
+        lambda: Calibrated(rm.MondrianForestClassifier(2, seed=1), by_class=True),
+    ):
+        model, samples = learned(make)
+        rm.save(model, tmp_path / "file")
+        copies = [
+            copy.deepcopy(model),
+            pickle.loads(pickle.dumps(model)),
+            model.clone(include_attributes=True),
+            rm.load(tmp_path / "file"),
+        ]
+        for one in copies:
+            assert type(one) is type(model)
+            assert states(one) == states(model)
+        for x, y in samples[-5:]:
+            model.learn_one(x, y)
+        for one in copies:
+            assert states(one) != states(model)
+            for x, y in samples[-5:]:
+                one.learn_one(x, y)
+            assert states(one) == states(model)
+        assert model.clone()._n_learned == 0
+
+
+def test_a_sample_that_the_model_refuses_changes_nothing():
+    for make in (
+        lambda: Calibrated(rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1)),
+        lambda: Calibrated(rm.MondrianForestClassifier(2, seed=1)),
+    ):
+        model, samples = learned(make)
+        before = states(model)
+        bad = dict.fromkeys(samples[0][0], math.inf)
+        with pytest.raises(ValueError, match="inf"):
+            model.learn_one(bad, samples[0][1])
+        with pytest.raises(ValueError, match="inf"):
+            model.predict_one(bad)
+        waiting = samples[-1][0]
+        with pytest.raises((TypeError, ValueError)):
+            model.learn_one(waiting, math.nan)
+        assert states(model) == before
+
+
+class Interrupted(rm.MondrianForestRegressor):
+    """Is interrupted before it learns, or when it has learned."""
+
+    when = ""
+
+    def learn_one(self, x, y, w=1.0):
+        if self.when == "before":
+            raise KeyboardInterrupt
+        super().learn_one(x, y, w)
+        if self.when == "after":
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupted_call_has_learned_a_sample_or_not(when):
+    model, samples = learned(lambda: Calibrated(Interrupted(2, seed=1)))
+    expected = copy.deepcopy(model)
+    if when == "after":
+        expected.learn_one(*samples[-5])
+    model.model.when = when
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_one(*samples[-5])
+    model.model.when = ""
+    same = copy.deepcopy(model)
+    assert states(same) == states(expected)
+    x = samples[3][0]
+    assert model.predict_interval_one(x) == expected.predict_interval_one(x)
