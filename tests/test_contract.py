@@ -158,8 +158,10 @@ def stamps_in(state, monkeypatch):
     return found
 
 
-# The one that keeps support vectors holds arrays alone.
-with_records = pytest.mark.parametrize("name", sorted(MODELS.keys() - {"dual"}))
+# The one that keeps support vectors holds arrays alone; models in wrappers have an own checksum.
+with_records = pytest.mark.parametrize(
+    "name", sorted(MODELS.keys() - {"dual", "calibrated", "calibrated regressor"})
+)
 
 
 def rewritten(model, old, new):
@@ -277,7 +279,8 @@ def test_shown_with_all_arguments(name):
     for inner in [value for value in model._arguments().values() if isinstance(value, base.Base)]:
         for argument in inner._get_params():
             assert f"\n    {argument}=" in shown
-    assert str(model) == type(model).__name__
+    # A wrapper's names its model, too.
+    assert str(model).partition("(")[0] == type(model).__name__
 
 
 def test_shown_within_a_pipeline():

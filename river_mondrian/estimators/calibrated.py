@@ -178,7 +178,7 @@ def key_of(x: Mapping[Any, Any]) -> Hashable | None:
     try:
         key = (*x, *[None if value != value else value for value in x.values()])
         hash(key)
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         return None
     return key
 
