@@ -19,7 +19,11 @@ RULES = {"GL08", "SS01", "PR01", "PR02", "PR03", "PR07", "RT01"}
 RIVERS = {"clone"}
 KWARGS = "Parameters {'**kwargs'} not documented"
 # Their arguments are those of `__init__`, which numpydoc does not see behind `__new__`.
-MADE_BY_NEW = {"river_mondrian.distributed.KeyedModels", "river_mondrian.distributed.ShardedForest"}
+MADE_BY_NEW = {
+    "river_mondrian.Calibrated",
+    "river_mondrian.distributed.KeyedModels",
+    "river_mondrian.distributed.ShardedForest",
+}
 
 
 def paths() -> Iterator[str]:

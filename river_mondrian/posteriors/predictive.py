@@ -199,11 +199,33 @@ class PredictiveDistribution:
         return np.where(nothing, -np.inf, found)
 
     def log_pdf(self, y: float) -> float:
-        """Return the logarithm of the density at a value; infinite at a point with a weight."""
+        """Return the logarithm of the density at a value.
+
+        Parameters
+        ----------
+        y
+            A value of the target.
+
+        Returns
+        -------
+        The logarithm, infinite at a point with a weight.
+
+        """
         return float(scipy.special.logsumexp(self._log_parts(y)))
 
     def pdf(self, y: float) -> float:
-        """Return the density at a value, per unit of the target."""
+        """Return the density at a value.
+
+        Parameters
+        ----------
+        y
+            A value of the target.
+
+        Returns
+        -------
+        The density, per unit of the target.
+
+        """
         return math.exp(self.log_pdf(y))
 
     __call__ = pdf
@@ -222,11 +244,31 @@ class PredictiveDistribution:
         return found
 
     def cdf(self, y: float) -> float:
-        """Return the probability of at most a value."""
+        """Return the cumulative distribution function.
+
+        Parameters
+        ----------
+        y
+            A value of the target.
+
+        Returns
+        -------
+        The probability of at most this value.
+
+        """
         return float(self._tails(np.array([y]), 1.0)[0])
 
     def quantile(self, probability: float) -> float:
-        """Return the value that is exceeded with probability 1 - `probability`.
+        """Return a quantile.
+
+        Parameters
+        ----------
+        probability
+            The probability of at most the value returned, between 0 and 1.
+
+        Returns
+        -------
+        The value, in units of the target.
 
         Raises
         ------
@@ -263,7 +305,16 @@ class PredictiveDistribution:
         return float(optimize.brentq(excess, low, high, xtol=close, rtol=1e-15))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the central interval that has a probability of `level`.
+        """Return the central interval of a probability.
+
+        Parameters
+        ----------
+        level
+            The probability of the interval, between 0 and 1.
+
+        Returns
+        -------
+        Its ends, (low, high). The probability of values below equals that of values above.
 
         Raises
         ------
@@ -278,11 +329,23 @@ class PredictiveDistribution:
     def crps(self, y: float) -> float:
         """Return the continuous ranked probability score of a value; less is better.
 
-        It is the integral of (F(x) - 1{x >= y})^2, in units of the target. Mixtures of normal
-        distributions have a closed form, whose time grows with the square of the number of
-        components. Otherwise there is one centre, the tail at a distance u is G(u), and the score
+        Parameters
+        ----------
+        y
+            A value of the target.
+
+        Returns
+        -------
+        The integral of (F(x) - 1{x >= y})^2, in units of the target.
+
+        Notes
+        -----
+        Mixtures of normal distributions have a closed form, whose time grows with the square of
+        the number of components. Otherwise there is one centre, the tail at a distance u is G(u),
+        and the score
         is the integral of 2 G(u)^2 over u > 0 plus that of 1 - 2 G(u) from 0 to |y - centre|: both
         by Gauss and Legendre, in steps that grow.
+
         """
         if np.isinf(self.scales).any():
             return math.inf
@@ -305,7 +368,18 @@ class PredictiveDistribution:
         return total + away - 2.0 * integral(math.asinh(away / least), 1)
 
     def sample(self, seed: int | np.random.Generator | None = None) -> float:
-        """Draw a value, by a generator of NumPy's or a seed of one."""
+        """Draw a value.
+
+        Parameters
+        ----------
+        seed
+            A generator of NumPy's, or a seed of one.
+
+        Returns
+        -------
+        The value.
+
+        """
         rng = np.random.default_rng(seed)
         k = rng.choice(len(self.weights), p=self.weights / self.weights.sum())
         v = self.freedoms[k]
@@ -314,6 +388,11 @@ class PredictiveDistribution:
 
     def update(self, *_: Any) -> NoReturn:
         """Refuse to learn: the model does.
+
+        Parameters
+        ----------
+        *_
+            Whatever is given.
 
         Raises
         ------
