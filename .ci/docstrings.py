@@ -20,6 +20,7 @@ RIVERS = {"clone"}
 KWARGS = "Parameters {'**kwargs'} not documented"
 # Their arguments are those of `__init__`, which numpydoc does not see behind `__new__`.
 MADE_BY_NEW = {
+    "river_mondrian.Alarm",
     "river_mondrian.Calibrated",
     "river_mondrian.distributed.KeyedModels",
     "river_mondrian.distributed.ShardedForest",

@@ -167,8 +167,12 @@ def state(model, folder):
     """Return what a file of a model has, or its pickle where there is none for it."""
     if isinstance(model, rm.RandomCutForest):
         # Samples of the past are mappings, whose order does not matter.
+        # The whole model is pickled first, which completes what is due.
+        # One pickle for each: types of equal arrays are shared or not within one.
+        trees = pickle.loads(pickle.dumps(model))._trees
+        parts = () if trees is None else trees.__getstate__().values()
         past = repr([sorted(x.items()) for x in model._past_now()])
-        return pickle.dumps(pickle.loads(pickle.dumps(model._trees))) + past.encode()
+        return b"".join(map(pickle.dumps, parts)) + past.encode()
     path = folder / "state"
     try:
         rm.save(model, path)

@@ -587,7 +587,7 @@ def test_names_that_do_not_compare():
     for row in np.random.default_rng(1).random((5, len(names))).tolist():
         model.learn_one(dict(zip(order, row, strict=True)))
         plain.learn_one(dict(zip("abcde", row, strict=True)))
-    assert model.features == order
+    assert model.feature_names == order
     asked = [0.5] * len(names)
     found = model.log_density_one(dict(zip(order, asked, strict=True)))
     assert found == plain.log_density_one(dict(zip("abcde", asked, strict=True)))

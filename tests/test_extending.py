@@ -16,7 +16,7 @@ import pytest
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
 # Lines that a posterior, or a feature map, of one's own may take.
-MOST_LINES = 100
+MOST_LINES = 130
 
 # The page's pieces of code: two modules, and the use of each.
 RANGES, USE_OF_RANGES, HINGES, USE_OF_HINGES = re.findall(

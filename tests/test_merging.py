@@ -81,7 +81,7 @@ def test_an_origin_names_the_features():
     assert model.density_one({"a": 0.1}) == 0.0
     model.learn_one({"a": 0.1, "b": 0.2, "c": 5.0})
     assert model.feature_names == NAMES
-    assert model.clone().features == NAMES
+    assert model.clone().feature_names == NAMES
     same = copy.deepcopy(model)
     same.learn_one({"c": 1.0})
     # What lacks both counts as at the means so far.
@@ -116,7 +116,7 @@ def test_densities_that_do_not_add_up():
     ):
         with pytest.raises(ValueError, match=match):
             merge(model(**change), model(**change))
-    for change in ({"seed": 2}, {"lifetime": 2.0}, {"n_estimators": 4}, {"estimator": "kernel"}):
+    for change in ({"seed": 2}, {"lifetime": 2.0}, {"n_estimators": 4}, {"method": "kernel"}):
         (name,) = change
         with pytest.raises(ValueError, match=f"but {name} is"):
             merge(model(), model(**change))

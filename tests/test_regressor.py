@@ -391,10 +391,10 @@ def test_steps_lead_uphill_one_at_a_time():
 @pytest.mark.parametrize("n", [1024, 2048])
 def test_each_sample_takes_a_step_and_trees_take_over_in_turn(n, monkeypatch):
     asked, put = [], []
-    add_densities = target_trees.choice.add_densities
+    add_densities = target_trees.hyperparameters.add_densities
     put_hyperparameters = target_trees.learning.put_hyperparameters
     monkeypatch.setattr(
-        target_trees.choice,
+        target_trees.hyperparameters,
         "add_densities",
         lambda *args: (asked.append(args[2]), add_densities(*args)),
     )

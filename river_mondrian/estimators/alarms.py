@@ -29,7 +29,7 @@ LEAST_CHANCE = 1e-12
 class Alarm(NamedTuple):
     """An alarm.
 
-    Parameters
+    Attributes
     ----------
     sample
         Number of the sample that raised it, 1 for the first one learned.

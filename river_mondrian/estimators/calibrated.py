@@ -405,7 +405,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        The lower and the upper end, both of which belong to the interval. Infinite ones before the
+        The lower and the upper end; both belong to the interval. Infinite ones before the
         first label, and where no finite interval would hold.
 
         Raises
