@@ -7,7 +7,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from river.base import Wrapper
@@ -18,6 +18,8 @@ from .compiling.cache import CACHE
 from .compiling.first_calls import WATCH
 from .compiling.kernels import COMPILES
 from .model import Model
+from .progress import EVERY, EVERY_IN_A_LOG
+from .rehearsal import call_first
 
 
 def estimators() -> list[str]:
@@ -30,10 +32,11 @@ def estimators() -> list[str]:
     return found
 
 
-def warmup(names: list[str], n_jobs: int = 1) -> None:
+def warmup(names: list[str], n_jobs: int = 1, first_only: bool = False) -> None:
     """Compile the kernels of classes, and say how long it took and where code is kept.
 
-    Each class is a process's own if `n_jobs` is not 1: numba compiles in one thread at a time.
+    Each class gets a process of its own if `n_jobs` is not 1: numba compiles in one thread at a
+    time. `first_only` leaves out what the first calls for single samples do not need.
 
     Raises
     ------
@@ -48,28 +51,57 @@ def warmup(names: list[str], n_jobs: int = 1) -> None:
         raise SystemExit("Code is not kept: set NUMBA_CACHE_DIR to a folder that can be written.")
     if n_jobs == 1 or len(names) == 1:
         for name in names:
-            n_before, start = len(WATCH.names), time.perf_counter()
-            getattr(river_mondrian, name).warmup()
-            n_new, seconds = len(WATCH.names) - n_before, time.perf_counter() - start
-            print(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", flush=True)
+            _warmup_here(name, first_only)
         if CACHE.n_unkept:
             raise SystemExit(
                 f"Code of {CACHE.n_unkept} functions could not be written to {folder}."
             )
     else:
         with ThreadPoolExecutor(n_jobs) as pool:
-            for line in pool.map(_warmup_apart, names):
-                print(line, flush=True)
+            waiting = [pool.submit(_warmup_apart, name, first_only) for name in names]
+            _show_progress(waiting, folder)
     print(f"Code is in {folder}, {size_of_code(folder) / 1e6:.1f} MB")
 
 
-def _warmup_apart(name: str) -> str:
-    """Compile the kernels of a class in another process; returns what that says."""
-    command = [sys.executable, "-m", __package__, "warmup", name]
+def _warmup_here(name: str, first_only: bool) -> None:
+    one = getattr(river_mondrian, name)
+    n_before, start = len(WATCH.names), time.perf_counter()
+    if first_only:
+        with WATCH.expected():
+            call_first(one())
+    else:
+        one.warmup()
+    n_new, seconds = len(WATCH.names) - n_before, time.perf_counter() - start
+    print(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", flush=True)
+
+
+def _warmup_apart(name: str, first_only: bool) -> str:
+    """Compile the kernels of a class in another process; returns its line of output."""
+    command = [sys.executable, "-m", __package__, "warmup", name, *["--first"] * first_only]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{name}: {done.stderr}")
     return done.stdout.partition("\n")[0]
+
+
+def _show_progress(waiting: list[Future[str]], folder: Path) -> None:
+    """Print the line of each process when it ends, and on stderr what has been compiled so far."""
+    before, start = set(folder.glob("*.nbc")), time.perf_counter()
+    n_classes, shown_at = len(waiting), start
+    every = EVERY if sys.stderr.isatty() else EVERY_IN_A_LOG
+    while waiting:
+        done, _ = wait(waiting, every, FIRST_COMPLETED)
+        waiting = [one for one in waiting if one not in done]
+        for one in done:
+            print(one.result(), flush=True)
+        if time.perf_counter() - shown_at >= every:
+            shown_at = time.perf_counter()
+            n = len(set(folder.glob("*.nbc")) - before)
+            text = f"{n} functions compiled in {shown_at - start:.0f} s, "
+            text += f"{len(waiting)} of {n_classes} classes left"
+            is_terminal = sys.stderr.isatty()
+            ends = ("\r\033[K", "\r") if is_terminal else ("", "\n")
+            print(ends[0] + text, end=ends[1], file=sys.stderr, flush=True)
 
 
 def size_of_code(folder: Path) -> int:
@@ -100,6 +132,11 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes to compile in, by default 1"
     )
+    command.add_argument(
+        "--first",
+        action="store_true",
+        help="only what the first calls of learn_one and predict_one need",
+    )
     given = parser.parse_args(arguments)
     names = given.names
     if given.jobs < 1:
@@ -107,7 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"no class with kernels: {', '.join(unknown)}; there are {', '.join(known)}")
-    warmup(names or known, given.jobs)
+    warmup(names or known, given.jobs, given.first)
 
 
 if __name__ == "__main__":

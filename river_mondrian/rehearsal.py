@@ -51,6 +51,16 @@ def samples(n: int) -> list[tuple[Values, int]]:
     ]
 
 
+def call_first(model: Any) -> None:
+    """Let a model learn and read three samples: what the first calls of a user need."""
+    for x, y in samples(3):
+        _learn_one(model, x, y)
+        for name, method in _readings(model, "one"):
+            if name in ("predict", "predict_proba", "score", "transform"):
+                with contextlib.suppress(NotImplementedError):
+                    method(x)
+
+
 def rehearse(make: Callable[[], Any]) -> None:
     """Let a model learn and predict, one sample and many, as soon as it can and later.
 
