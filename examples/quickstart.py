@@ -80,6 +80,9 @@ def main():
     classes = [one.__name__ for one in (AdaptiveMondrianForestClassifier, MondrianForestClassifier)]
     command = [sys.executable, "-m", "river_mondrian", "warmup", "--first", "--jobs", "2", *classes]
     subprocess.run(command, check=True)
+    # A stream to its end compiles the rest, such as the renewal of widths, so that it is not timed.
+    for model in list(models().values())[:2]:
+        run("rehearsal", model, list(datasets.Bananas()))
     print(f"kernels ready after {time.perf_counter() - began:.1f} s\n", flush=True)
 
     _, axes = plt.subplots(2, len(STREAMS), figsize=(4 * len(STREAMS), 6), sharex="col")
