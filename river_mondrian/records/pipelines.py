@@ -2,8 +2,7 @@
 
 - Numba optimizes every function and makes machine code of it, whoever calls it. A helper becomes
   part of the kernels that call it, and is optimized there again. So helpers are only made small.
-- Numba runs LLVM's optimizer twice, so that reference counts meet their counterparts. Records have
-  no reference counts: once is enough. Functions that run rarely are optimized less (`rare`).
+- Functions that run rarely are optimized less (`rare`): that takes less than half of the time.
 - Passes for what kernels never contain are left out (`_NOT_NEEDED`).
 
 This needs parts of numba that are not promised to stay. They are tried once, before the first
@@ -31,9 +30,8 @@ _NO_ADDRESS = 0
 # Passes for closures, NumPy's overloads and expressions of arrays.
 _NOT_NEEDED = {"InlineClosureLikes", "InlineOverloads", "NopythonRewrites"}
 
-# Levels of optimization: numba's 3 takes a sixth longer, and its code takes as long to run.
-# Functions that run rarely do without vector units, too.
-_LEVEL, _RARE_LEVEL = 2, 1
+# Level at which functions that run rarely are optimized, without vector units. Numba's is 3.
+_RARE_LEVEL = 1
 
 Pipelines = list[Any]
 
@@ -60,25 +58,17 @@ def _lowerings() -> dict[str, Any]:
             """Make no machine code."""
             self._finalized = True
 
-    class KernelLibrary(library):  # type: ignore[misc]
-        """Code that is optimized once."""
-
-        how: dict[str, Any] = {"opt": min(_LEVEL, settings.OPT)}  # noqa: RUF012
+    class RareLibrary(library):  # type: ignore[misc]
+        """Code that runs rarely."""
 
         def _optimize_final_module(self) -> None:
-            found = self._codegen._module_pass_manager(**self.how)
+            level = min(_RARE_LEVEL, settings.OPT)
+            found = self._codegen._module_pass_manager(
+                opt=level, loop_vectorize=False, slp_vectorize=False
+            )
             # The builder comes with it since LLVM has passes of a new kind.
             manager, *builder = found if isinstance(found, tuple) else (found,)
             manager.run(self._final_module, *builder)
-
-    class RareLibrary(KernelLibrary):
-        """Code that runs rarely."""
-
-        how = {  # noqa: RUF012
-            "opt": min(_RARE_LEVEL, settings.OPT),
-            "loop_vectorize": False,
-            "slp_vectorize": False,
-        }
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class HelperLowering(lowering):  # type: ignore[misc]
@@ -101,27 +91,20 @@ def _lowerings() -> dict[str, Any]:
             state["cr"] = state.cr._replace(cfunc=key)
             return True
 
-    def kernel_lowering(kind: Any, name: str) -> Any:
-        class KernelLowering(lowering):  # type: ignore[misc]
-            """Make machine code."""
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class RareLowering(lowering):  # type: ignore[misc]
+        """Make machine code in less time."""
 
-            _name = name
+        _name = "rare_lowering"
 
-            def run_pass(self, state: Any) -> bool:
-                """Run the pass."""
-                state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
-                state.library.enable_object_caching()
-                found: bool = super().run_pass(state)
-                return found
+        def run_pass(self, state: Any) -> bool:
+            """Run the pass."""
+            state.library = RareLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+            found: bool = super().run_pass(state)
+            return found
 
-        return register_pass(mutates_CFG=True, analysis_only=False)(KernelLowering)
-
-    return {
-        "default": lowering,
-        "helper": HelperLowering,
-        "kernel": kernel_lowering(KernelLibrary, "kernel_lowering"),
-        "rare": kernel_lowering(RareLibrary, "rare_lowering"),
-    }
+    return {"kernel": lowering, "helper": HelperLowering, "rare": RareLowering}
 
 
 def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
@@ -129,7 +112,7 @@ def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
     lowerings = _lowerings()
     for pipeline in pipelines:
         pipeline.passes = [
-            (lowerings[kind] if one is lowerings["default"] else one, why)
+            (lowerings[kind] if one is lowerings["kernel"] else one, why)
             for one, why in pipeline.passes
             if one.__name__ not in _NOT_NEEDED
         ]
