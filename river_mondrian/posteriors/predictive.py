@@ -116,7 +116,7 @@ class PredictiveDistribution:
     >>> round(predicted.cdf(high) - predicted.cdf(low), 6)
     0.9
     >>> round(predicted.crps(2.5), 4)
-    1.711
+    1.7221
 
     """
 
