@@ -58,7 +58,7 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
         samples[n], lifetime = X, n ** (1.0 / 3.0)
         found = {"infinite forest": exact_density(X, grid, lifetime)}
         for name in ("forest", "laplace", "kernel"):
-            forest = _learned(X, n_estimators=trees, lifetime=lifetime, estimator=name, seed=1)
+            forest = _learned(X, n_estimators=trees, lifetime=lifetime, method=name, seed=1)
             found[name] = forest.density_many(_frame(grid)).to_numpy()
         found["Laplace kernel"] = _laplace(X, grid, lifetime)
         curves[n] = found
@@ -198,12 +198,12 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
             found = {}
             for lifetime in np.geomspace(1.0, 60.0, 8):
                 forest = _learned(
-                    train[:half], n_estimators=50, lifetime=lifetime, estimator=estimator, seed=1
+                    train[:half], n_estimators=50, lifetime=lifetime, method=estimator, seed=1
                 )
                 held = train[half:]
                 found[lifetime] = mean_log(forest.density_many(_frame(held)).to_numpy(), held)
             best = max(found, key=found.__getitem__)
-            forest = _learned(train, n_estimators=100, lifetime=best, estimator=estimator, seed=1)
+            forest = _learned(train, n_estimators=100, lifetime=best, method=estimator, seed=1)
             value = mean_log(forest.density_many(_frame(test)).to_numpy(), test)
             cells.append(f"{value:.3f} ({best:.1f})")
         for lifetime in (None, "auto"):
