@@ -59,7 +59,7 @@ def xor(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
     for name, own in by_model.items():
         clean = [misses(_model(name, seed), _clean(n, seed)) for seed in range(own)]
         row: list[str] = [name, "clean", f"{1.0 - np.mean(clean):.4f}"]
-        rows.append([*row, *["" for _ in places[1:]], ""])
+        rows.append([*row, *["" for _ in places[1:]]])
         for value in values:
             found = [_losses(name, value, place, n, own, clean) for place in places]
             lost = [float(np.mean(both[:, 0] - both[:, 1])) for both in found]
