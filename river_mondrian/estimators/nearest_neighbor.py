@@ -8,8 +8,6 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from river import base
 
 from ..arguments import (
     check_flag,
@@ -23,16 +21,17 @@ from ..arguments import (
 from ..frames import mapping_of, native_series, read_frame
 from ..inputs import ordered, too_large, warn_of_words
 from ..limits import DONE
-from ..model import Model, locked, new_lock
+from ..model import locked, new_lock
 from ..partitions.mondrian.trees import n_threads_of
 from ..posteriors.nearest import RANK, RAW, NeighborTable
 from ..progress import pieces
+from .recent_scores import ScoringDetector
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
-class NearestNeighborDetector(Model, base.AnomalyDetector):
+class NearestNeighborDetector(ScoringDetector):
     """Nearest-neighbour detector for anomalies among the latest samples.
 
     The score of a sample is its expected distance to the nearest of a random subset of the stored
@@ -451,36 +450,9 @@ class NearestNeighborDetector(Model, base.AnomalyDetector):
         """
         return [] if self._table is None else self._table.recent_scores.tolist()
 
-    def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
-        """Draw the scores of the samples learned last; see `river_mondrian.plot.scores`.
-
-        Parameters
-        ----------
-        threshold
-            Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
-        ax
-            Axes of matplotlib to draw on; None stands for those of a new figure.
-
-        Returns
-        -------
-        The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of
-        several marked samples in a row is labelled with its number.
-
-        Raises
-        ------
-        ValueError
-            If the threshold is not within [0, 1].
-
-        """
-        from ..plot.over_time import scores
-
-        return scores(self, threshold, ax=ax)
-
-    @locked
-    def _recent(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the numbers of the samples learned last, and their scores."""
-        scores = np.array(self.recent_scores, dtype=np.float64)
-        return self.n_samples + 1 - len(scores) + np.arange(len(scores)), scores
+    @property
+    def _n_mappings(self) -> int:
+        return self.n_samples
 
     @property
     def _raw_memory_usage(self) -> int:

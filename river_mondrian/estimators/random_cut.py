@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
 
 from ..arguments import check_integer
 from ..checks import refuse
@@ -30,9 +29,10 @@ from ..posteriors.displacement import (
 )
 from ..progress import in_pieces, pieces
 from .forgetting import WindowForest
+from .recent_scores import ScoringDetector
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 # What `raw_scores_one` tells.
 RAW_SCORES = {
@@ -61,7 +61,7 @@ def _is_past(past: Any, shingle: int) -> bool:
     )
 
 
-class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
+class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
     Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut chooses a
@@ -560,36 +560,9 @@ class RandomCutForest(WindowForest[CutTrees], base.AnomalyDetector):
 
     # Reading.
 
-    def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
-        """Draw the scores of the samples learned last; see `river_mondrian.plot.scores`.
-
-        Parameters
-        ----------
-        threshold
-            Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
-        ax
-            Axes of matplotlib to draw on; None stands for those of a new figure.
-
-        Returns
-        -------
-        The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of
-        several marked samples in a row is labelled with its number.
-
-        Raises
-        ------
-        ValueError
-            If the threshold is not within [0, 1].
-
-        """
-        from ..plot.over_time import scores
-
-        return scores(self, threshold, ax=ax)
-
-    @locked
-    def _recent(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the numbers of the samples learned last, and their scores."""
-        scores = np.array(self.recent_scores, dtype=np.float64)
-        return self.n_samples + self.shingle - len(scores) + np.arange(len(scores)), scores
+    @property
+    def _n_mappings(self) -> int:
+        return self.n_samples + self.shingle - 1
 
     def _columns(self, nodes: list[NodeView]) -> dict[str, list[Any]]:
         return {}
