@@ -1,4 +1,4 @@
-"""Functions of numbers that LLVM inlines: logarithms, exponentials, probabilities, random bits."""
+"""Functions of numbers that LLVM inlines: logarithms, exponentials, sorting, random bits."""
 
 from __future__ import annotations
 
@@ -170,6 +170,18 @@ def normalize_logs(values: Float64s, n: int) -> None:
             values[k] = math.exp(values[k] - largest)
             total += values[k]
     divide(values, n, total)
+
+
+@exact_inlined
+def sort(values: Float64s, n: int) -> None:
+    """Sort numbers (Shell 1959, with the gaps of Ciura 2001)."""
+    for gap in (301, 132, 57, 23, 10, 4, 1):
+        for i in range(gap, n):
+            value, j = values[i], i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
 
 
 # Random bits by splitmix64 (Steele, Lea and Flood 2014), from which all partitions draw.

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from ..arguments import ENTRY_DRAWS
 from ..checks import check_number
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
-from ..elementary import mixed, state_after, uniform_of
+from ..elementary import mixed, sort, state_after, uniform_of
 from ..inputs import FeatureIndex
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from ..records import (
@@ -188,20 +188,6 @@ def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> floa
             if row[column] != table.held[table.n_columns * i + column]:
                 total += table.level_rates[column % n]
     return total
-
-
-@inlined
-def sort(values: Float64s, n: int) -> None:
-    """Sort numbers (Shell 1959, Knuth's gaps), which is quick if they are nearly in order."""
-    gap = 121
-    while gap > 0:
-        for i in range(gap, n):
-            value, j = values[i], i
-            while j >= gap and values[j - gap] > value:
-                values[j] = values[j - gap]
-                j -= gap
-            values[j] = value
-        gap //= 3
 
 
 @inlined

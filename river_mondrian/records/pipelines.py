@@ -128,8 +128,8 @@ class _TriedHelperCompiler(_Compiler):  # type: ignore[misc]
         return _changed(super().define_pipelines(), "helper")
 
 
-class _TriedKernelCompiler(_Compiler):  # type: ignore[misc]
-    """Compiler for a kernel, if numba's internals are as expected."""
+class _TriedRareCompiler(_Compiler):  # type: ignore[misc]
+    """Compiler for a function that runs rarely, if numba's internals are as expected."""
 
     def define_pipelines(self) -> Pipelines:
         """Return numba's pipelines, changed."""
@@ -150,7 +150,7 @@ def is_numba_known() -> bool:
             found: float = helper(x)
             return found
 
-        found: bool = _njit(pipeline_class=_TriedKernelCompiler)(call)(1.5) == 3.0
+        found: bool = _njit(pipeline_class=_TriedRareCompiler)(call)(1.5) == 3.0
     # Whatever numba says of it: another version may fail in any way.
     except Exception as error:
         LOG.info("first calls take longer with numba %s: %r", numba.__version__, error)

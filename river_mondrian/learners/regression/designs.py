@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
-from ...elementary import mixed, state_after, uniform_of
+from ...elementary import mixed, sort, state_after, uniform_of
 from .records import (
     ADDITIVE,
     ALL,
@@ -56,7 +56,6 @@ from .solving import (
     n_measured_of,
     quantile,
     solve_all,
-    sort,
     wave_of,
 )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
+from ...elementary import sort
 from ...records import Float64s
 from .records import (
     ADDITIVE,
@@ -108,18 +109,6 @@ def measured_row(ridges: Ridges, j: int) -> Float64s:
 
 
 # Measuring inputs.
-
-
-@exact_inlined
-def sort(values: Float64s, n: int) -> None:
-    """Sort numbers (Shell 1959, with the gaps of Ciura 2001)."""
-    for gap in (301, 132, 57, 23, 10, 4, 1):
-        for i in range(gap, n):
-            value, j = values[i], i
-            while j >= gap and values[j - gap] > value:
-                values[j] = values[j - gap]
-                j -= gap
-            values[j] = value
 
 
 @exact_inlined
