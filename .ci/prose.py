@@ -9,7 +9,7 @@ from pathlib import Path
 from docstrings import paths
 
 ROOT = Path(__file__).parents[1]
-# What is wrong, and what is plainer.
+# Patterns of the old style, and plainer words for them.
 MARKS = {
     r"\b[Ll]aws?\b(?! of large)": "distribution",
     r"\banew\b": "again, or rebuild, redraw, restart",

@@ -244,10 +244,11 @@ def _compare(data: DataFolder, report: Report, quick: bool, delays: tuple[int, .
     methods_shown = [m for asked, m in totals if asked == delays[0]]
     report.note(
         f"The first {400 if quick else MOST} samples at most, means of {len(seeds)} seeds, after "
-        "the first tenth: how many of the targets were in intervals of 50, 80 and 95 %, in %, and "
-        "the mean interval score over that of the predicted distribution, whose own intervals are "
-        f"in the column {BEFORE}. Scores are of every {SCORED_EVERY}th sample. Delay: how many "
-        "later samples are predicted before a target is learned, a tenth of the stream at most."
+        "the first tenth. A cell has the percentages of targets in intervals of 50, 80 and 95 %, "
+        "and the ratios of the mean interval scores to those of the predicted distribution. The "
+        f"column {BEFORE} has the predicted distribution's own intervals. Scores are of every "
+        f"{SCORED_EVERY}th sample. Delay: how many later samples are predicted before a target is "
+        "learned, a tenth of the stream at most."
     )
     report.table(["stream", "n", "delay", *methods_shown], rows)
     _summarize(report, totals)

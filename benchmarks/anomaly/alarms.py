@@ -110,8 +110,8 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
         f"Standard / low FP / low FN. Alarms: means of {1 if quick else SEEDS} seeds at the "
         "default threshold, which is the same for all files and was set beforehand. Others: the "
         "best threshold of each profile, found afterwards on the files of the column, one seed. "
-        "Stored scores are in single precision, in which those of the windowed Gaussian near 1 "
-        "are equal (published: 39.65). Choices were made on the first half; later ones are in "
+        "Stored scores are in single precision, so the windowed Gaussian's scores near 1 are equal "
+        "(published: 39.65). Choices were made on the first half; later ones are in "
         "docs/anomaly.md."
     )
     report.table(["detector", *halves], rows)

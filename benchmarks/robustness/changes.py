@@ -134,8 +134,8 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
         "regressors: the signal with normal noise of 0.5. Accuracy or mean absolute error over the "
         "second half, at whose beginning units change and what is late appears. Told: a model with "
         "scale=False that gets the first feature as it was before it was changed, so its units "
-        "never change. Anew: the same, started with the second half. Excess: mistakes, or percent "
-        f"of the error, beyond told; beside it that of the last quarter. "
+        "never change. Anew: the same, started with the second half. Excess over told: mistakes, "
+        f"or percent of the error; then the same for the last quarter. "
         f"Means of {seeds} seeds of data and model, River's AMF of one."
     )
     for regression in (False, True):
