@@ -11,7 +11,6 @@ from concurrent.futures import Future
 import numpy as np
 import pandas as pd
 import pytest
-from attack.detectors import EveryFew
 from naive import adaptive as naive
 from naive.discriminants import Discriminants
 from river import drift
@@ -429,47 +428,6 @@ def test_batches_predict_what_single_samples_are(kind, weighted):
     best = model.predict_many(asked)
     assert best.tolist() == [model.predict_one(x) for x in rows[-N_ASKED:]]
     assert list(best.index) == list(asked.index)
-
-
-@kinds
-@weighted
-@pytest.mark.parametrize("sizes", [(N,), (1, 2, 400, 1, 296)])
-def test_batches_are_learned_as_single_samples_are(kind, weighted, sizes):
-    one, X, labels, weights = drawn(kind, weighted)
-    many = one.clone()
-    for x, label, weight in zip(rows_of(X), labels, weights.tolist(), strict=True):
-        one.learn_one(x, label, weight)
-    start = 0
-    for size in sizes:
-        part = slice(start, start + size)
-        many.learn_many(X[part], labels[part], weights[part])
-        start += size
-    assert one.n_samples == many.n_samples == np.count_nonzero(weights)
-    assert one.feature_names == many.feature_names
-    assert pickle.dumps(one) == pickle.dumps(many)
-
-
-@pytest.mark.parametrize("kind", [rm.AdaptiveMondrianForestClassifier, Regressor])
-@pytest.mark.parametrize("window", [1000, 1500])
-def test_batches_forget_as_single_samples_do(kind, window):
-    """The window is halved and turns, trees are built at once and over calls."""
-    one, many = (made(kind, window=window, drift_detector=drift.NoDrift()) for _ in range(2))
-    X, labels, _ = table(2600, 4)
-    for x, label in zip(rows_of(X), labels, strict=True):
-        one.learn_one(x, label)
-    many.learn_many(X, labels)
-    assert pickle.dumps(one) == pickle.dumps(many)
-
-
-def test_drifts_are_found_in_batches():
-    X, labels, _ = table(N)
-    one, many = (made(drift_detector=EveryFew(30)) for _ in range(2))
-    turned = [(label + (i // 100) % 2) % 3 for i, label in enumerate(labels)]
-    for x, label in zip(rows_of(X), turned, strict=True):
-        one.learn_one(x, label)
-    many.learn_many(X, turned)
-    assert len(many.drift_log) > 1 and many.drift_log == one.drift_log
-    assert many.predict_proba_many(X).equals(one.predict_proba_many(X))
 
 
 def test_predictions_are_there_while_trees_are_built(monkeypatch):

@@ -40,25 +40,7 @@ def error_of(model, data):
     return float(np.mean([abs(model.predict_one(x) - y) for x, y in data]))
 
 
-def progressive(model, data, skipped=0):
-    errors = []
-    for x, y in data:
-        errors.append(abs(model.predict_one(x) - y))
-        model.learn_one(x, y)
-    return float(np.mean(errors[skipped:]))
-
-
 # What it learns.
-
-
-def test_it_learns_what_there_is():
-    data = stream(1500)
-    model = fed(data)
-    test = [(x, y) for x, y in stream(400, 5)[200:] if "a" in x]
-    assert error_of(model, test) < 0.2
-    importances = model.feature_importances
-    assert importances["a"] > 3.0 * importances["c"]
-    assert set(model.feature_names) == {"a", "b", "c", "color"}
 
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-6, 1e6, 1e60])
@@ -67,11 +49,6 @@ def test_targets_have_any_units(unit):
     one, other = fed(data), fed([(x, unit * y) for x, y in data])
     found = [other.predict_one(x) / unit for x, _ in data[:50]]
     np.testing.assert_allclose(found, [one.predict_one(x) for x, _ in data[:50]], rtol=1e-2)
-
-
-def test_constant_targets_are_predicted_as_they_are():
-    model = fed([(x, 0.1) for x, _ in stream(300)])
-    assert model.predict_one({"a": 0.2, "b": 9.0}) == pytest.approx(0.1, rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["absolute", "squared"])
@@ -94,24 +71,6 @@ def test_losses_are_those_that_are_asked_for(loss):
 # Laws.
 
 
-def test_laws_hold_and_have_the_point():
-    data = stream(1600, 4)
-    model, inside, scores, wide = fed(data[:400]), [], [], []
-    for x, y in data[400:]:
-        law = model.predict_one(x, with_dist=True)
-        assert law.median == pytest.approx(model.predict_one(x))
-        levels = [0.5, 0.8, 0.95]
-        inside.append([low < y < high for low, high in map(law.interval, levels)])
-        scores.append((law.crps(y), law.log_pdf(y)))
-        wide.append(law.quantile(0.9) - law.quantile(0.1))
-        model.learn_one(x, y)
-    # Three standard errors of 1,200 samples beside the 3 points of the target.
-    for level, share in zip((0.5, 0.8, 0.95), np.mean(inside, axis=0), strict=True):
-        assert abs(share - level) < 0.03 + 3.0 * math.sqrt(level * (1.0 - level) / 1200)
-    assert np.isfinite(scores).all()
-    assert min(wide) > 0.0
-
-
 def test_the_law_of_one_sample_has_its_mean():
     model = AdaptiveMondrianForestRegressor()
     model.learn_one({"a": 1.0}, 2.0)
@@ -126,16 +85,6 @@ def walk(n):
     rng = np.random.default_rng(5)
     y = np.cumsum(rng.normal(size=n))
     return [({"a": float(rng.random())}, float(v)) for v in y]
-
-
-def test_the_latest_targets_predict_where_that_is_wanted():
-    data = walk(1500)
-    plain, lagged = (progressive(fed([], autoregressive=flag), data, 100) for flag in (False, True))
-    last = float(np.mean(np.abs(np.diff([y for _, y in data[99:]]))))
-    assert lagged < 1.1 * last
-    assert lagged < 0.7 * plain
-    model = fed(data[:500], autoregressive=True)
-    assert model.expert_weights["last target"] + sum(list(model.expert_weights.values())[-3:]) > 0.2
 
 
 @pytest.mark.parametrize("autoregressive", [False, True])
@@ -156,20 +105,6 @@ def test_labels_may_come_late(autoregressive):
 
 
 # Ways to learn.
-
-
-def test_heavy_samples_count_more():
-    """Two targets at the same place: the prediction goes to the heavier one."""
-    rng = np.random.default_rng(1)
-    found = []
-    for weight in (0.05, 20.0):
-        model = AdaptiveMondrianForestRegressor(4, loss="squared", seed=1)
-        for i in range(600):
-            x, high = {"a": float(rng.random())}, i % 2
-            model.learn_one(x, float(high), weight if high else 1.0)
-        found.append(np.mean([model.predict_one({"a": a}) for a in np.linspace(0.1, 0.9, 9)]))
-    assert found[0] < 0.35
-    assert found[1] > 0.65
 
 
 # What is kept.

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 
 import numba
 import pytest
@@ -174,21 +173,6 @@ def python(code, *flags, place=PACKAGE.parent, **environ):
     return done.stdout.split(), "".join(line for line in lines if not line.startswith(told))
 
 
-def wheel(folder, version, sources):
-    """Write what `pip install` takes."""
-    path = folder / f"fake-{version}-py3-none-any.whl"
-    info = f"fake-{version}.dist-info"
-    files = {f"fake/{name}": text for name, text in sources.items()} | {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: fake\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in {**files, f"{info}/RECORD": record}.items():
-            archive.writestr(name, text)
-    return path
-
-
 TOO_LARGE = """
 import numpy as np
 from river_mondrian.partitions.mondrian.records import Forest
@@ -202,30 +186,6 @@ print(found, sum(find_too_large.dispatcher.stats.cache_hits.values()))
 """
 
 
-def test_a_constant_of_the_package_itself(tmp_path):
-    place = tmp_path / "place"
-    shutil.copytree(PACKAGE, place / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    kept = tmp_path / "kept"
-
-    def call():
-        return python(TOO_LARGE, "-W", "error", place=place, NUMBA_CACHE_DIR=str(kept))[0]
-
-    assert call() == ["-1", "0"]
-    assert call() == ["-1", "1"]
-    limits = place / PACKAGE.name / "limits.py"
-    inputs = place / PACKAGE.name / "partitions" / "mondrian" / "inputs.py"
-    for path in (limits, inputs):
-        lines = path.read_text().splitlines()
-        new = [line.replace('"""', '"""Another ', 1) for line in lines]
-        path.write_text("# A line more.\n" + "\n".join(new).replace('"""Another \n', '"""\n'))
-    assert call() == ["-1", "1"]
-    text = limits.read_text()
-    assert text.count("LARGEST = float(np.finfo(np.float32).max)") == 1
-    limits.write_text(text.replace("LARGEST = float(np.finfo(np.float32).max)", "LARGEST = 1e5"))
-    assert call() == ["0", "0"]
-    assert len(list(kept.glob("*/*/*.nbc"))) == 2
-
-
 def test_processes_that_start_at_once(installed, processes):
     started = [installed.start(("first", 3), ("second", 3), ("first", 2.5)) for _ in range(4)]
     for process in started:
@@ -235,23 +195,6 @@ def test_processes_that_start_at_once(installed, processes):
     # No partial file is left behind.
     (folder,) = installed.folders()
     assert {path.suffix for path in folder.iterdir()} == {".nbc"}
-
-
-def test_versions_that_start_at_once(installed, processes):
-    # One place has both in turn.
-    started = []
-    for contents in [SOURCES, CHANGES["constant"][0]] * 2:
-        installed.install(contents)
-        # It has read its sources before they change again.
-        ready = installed.package / "ready"
-        steps = [("import", "fake.kernels"), ("write", str(ready), ""), ("first", 3), ("second", 3)]
-        started.append(installed.start(*steps))
-        while not ready.exists():
-            time.sleep(0.001)
-    for number, process in enumerate(started):
-        values, _, warned = processes.answer(process)
-        assert values == ([9, 8] if number % 2 else [6, 5]) and not warned
-    assert installed.run(("first", 3), ("second", 3))[0] == [9, 8]
 
 
 def test_removing_and_loading_at_once(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import enum
-import math
 import pickle
 
 import numpy as np
@@ -308,15 +307,6 @@ def test_levels_of_features_that_are_not_known_are_ignored(name):
         assert predicted(model, x) == predicted(model, {"size": 0.4})
         many = np.asarray(model.predict_many(pd.DataFrame([x])))
         assert many[0] == pytest.approx(model.predict_one({"size": 0.4}))
-
-
-@pytest.mark.parametrize("name", [*MODELS])
-def test_levels_that_are_new_and_missing(name):
-    model = learn(name, MODELS[name](), samples(100))
-    for x in ({"color": "pink"}, {"color": None, "is_new": True}, {"color": float("nan")}, {},
-              {"color": "", "other": "red", "size": None}):  # fmt: skip
-        assert all(math.isfinite(value) for value in predicted(model, x))
-        learn(name, model, [(x, 1)])
 
 
 @pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian", "ogd"])

@@ -198,25 +198,6 @@ def test_samples_share_a_cell_as_often_as_the_laplace_kernel_says(dims, lifetime
     assert min(levels) > LEVEL / len(levels)
 
 
-@pytest.mark.blas
-@pytest.mark.parametrize("grows", [False, True])
-def test_sides_of_a_cell_are_exponential(grows):
-    """Equation 16, at the first sample, at another, and where no sample is."""
-    levels = []
-    X = np.array([[0.0, 0.0], [1.0, -2.0], [1.1, -2.1], [1.2, -2.0]])
-    for seed in SEEDS:
-        lifetime = (lambda n: 0.75 * n) if grows else 3.0
-        forest = learned(X, n_estimators=1000, lifetime=lifetime, seed=seed)
-        for x in (X[0], X[1], np.array([-4.0, 0.3])):
-            corners = cells(forest, mapping(x))[1]
-            reach = np.concatenate([x - corners[:, 0], corners[:, 1] - x], axis=1)
-            levels += [
-                stats.kstest(side, stats.expon(scale=1 / 3.0).cdf).pvalue for side in reach.T
-            ]
-            levels.append(stats.spearmanr(reach[:, 0], reach[:, 2]).pvalue)
-    assert min(levels) > LEVEL / len(levels)
-
-
 @pytest.mark.parametrize("grows", [False, True])
 def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
     levels = []
@@ -280,17 +261,6 @@ def test_trees_are_sound_whatever_is_learned(stream, lifetime, seed, arguments):
     assert pickle.dumps(restored._trees) == pickle.dumps(forest._trees)
 
 
-def test_the_partition_from_an_origin_is_that_of_the_seed():
-    X = np.random.default_rng(0).normal(size=(50, 2))
-    arguments = {"n_estimators": 10, "lifetime": 3.0, "origin": mapping(np.zeros(2))}
-    one = learned(X, **arguments, seed=1)
-    other = learned(X[::-1], **arguments, seed=1)
-    for x in X:
-        np.testing.assert_array_equal(cells(one, mapping(x))[1], cells(other, mapping(x))[1])
-        assert one.density_one(mapping(x)) == other.density_one(mapping(x))
-    assert pickle.dumps(one) != pickle.dumps(learned(X, **arguments, seed=2))
-
-
 @pytest.mark.parametrize("from_origin", [False, True])
 @pytest.mark.parametrize("dims", [1, 2])
 def test_mean_over_trees_is_the_exact_density(dims, from_origin):
@@ -308,43 +278,6 @@ def test_mean_over_trees_is_the_exact_density(dims, from_origin):
     assert min(levels) > LEVEL / len(levels)
 
 
-def test_densities_by_trees_have_the_law_of_those_from_an_origin():
-    """In three dimensions, where inverse volumes have too heavy tails for a mean over trees."""
-    levels = []
-    for seed in SEEDS:
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(60, 3)) + 3.0 * (rng.random((60, 1)) < 0.3)
-        forest = learned(X, n_estimators=2000, lifetime=1.2, seed=seed)
-        other = learned(X, n_estimators=2000, lifetime=1.2, seed=seed + 100, origin=mapping(X[0]))
-        for query in 1.5 * rng.normal(size=(6, 3)):
-            found = (parts(one, mapping(query)) for one in (forest, other))
-            levels.append(stats.ks_2samp(*found, method="asymp").pvalue)
-    assert min(levels) > LEVEL / len(levels)
-
-
-@pytest.mark.parametrize("estimator", ["laplace", "kernel"])
-@pytest.mark.parametrize("lifetime", [1.2, stats.uniform(1.1, 0.2)])
-def test_these_estimators_tend_to_the_laplace_kernel_density(estimator, lifetime):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(60, 2))
-    forest = learned(X, n_estimators=4000, lifetime=lifetime, method=estimator, seed=2)
-    for query in rng.normal(size=(5, 2)):
-        expected = 0.36 * np.exp(-1.2 * np.abs(X - query).sum(axis=1)).mean()
-        assert forest.density_one(mapping(query)) == pytest.approx(expected, rel=0.1)
-
-
-@pytest.mark.parametrize("lifetime", [4.0, None])
-def test_density_integrates_to_one(lifetime):
-    X = np.random.default_rng(0).normal(size=(40, 1))
-    forest = learned(X, n_estimators=5, lifetime=lifetime, seed=0)
-    corners = [cells(forest, mapping(x))[1].ravel() for x in X]
-    edges = np.unique(np.concatenate(corners))
-    middles = pd.DataFrame({"x00": 0.5 * (edges[1:] + edges[:-1])})
-    total = (forest.density_many(middles) * np.diff(edges)).sum()
-    assert total == pytest.approx(1.0, abs=1e-9)
-    assert forest.density_one({"x00": edges[0] - 1e-6}) == 0.0
-
-
 def test_many_dimensions():
     """Volumes neither over- nor underflow where they are products of many sides."""
     rng = np.random.default_rng(0)
@@ -358,19 +291,6 @@ def test_many_dimensions():
             shares.append(math.log(inside / 30) - np.log(corners[1] - corners[0]).sum())
         expected = np.logaddexp.reduce(shares) - math.log(20)
         assert forest.log_density_one(mapping(X[4])) == pytest.approx(expected, rel=1e-9)
-
-
-def test_growing_lifetime_is_consistent():
-    """The L1 error falls with the samples (Corollary 5.2)."""
-    grid = np.linspace(-4, 4, 400)
-    errors = []
-    rng = np.random.default_rng(0)
-    forest = DensityForest(30, None, seed=1)
-    for n in (100, 900, 9000):
-        forest.learn_many(pd.DataFrame({"x00": rng.normal(size=n)}))
-        found = forest.density_many(pd.DataFrame({"x00": grid})).to_numpy()
-        errors.append(np.abs(found - stats.norm.pdf(grid)).mean() * 8)
-    assert errors[0] > 1.5 * errors[1] > 2.0 * errors[2]
 
 
 def test_exact_density_is_theorem_5_1():
@@ -489,21 +409,6 @@ def test_volumes_of_oblique_cells(dims):
 
 
 @pytest.mark.blas
-def test_oblique_cells_share_as_often_as_the_kernel_says():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6, 2))
-    matrix = np.array([[row.get("x00", 0.0), row.get("x01", 0.0)] for row in TRIANGLE])
-    levels = []
-    for seed in SEEDS:
-        forest = learned(X, n_estimators=200, lifetime=1.5, directions=TRIANGLE, seed=seed)
-        for x, y in [(X[1], X[2]), (X[3], X[3] + 0.3), (X[5] - 2.0, X[5])]:
-            share = math.exp(-1.5 * np.abs(matrix @ (x - y)).sum())
-            count = together(forest, mapping(x), mapping(y))
-            levels.append(stats.binomtest(count, 200, share).pvalue)
-    assert min(levels) > LEVEL / len(levels)
-
-
-@pytest.mark.blas
 def test_random_directions_are_those_of_each_tree():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4, 2))
@@ -522,35 +427,6 @@ def test_random_directions_are_those_of_each_tree():
             z = (together(forest, mapping(x), mapping(y)) - shares.sum()) / deviation
             levels.append(2.0 * stats.norm.sf(abs(z)))
     assert min(levels) > LEVEL / len(levels)
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("directions", [TRIANGLE, 5])
-@pytest.mark.parametrize("lifetime", [0.5, lambda n: 0.05 * n])
-def test_oblique_density_integrates_to_one(directions, lifetime):
-    X = np.random.default_rng(0).normal(size=(12, 2))
-    forest = learned(X, n_estimators=6, lifetime=lifetime, directions=directions, seed=4)
-    width = 16.0
-    axis = np.linspace(-width, width, 161)
-    axis = 0.5 * (axis[1:] + axis[:-1])
-    grid = np.array(np.meshgrid(axis, axis)).reshape(2, -1).T
-    total = forest.density_many(pd.DataFrame(grid, columns=["x00", "x01"])).sum() * 0.2**2
-    assert total == pytest.approx(1.0, abs=0.05)
-
-
-@pytest.mark.blas
-def test_cuts_along_axes_may_be_given_as_directions():
-    """They are the same partition: U is the identity then."""
-    X = np.random.default_rng(0).normal(size=(25, 2))
-    axes = [{"x00": 1.0}, {"x01": 1.0}]
-    for estimator in ("forest", "laplace"):
-        common = {"n_estimators": 4, "lifetime": 2.0, "method": estimator, "seed": 1}
-        common["origin"] = mapping(X[0])
-        plain = learned(X, **common)
-        given_ = learned(X, directions=axes, **common)
-        for x in [*X, *(2.0 * X[:10])]:
-            expected = plain.density_one(mapping(x))
-            assert given_.density_one(mapping(x)) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.blas
@@ -594,15 +470,6 @@ def test_names_that_do_not_compare():
 
 
 # Density forests as River's anomaly detectors: batches, missing values, scores, bad input.
-
-
-def frames(stream):
-    table = pd.DataFrame(stream, columns=["x02", "x00", "x01"])
-    return [
-        table.set_index(np.arange(len(table)) + 100),
-        pl.from_pandas(table, nan_to_null=True),
-        pa.Table.from_pandas(table, preserve_index=False),
-    ]
 
 
 def test_a_new_feature_has_its_first_value_in_the_mean():
@@ -792,15 +659,6 @@ def test_score_tells_how_far_from_usual_a_surprise_is(estimator):
         expected = (1.0 + r / (1.0 + abs(r))) / 2.0
         assert 0.0 < expected < 1.0
         assert forest.score_one(mapping(x)) == pytest.approx(expected, rel=1e-9)
-
-
-def test_half_of_usual_samples_have_scores_above_a_half():
-    rng = np.random.default_rng(2)
-    forest = DensityForest(20, 2.0, method="kernel", seed=1)
-    forest.learn_many(pd.DataFrame([mapping(x) for x in rng.normal(size=(3000, 2))]))
-    fresh = np.array([forest.score_one(mapping(x)) for x in rng.normal(size=(400, 2))])
-    assert stats.binomtest(int((fresh > 0.5).sum()), 400).pvalue > 1e-3
-    assert forest.score_one(mapping([9.0, 9.0])) > fresh.max()
 
 
 @pytest.mark.parametrize("lifetime", ["auto", 1.0, None])

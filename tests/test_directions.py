@@ -14,12 +14,7 @@ from river import datasets
 from scipy import stats
 from test_kernels import as_twin
 
-from river_mondrian import (
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    OGDRegressor,
-)
+from river_mondrian import MondrianFeatures, MondrianForestClassifier
 from river_mondrian.arguments import isotropic_scale, laplace_transform, sphere_directions
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.trees import LabelTrees
@@ -129,21 +124,6 @@ def test_a_later_feature_has_the_isotropic_kernels_mean_size():
         assert stats.kstest(sizes, law.cdf).pvalue > LEVEL / len(SEEDS)
 
 
-def test_the_first_cut_has_the_law_of_example_2_1():
-    corners = np.array(list(itertools.product([-0.5, 0.5], repeat=2)))
-    for seed in SEEDS:
-        features = learned(corners, 3000, 50.0, directions=THREE, seed=seed)
-        first = [features.nodes(t)[0] for t in range(3000)]
-        weights = np.array([1.0, 1.0, math.sqrt(2.0)]) / (2.0 + math.sqrt(2.0))
-        counts = np.bincount([node.dim for node in first], minlength=3)
-        level = LEVEL / (2 * len(SEEDS))
-        assert stats.chisquare(counts, 3000 * weights).pvalue > level
-        times = np.array([node.time for node in first])
-        assert (
-            stats.kstest(times, stats.expon(scale=1.0 / (2.0 + math.sqrt(2.0))).cdf).pvalue > level
-        )
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rows", [THREE_ROWS, np.array([[2.0, 0.3], [-0.4, 1.0]])])
 def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
@@ -170,29 +150,6 @@ def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
     level = LEVEL / (4 * 3)
     assert stats.ks_2samp(number, twin_number).pvalue > level
     assert stats.ks_2samp(size, twin_size).pvalue > level
-
-
-@pytest.mark.parametrize("directions", [THREE, 3])
-def test_online_and_batch_have_one_law(directions):
-    """Root time and number of leaves of trees grown in order and sampled at once."""
-    rng = np.random.default_rng(8)
-    X = rng.random((25, 2))
-    labels = (X[:, 0] > X[:, 1]).astype(int).tolist()
-    for seed in SEEDS:
-        online = LabelTrees(Partitions(500, math.inf, directions, seed=seed), 1.0)
-        batch = LabelTrees(Partitions(500, math.inf, directions, seed=seed + 100), 1.0)
-        for trees in (online, batch):
-            trees.add_inputs(["a", "b"], X[0])
-            trees.add_class()
-            trees.add_class()
-            for x, y in zip(X, labels, strict=True):
-                trees.vector[:] = x
-                trees.learn(y, 1.0)
-        batch.build()
-        level = LEVEL / (4 * len(SEEDS))
-        for statistic in (lambda nodes: nodes[0].time, len):
-            found = [[statistic(trees.read(t)) for t in range(500)] for trees in (online, batch)]
-            assert stats.ks_2samp(*found).pvalue > level
 
 
 @pytest.mark.blas
@@ -236,20 +193,6 @@ def test_random_lifetimes_are_drawn_once_per_partition():
         leaves = {node.time for node in nodes if node.is_leaf}
         assert len(leaves) == 1
         assert all(node.time < min(leaves) for node in nodes if not node.is_leaf)
-
-
-MODELS = {
-    "classifier": lambda d: MondrianForestClassifier(3, directions=d, seed=2),
-    "classifier, raw": lambda d: MondrianForestClassifier(
-        3, stats.gamma(2.0), directions=d, scale=False, seed=2
-    ),
-    "regressor": lambda d: MondrianForestRegressor(3, directions=d, seed=2),
-    "means": lambda d: MondrianForestRegressor(
-        3, math.sqrt, posterior="mean", directions=d, seed=2
-    ),
-    "features": lambda d: MondrianFeatures(6, stats.uniform(0.5, 2.0), directions=d, seed=2),
-    "auto": lambda d: OGDRegressor(MondrianFeatures(4, "auto", directions=d, seed=2)),
-}
 
 
 def stream(n, seed=0):
@@ -328,18 +271,6 @@ def test_partitions_have_the_limit_kernel(name, directions):
             low = stats.binomtest(shared, 1500, expected, "less").pvalue
             high = stats.binomtest(shared, 1500, min(expected + excess, 1.0), "greater").pvalue
             assert min(low, high) > level
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("d", [2, 3, 6])
-def test_random_directions_tend_to_the_isotropic_kernel(d):
-    rng = np.random.default_rng(d)
-    x, y = rng.random((2, d))
-    features = learned(np.array([x, y]), 4000, 1.0, directions=100, seed=1)
-    expected = math.exp(-float(np.linalg.norm(x - y)))
-    assert features.limit_kernel(mapping(x), mapping(y)) == pytest.approx(expected, rel=1e-12)
-    shared = features.kernel(mapping(x), mapping(y))
-    assert abs(shared - expected) < 0.005 + 4.0 * math.sqrt(0.25 / 4000)
 
 
 @pytest.mark.parametrize("name", LIFETIMES)

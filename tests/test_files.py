@@ -126,20 +126,6 @@ def test_maps_that_are_being_built(path):
             assert found.transform_one(x) == model.transform_one(x)
 
 
-def test_sparse_samples(path):
-    rng = np.random.default_rng(0)
-    words = [f"word {i}" for i in range(400)]
-    samples = [(dict.fromkeys(rng.choice(words, 6), 1.0), int(rng.integers(2))) for _ in range(90)]
-    model = rm.OGDClassifier(rm.IsolationFeatures(5, 8, pool_size=50, seed=1), loss="log")
-    learn(model, samples[:60])
-    rm.save(model, path)
-    found = rm.load(path)
-    for x, y in samples[60:]:
-        assert found.predict_proba_one(x) == model.predict_proba_one(x)
-        model.learn_one(x, y)
-        found.learn_one(x, y)
-
-
 def test_many_classes_and_rows(path):
     rng = np.random.default_rng(0)
     for make in (

@@ -38,15 +38,6 @@ def rows(X, names=NAMES):
     return [dict(zip(names, row, strict=False)) for row in X.tolist()]
 
 
-def state(model):
-    """Pickle a model part by part: equal parts may or may not be the same object to a whole one."""
-    parts = model._state()
-    trees = parts.pop("_trees")
-    if trees is not None:
-        parts |= trees.__getstate__()
-    return {name: pickle.dumps(part) for name, part in parts.items()}
-
-
 def learned(n=400, seed=7, **params):
     X, y = make_data(n)
     model = MondrianForestClassifier(seed=seed, n_estimators=4, **params)
@@ -182,50 +173,6 @@ def test_reading_a_tree():
 
 
 # What the parameters promise.
-
-
-def test_more_than_64_classes_of_any_hashable_kind():
-    labels = [f"class {i}" for i in range(70)] + [(1, i) for i in range(70)]
-    model = MondrianForestClassifier(seed=1, n_estimators=3)
-    rng = np.random.default_rng(0)
-    order = rng.integers(0, 140, 3000)
-    for i in order:
-        model.learn_one({"x": i + 0.2 * rng.random()}, labels[i])
-    hits = sum(model.predict_one({"x": i + 0.1}) == labels[i] for i in range(140))
-    assert hits > 120
-    assert math.isclose(sum(model.predict_proba_one({"x": 3.0}).values()), 1.0)
-
-
-@pytest.mark.parametrize("n", [50, 400])
-def test_features_may_appear_at_any_time(n):
-    model, _, _ = learned(n=n)
-    rng = np.random.default_rng(0)
-    for i in range(600):
-        label = i % 2
-        x = {"a": rng.normal(), "late": label + 0.1 * rng.normal()}
-        if i > 50:
-            x[f"later {i % 7}"] = rng.normal()
-        model.learn_one(x, label)
-    assert "late" in model.feature_names
-    hits = 0
-    for i in range(100):
-        x = {"a": rng.normal(), "late": i % 2 + 0.1 * rng.normal()}
-        hits += model.predict_one(x) == i % 2
-    assert hits > 75
-
-
-def test_scaling_makes_units_irrelevant():
-    X, y = make_data(600)
-    factors = np.array([1e-6, 1.0, 1e6, 1e12])
-    model, _, _ = learned(n=600)
-    other = MondrianForestClassifier(seed=7, n_estimators=4)
-    for x, label in zip(rows(X * factors + 3 * factors), y, strict=True):
-        other.learn_one(x, label)
-    agree = [
-        model.predict_one(x) == other.predict_one(z)
-        for x, z in zip(rows(X), rows(X * factors + 3 * factors), strict=True)
-    ]
-    assert np.mean(agree) > 0.99
 
 
 def test_gamma_is_fixed_by_the_features_of_the_warm_up():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import threading
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from test_gaussian import dense
 from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow, route
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
-from river_mondrian.partitions.mondrian.records import DRAWING, FREE, NONE, STEADY
+from river_mondrian.partitions.mondrian.records import FREE, NONE, STEADY
 from river_mondrian.partitions.mondrian.trees import MondrianTrees
 from river_mondrian.posteriors.targets.messages import LARGE
 
@@ -101,32 +100,6 @@ def put_target(trees, y, w, p):
 
 POINTS, LABELS = draw(14, 8, dims=2, classes=3)
 POINTS[9:11] = POINTS[2]
-CHOSEN = {
-    "first": range(4),
-    "last": range(10, 14),
-    "random": [1, 4, 7, 8, 12],
-    "of one class": [i for i, label in enumerate(LABELS) if label == 0],
-    "duplicates": [2, 9, 10],
-    "extremes": {int(f(POINTS[:, d])) for d in range(2) for f in (np.argmin, np.argmax)},
-    "all but two": range(2, 14),
-}
-
-
-@pytest.mark.parametrize("chosen", list(CHOSEN))
-@pytest.mark.parametrize("params", SETTINGS)
-@pytest.mark.parametrize("seed", range(2))
-def test_the_law_is_that_of_the_others(params, chosen, seed):
-    n_trees = 600
-    rest = [i for i in range(len(LABELS)) if i not in CHOSEN[chosen]]
-    labels = [LABELS[i] for i in rest]
-    trees = grow(POINTS, LABELS, n_trees=n_trees, seed=seed, **params)
-    for i in CHOSEN[chosen]:
-        forget(trees, POINTS[i], LABELS[i])
-    left = [features_of(as_twin(trees, t), POINTS[rest], len(rest)) for t in range(n_trees)]
-    batch = grow(POINTS[rest], labels, n_trees=n_trees, seed=90 + seed, **params)
-    batch.build()
-    others = [features_of(as_twin(batch, t), POINTS[rest], len(rest)) for t in range(n_trees)]
-    compare(left, others, n_tests=6 * 2 * len(CHOSEN) * len(SETTINGS))
 
 
 @pytest.mark.parametrize("params", SETTINGS)
@@ -153,20 +126,6 @@ def test_the_law_is_kept_by_learning_and_forgetting(params, seed):
     batch.build()
     others = [features_of(as_twin(batch, t), X[40:], 20) for t in range(n_trees)]
     compare(left, others, n_tests=6 * 2 * len(SETTINGS))
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_law_of_a_window(seed):
-    X, y = draw(60, 8, dims=2, classes=3)
-    model = MondrianForestClassifier(600, scale=False, window=15, seed=seed)
-    for x, label in zip(X.tolist(), y, strict=True):
-        model.learn_one(dict(enumerate(x)), label)
-    labels = [list(model.classes).index(label) for label in y[-15:]]
-    left = [features_of(as_twin(model._trees, t), X[-15:], 15) for t in range(600)]
-    batch = grow(X[-15:], labels, n_trees=600, seed=90 + seed)
-    batch.build()
-    others = [features_of(as_twin(batch, t), X[-15:], 15) for t in range(600)]
-    compare(left, others, n_tests=6 * 2)
 
 
 # Models.
@@ -339,42 +298,6 @@ def test_a_window_goes_on_when_samples_get_weights():
 
 
 @kinds
-def test_widths_are_those_of_the_window(kind):
-    model = KINDS[kind](3, window=300, seed=1)
-    samples = stream(1500, 4, at=500)
-    phases = set()
-    for i, (x, y) in enumerate(samples):
-        model.learn_one(x, y)
-        phases.add(model._trees.forest.phase)
-        if i % 40 == 0:
-            assert answers(checked(model)) == answers(model)
-        if i % 100 == 30:
-            stored(model, samples[max(i - 299, 0) : i + 1])
-    assert {STEADY, DRAWING} <= phases
-    assert model.widths["c"] == pytest.approx(50.0, rel=0.1)
-    for t in range(3):
-        assert model.tree_widths(t) == model.widths
-
-
-@kinds
-@pytest.mark.parametrize("window", [None, 40, 300])
-def test_frames_equal_single_samples(kind, window):
-    samples = stream(640, 5, places=200, at=500)
-    one, many = (KINDS[kind](3, window=window, n_jobs=n, seed=1) for n in (1, 2))
-    for x, y in samples:
-        one.learn_one(x, y)
-    X, y = pd.DataFrame([x for x, _ in samples]), [y for _, y in samples]
-    for start, stop in ((0, 100), (100, 101), (101, 500), (500, 640)):
-        many.learn_many(X[start:stop], y[start:stop])
-    assert answers(one) == answers(many)
-    latest = samples[-30:]
-    for x, label in latest:
-        one.forget_one(x, label)
-    many.forget_many(X[-30:], y[-30:])
-    assert answers(one) == answers(many)
-
-
-@kinds
 def test_what_is_not_stored_cannot_be_forgotten(kind):
     model = KINDS[kind](2, seed=1)
     with pytest.raises(KeyError, match=r"no sample that is stored equals \{'a': 1.0\} with y = 1"):
@@ -450,41 +373,6 @@ def test_nothing_is_left_of_the_values(kind, window):
             model.learn_one(x, y)
     assert pattern not in pickle.dumps(model)
     assert not any(pattern in chunk.tobytes() for chunk in model._trees.points.chunks[0])
-
-
-@kinds
-def test_threads_learn_forget_and_predict(kind):
-    model = KINDS[kind](3, window=200, seed=1)
-    samples = stream(900, 9)
-    for x, y in samples[:300]:
-        model.learn_one(x, y)
-    kept = samples[250:300]
-    errors = []
-
-    def run(work):
-        try:
-            for _ in range(3):
-                work()
-        except BaseException as error:
-            errors.append(error)
-
-    def turn():
-        for x, y in kept[:20]:
-            model.forget_one(x, y)
-            model.learn_one(x, y)
-
-    def ask():
-        for x, _ in samples[:200]:
-            model.predict_one(x)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in (turn, ask, ask)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    checked(model)
-    assert model._trees.n_points == 200
 
 
 def test_a_block_that_has_become_too_small_is_not_cut():

@@ -9,7 +9,6 @@ import pytest
 from naive import adaptive as naive_adaptive
 from naive import importances as naive
 from naive import mondrian
-from river.datasets import synth
 from test_adaptive import grown, long_slots, posteriors
 from test_gaussian import as_twin as target_twin
 from test_gaussian import dense, hyperparameters, kernel_moments
@@ -419,30 +418,6 @@ def test_levels_are_explained(name, missing):
     assert found["a"] > 2.0 * abs(found["c"])
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_what_tells_matters(name):
-    model = learned(name, 1500, missing=0.0)
-    found = model.feature_importances
-    assert list(found) == model.feature_names
-    assert found["d"] == 0.0
-    if name == "uncut":
-        assert list(found.values()) == [0.0] * 4
-    elif "directions" in name or name == "oblique":
-        # Features share cuts.
-        assert min(found["a"], found["b"]) > 0.0
-    else:
-        assert found["a"] > found["b"] > found["c"]
-        assert found["a"] > 0.0
-    is_regressor = isinstance(model, MondrianForestRegressor)
-    sizes = dict.fromkeys(NAMES, 0.0)
-    for x, _ in stream(100, seed=4, missing=0.0):
-        explained = model.explain_one(x) if is_regressor else model.explain_one(x)[1]
-        sizes = {key: size + abs(explained[key]) for key, size in sizes.items()}
-    if name != "uncut":
-        assert sizes["a"] > max(sizes["b"], sizes["c"]) or "directions" in name
-        assert sizes["d"] == 0.0
-
-
 def test_a_feature_of_given_directions_has_their_cuts():
     model = learned("given directions", missing=0.0)
     found = model.feature_importances
@@ -478,23 +453,3 @@ def test_forgotten_samples_do_not_matter():
     model.resample()
     found = model.feature_importances
     assert found["c"] > found["b"] > found["a"]
-
-
-KNOWN = {
-    "Agrawal": (lambda: synth.Agrawal(classification_function=0, seed=1), ["age"]),
-    "SEA": (lambda: synth.SEA(seed=1), [0, 1]),
-    "LED": (lambda: synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True), range(7)),
-}
-
-
-@pytest.mark.parametrize("name", KNOWN)
-@pytest.mark.parametrize("make", [classifier, adaptive])
-def test_relevant_features_are_found(name, make):
-    model = make()
-    made, relevant = KNOWN[name]
-    for x, y in made().take(1500):
-        model.learn_one(x, y)
-    found = model.feature_importances
-    assert set(sorted(found, key=found.get)[-len(relevant) :]) == set(relevant)
-    others = [v for key, v in found.items() if key not in relevant]
-    assert max(others) < 0.1 * max(found.values())

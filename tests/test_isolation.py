@@ -108,28 +108,6 @@ def test_cells_do_not_depend_on_how_samples_are_stored(method, kind):
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_each_point_has_a_cell_of_its_own(method):
-    """Section 4: a partition isolates each of its points from the others."""
-    pool = samples("real", 64, 3, 0)
-    features = built(pool, n_partitions=30, n_cells=16, method=method, seed=2)
-    _, subsets, _ = naive.draw(2, last_build(64), 64, 30, 16)
-    for i, subset in enumerate(subsets):
-        assert [features.cells_one(pool[j])[i] for j in subset] == list(range(16))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_coinciding_points_share_the_cell_of_the_first(method):
-    features = built([{"a": 1.0}] * 40 + [{}] * 40, n_partitions=30, method=method, seed=2)
-    one, none = features.cells_one({"a": 1.0}), features.cells_one({})
-    _, subsets, _ = naive.draw(2, last_build(80), 80, 30, 20)
-    for i, subset in enumerate(subsets):
-        assert one[i] == next(k for k, j in enumerate(subset) if j < 40)
-        assert none[i] == next(k for k, j in enumerate(subset) if j >= 40)
-    empty = built([{}] * 8, method=method, seed=2)
-    assert empty.kernel({"a": 1.0}, {}) == 1.0
-
-
 WAYS = ["scan", "tree", "index", "product"]
 
 
@@ -149,33 +127,6 @@ def assert_way(compiled, way):
     assert (compiled.tree is not None) == (way in ("tree", "product"))
     assert compiled.indexed == (way == "index")
     assert (compiled.centred is not None) == (way == "product")
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    ("kind", "dims"),
-    [("real", 1), ("real", 3), ("real", 24), ("real", 140), ("binary", 9)],
-)
-@pytest.mark.parametrize("scale", [False, True])
-def test_every_way_to_search_gives_the_twins_cells(monkeypatch, way, kind, dims, scale):
-    force(monkeypatch, way)
-    pool, queries = samples(kind, 300, dims, 1), samples(kind, 25 if dims < 100 else 5, dims, 2)
-    queries += [{name: 3.0 * v for name, v in x.items()} for x in queries[:3]] + pool[:5]
-    features = built(pool, n_partitions=10, n_cells=12, scale=scale, seed=5)
-    assert_way(features._map, way)
-    factors = naive.scaled(pool) if scale else None
-    expected = naive.cells(
-        "anne",
-        [naive.scale(x, factors) for x in pool],
-        [naive.scale(x, factors) for x in queries],
-        seed=5,
-        number=last_build(300),
-        t=10,
-        psi=12,
-    )
-    assert features.cells_many(frame(queries)).tolist() == expected
-    assert [features.cells_one(x).tolist() for x in queries] == expected
 
 
 @pytest.mark.blas
@@ -359,14 +310,6 @@ def test_planting_a_tree_may_take_two_calls(monkeypatch):
         assert features.frozen
         for x in rows:
             np.testing.assert_array_equal(features.cells_one(x), whole.cells_one(x))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_feature_that_the_pool_lacks_is_ignored(method):
-    pool = samples("real", 80, 4, 0)
-    features = built(pool, n_partitions=20, method=method, seed=1)
-    cells = features.cells_one(pool[0])
-    np.testing.assert_array_equal(cells, features.cells_one({**pool[0], "other": 1e9, 7: -3.0}))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -114,19 +114,6 @@ def test_boxes_are_the_twins(dims):
             np.testing.assert_array_equal(box, [twin.lower, twin.upper])
 
 
-@pytest.mark.parametrize("dims", [1, 7, 8, 9, 15, 16, 17, 54])
-def test_a_sample_is_outside_in_any_dimension(dims):
-    box = np.array([[-1.0] * dims, [2.0] * dims], dtype=np.float32)
-    x = np.zeros(dims, dtype=np.float32)
-    lower, upper, place = (Float32s.of(side) for side in (*box, x))
-    assert distance_outside(place, lower, upper, dims) == 0.0
-    for d in range(dims):
-        for value, distance in ((-1.5, 0.5), (2.25, 0.25), (math.nan, 0.0)):
-            x[d] = value
-            assert distance_outside(place, lower, upper, dims) == distance
-        x[d] = 0.0
-
-
 @pytest.mark.parametrize("end", [0.0, 1e-3, 0.5, 2.0])
 def test_a_time_before_an_end_is_the_exponential_one(end):
     end = float(np.float32(end))
@@ -239,13 +226,6 @@ def test_what_hides_below_a_paused_leaf_is_not_predicted(lifetime):
     for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
         expected = np.mean([hnsp.predict(root, x, 0.5, [0.5] * 2) for root in roots], axis=0)
         np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
-
-
-def test_far_away_the_prior_is_mixed_with_the_classes_of_the_root():
-    X, y = draw(200, 0)
-    trees = grow(X, y, lifetime=5.0, gamma=0.3)
-    p = trees.predict_rows(np.full((1, 3), 1e9), 1)[0]
-    np.testing.assert_allclose(p, 0.25, atol=1e-6)
 
 
 @pytest.mark.parametrize("params", SETTINGS)
@@ -478,22 +458,6 @@ def test_the_root_is_cut_as_the_uniform_law_says(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_law_is_projective(seed):
-    """The cut that separates two points has the law of a tree of these two alone."""
-    X, y = draw(30, 5, dims=2)
-    trees = grow(X, y, n_trees=3000, seed=seed, split_pure=True)
-    distance = float(np.abs(X[0] - X[1]).sum())
-    times = []
-    for t in range(3000):
-        nodes = trees.read(t)
-        node = nodes[0]
-        while (X[0][node.dim] <= node.cut) == (X[1][node.dim] <= node.cut):
-            node = nodes[node.left if X[0][node.dim] <= node.cut else node.right]
-        times.append(node.time)
-    assert stats.kstest(times, stats.expon(scale=1.0 / distance).cdf).pvalue > LEVEL / 3
-
-
-@pytest.mark.parametrize("seed", range(3))
 def test_sampling_hidden_cuts_early_keeps_the_law(seed):
     """A block that has been paused past the limit, then opened, is a batch block."""
     rng = np.random.default_rng(0)
@@ -510,9 +474,6 @@ def test_sampling_hidden_cuts_early_keeps_the_law(seed):
 
 # The twin of the trees against the laws and sums that the paper states.
 
-# Every test of a law uses this level, divided by how many p-values it looks at.
-LEVEL_OF_NAIVE = 0.01
-
 
 SETTINGS_OF_NAIVE = [(lifetime, paused) for lifetime in (math.inf, 2.0) for paused in (False, True)]
 
@@ -527,67 +488,6 @@ def draw_of_naive(n, seed, dims=3, classes=4, places=0):
     return X.tolist(), y.tolist()
 
 
-def grow_of_naive(X, y, order, lifetime, rng, paused, n_classes=4):
-    root = None
-    for i in order:
-        root = hnsp.extend_tree(root, X, y, i, lifetime, rng, paused, n_classes)
-    return root
-
-
-def points_of(node):
-    return [n for leaf in naive.leaves(node) for n in leaf.points]
-
-
-def check_structure(root, X, y, lifetime, paused):
-    """Check all that holds for every tree, whatever the draws."""
-    assert root.parent is None
-    for node in naive.walk(root):
-        points = points_of(node)
-        assert points
-        np.testing.assert_array_equal(node.lower, np.min([X[n] for n in points], axis=0))
-        np.testing.assert_array_equal(node.upper, np.max([X[n] for n in points], axis=0))
-        labels = {y[n] for n in points}
-        if node.is_leaf:
-            assert node.time == lifetime
-            if lifetime == math.inf:
-                places = {tuple(X[n]) for n in points}
-                assert len(places) == 1 or (paused and len(labels) == 1)
-        else:
-            assert node.parent_time < node.time < lifetime
-            assert not node.points
-            assert not (paused and len(labels) == 1)
-            assert node.left.parent is node
-            assert node.right.parent is node
-            assert all(X[n][node.dim] <= node.cut for n in points_of(node.left))
-            assert all(X[n][node.dim] > node.cut for n in points_of(node.right))
-
-
-@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS_OF_NAIVE)
-@pytest.mark.parametrize("places", [0, 9])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_online_counts_are_those_of_algorithm_5(lifetime, paused, places, seed):
-    X, y = draw_of_naive(35, seed, places=places)
-    rng = np.random.default_rng(seed)
-    root = None
-    for i in range(len(y)):
-        root = hnsp.extend_tree(root, X, y, i, lifetime, rng, paused, 4)
-        assert sorted(points_of(root)) == list(range(i + 1))
-        check_structure(root, X, y, lifetime, paused)
-        online = [(node.count[:], node.tab[:]) for node in naive.walk(root)]
-        hnsp.initialize_counts(root, y, 4)
-        assert online == [(node.count, node.tab) for node in naive.walk(root)]
-        for leaf in naive.leaves(root):
-            assert leaf.count == [sum(y[n] == k for n in leaf.points) for k in range(4)]
-    check_structure(hnsp.sample_tree(X, y, lifetime, rng, paused, 4), X, y, lifetime, paused)
-
-
-def test_algorithm_6_brings_the_ancestor_that_ends_it_up_to_date():
-    root = by_hand()
-    hnsp.update_counts(root.right, 1)
-    assert (root.right.count, root.right.tab) == ([1, 1], [1, 1])
-    assert (root.count, root.tab) == ([2, 2], [1, 1])
-
-
 def summary(root, X):
     """Numbers whose law the law of the tree decides."""
     ends = naive.leaves(root)
@@ -600,12 +500,6 @@ def summary(root, X):
         "last inner time": max([n.time for n in naive.walk(root) if not n.is_leaf], default=0.0),
         "first two together": any({0, 1} <= set(leaf.points) for leaf in ends),
     }
-
-
-LAW_DATA_OF_NAIVE = {
-    "spread": ([[0.0, 0.0], [1.0, 0.3], [0.2, 0.9], [0.6, 0.5], [0.9, 0.8]], [0, 0, 1, 0, 1]),
-    "duplicates": ([[0.0, 0.0], [0.0, 0.0], [1.0, 0.5], [1.0, 0.5], [0.4, 0.9]], [0, 1, 0, 0, 1]),
-}
 
 
 def by_hand():
@@ -679,19 +573,6 @@ def test_prediction_is_the_mean_over_extensions(lifetime, paused):
         assert (np.abs(got - drawn.mean(axis=0)) <= 4.0 * error + 1e-9).all(), (x, got, drawn)
 
 
-@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS_OF_NAIVE)
-def test_probabilities_sum_to_one(lifetime, paused):
-    X, y = draw_of_naive(60, 4, places=15)
-    root = hnsp.sample_tree(X, y, lifetime, np.random.default_rng(0), paused, 4)
-    for x in [*X, *draw_of_naive(20, 6)[0], [9.0, -9.0, 0.5], [1e9, 0.0, 0.0]]:
-        p = hnsp.predict(root, x, 2.0, [0.25] * 4)
-        assert min(p) >= 0.0
-        assert math.isclose(sum(p), 1.0, abs_tol=1e-12)
-    for x in X:
-        expected = hnsp.posterior(leaf_of(root, x), 2.0, [0.25] * 4)
-        np.testing.assert_allclose(hnsp.predict(root, x, 2.0, [0.25] * 4), expected, atol=1e-12)
-
-
 @pytest.mark.parametrize("eta", [1e-9, 0.5, 40.0])
 @pytest.mark.parametrize("gamma", [0.0, 3.0])
 @pytest.mark.parametrize("delta", [1e-6, 0.1, 2.0, math.inf])
@@ -701,55 +582,3 @@ def test_expected_discount(eta, gamma, delta):
     value, _ = integrate.quad(lambda s: math.exp(-s), 0.0, delta / scale, epsabs=0.0)
     expected = eta * scale * value / -math.expm1(-eta * delta)
     assert math.isclose(hnsp.expected_discount(eta, gamma, delta), expected, rel_tol=1e-7)
-
-
-@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS_OF_NAIVE)
-def test_missing_values_have_no_extent(lifetime, paused):
-    X, y = draw_of_naive(40, 3, dims=4)
-    rng = np.random.default_rng(0)
-    for x in X:
-        x[3] = math.nan
-        if rng.random() < 0.4:
-            x[int(rng.integers(3))] = math.nan
-    trees = [
-        hnsp.sample_tree(X, y, lifetime, rng, paused, 4),
-        grow_of_naive(X, y, range(40), lifetime, rng, paused),
-    ]
-    for root in trees:
-        assert sorted(points_of(root)) == list(range(40))
-        online = [(node.count, node.tab) for node in naive.walk(root)]
-        hnsp.initialize_counts(root, y, 4)
-        assert online == [(node.count, node.tab) for node in naive.walk(root)]
-        for node in naive.walk(root):
-            known = [[X[n][d] for n in points_of(node) if X[n][d] == X[n][d]] for d in range(4)]
-            nan = [math.nan]
-            np.testing.assert_array_equal(node.lower, [min(v or nan) for v in known])
-            np.testing.assert_array_equal(node.upper, [max(v or nan) for v in known])
-            assert node.dim != 3
-        for x in X:
-            assert math.isclose(sum(hnsp.predict(root, x, 2.0, [0.25] * 4)), 1.0, abs_tol=1e-12)
-    # A query that is known nowhere goes everywhere.
-    p = hnsp.predict(trees[0], [math.nan] * 4, 2.0, [0.25] * 4)
-    by_size = sum(
-        len(leaf.points) / 40 * np.array(hnsp.posterior(leaf, 2.0, [0.25] * 4))
-        for leaf in naive.leaves(trees[0])
-    )
-    np.testing.assert_allclose(p, by_size, atol=1e-12)
-
-
-def test_a_missing_value_at_the_cut_is_resolved_by_the_other_dimensions():
-    nan = math.nan
-    X = [[0.0, 0.0], [1.0, 5.0], [nan, 4.0], [nan, 1.0], [nan, nan]]
-    rng = np.random.default_rng(0)
-    n_found = 0
-    for _ in range(200):
-        root = hnsp.sample_tree(X[:2], [0, 0], math.inf, rng, False, 1)
-        if root.dim != 0:
-            continue
-        n_found += 1
-        for i in range(2, 5):
-            # Times of later splits come after the root's: no extent beyond the box is added.
-            root = hnsp.extend_tree(root, X, [0] * 5, i, math.inf, rng, False, 1)
-        assert set(points_of(root.left)) >= {0, 3}
-        assert set(points_of(root.right)) >= {1, 2}
-    assert n_found > 10

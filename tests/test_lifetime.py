@@ -89,13 +89,6 @@ def _integrated(Phi, y, delta2):
     return -0.5 * (np.linalg.slogdet(K)[1] + len(y) * math.log(y @ np.linalg.solve(K, y)))
 
 
-def test_gradient_descent_comes_close_to_ridge_regression():
-    path = sweep(learners=["ridge", "sgd"], l2=0.5, sgd_passes=30, learning_rate=0.02)
-    exact, found = path.errors["ridge"], path.errors["sgd"]
-    for kind in exact:
-        np.testing.assert_allclose(found[kind][50:], exact[kind][50:], rtol=0.1, atol=0.01)
-
-
 @pytest.mark.parametrize("passes", [0.3, 1.0, 2.5])
 def test_gradient_descent_is_the_twins(passes):
     X, y = data()[0]
@@ -142,20 +135,6 @@ def test_the_cuts_are_those_of_mondrian_processes(seed):
     for d in range(2):
         found = firsts["place"][firsts["feature"] == d]
         assert stats.kstest(found, stats.uniform(low[d], reach[d]).cdf).pvalue > level
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_two_points_share_a_cell_with_the_probability_of_the_laplace_kernel(seed):
-    X = np.array([[0.0, 0.0], [0.3, 0.4], [1.0, 1.0], [0.1, 0.8]])
-    n, lifetime = 2000, 1.5
-    path = lifetime_path(X, np.zeros(4), lifetime, n_partitions=n, learners=["forest"], seed=seed)
-    Phi = naive.features(X, path.cuts, n)
-    K = Phi @ Phi.T
-    for i in range(4):
-        for j in range(i):
-            p = math.exp(-lifetime * np.abs(X[i] - X[j]).sum())
-            same = round(K[i, j] * n)
-            assert stats.binomtest(same, n, p).pvalue > 0.01 / 18
 
 
 def test_the_posterior_and_the_average_over_it():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 
@@ -12,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from naive import ogd as naive
-from river import evaluate, linear_model, metrics, optim
+from river import linear_model, optim
 
 from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
 from river_mondrian.compiling.kernels import exact_separate
@@ -264,13 +263,6 @@ def test_predictions_come_from_the_map_before_until_the_replay_has_caught_up():
     assert builds[99:] == [5, 5, 5, 6]
 
 
-def test_useful_from_the_first_samples_on():
-    metric = metrics.Accuracy()
-    model = OGDClassifier(seed=1)
-    evaluate.progressive_val_score(((x, x["a"] + x["b"] > 0) for x in rows(300)), model, metric)
-    assert metric.get() > 0.85
-
-
 def test_trees_that_take_calls_to_grow_lose_no_sample(monkeypatch):
     monkeypatch.setattr("river_mondrian.partitions.isolation.GROWTH", 100)
     data = rows(300)
@@ -302,24 +294,6 @@ def test_features_are_copied_and_may_have_learned(dense):
     assert model._pool is None
     hits = sum(model.predict_one(x) == (x["a"] > 0.0) for x in rows(100, seed=2))
     assert hits > 75
-
-
-@pytest.mark.parametrize("method", ["anne", "iforest"])
-def test_it_learns_text(method):
-    """Two topics of 20 words each, in documents of 40 out of 100,000 other words."""
-    rng = np.random.default_rng(0)
-    features = IsolationFeatures(method=method, n_cells=16, pool_size=512, seed=0)
-    model = OGDClassifier(features)
-    hits = 0
-    for i in range(1500):
-        topic = int(rng.integers(2))
-        words = [f"topic {topic} {k}" for k in rng.choice(20, 8, replace=False)]
-        words += [f"word {k}" for k in rng.integers(0, 100_000, size=40)]
-        x = dict.fromkeys(words, 1.0)
-        hits += i >= 1000 and model.predict_one(x) == topic
-        model.learn_one(x, topic)
-    assert model._current.compiled.sparse
-    assert hits > (450 if method == "anne" else 300)
 
 
 # Batches, frames, copies, memory.
@@ -409,28 +383,6 @@ def test_before_there_is_a_map():
     assert regressor.predict_many(frame(rows(2))).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("kind", ["softmax", "forest"])
-def test_a_weight_of_two_is_a_larger_gradient_and_one_of_zero_is_none(kind):
-    data, targets, _ = stream(kind, 300)
-    model = build(kind)
-    for x, y in zip(data, targets, strict=True):
-        model.learn_one(x, y)
-    weights = weights_of(model)
-    model.learn_one(data[0], targets[0], w=0.0)
-    np.testing.assert_array_equal(weights_of(model), weights)
-    once = copy.deepcopy(model)
-    model.learn_one(data[1], "k1", w=2.0)
-    once.learn_one(data[1], "k1")
-    assert np.abs(weights_of(model) - weights).sum() > np.abs(weights_of(once) - weights).sum()
-
-
 def weights_of(model):
     slots = model._current.slots
     return model._current.rows()[np.where(slots < 0, ~slots, slots)]
-
-
-def test_extreme_targets_leave_predictions_finite():
-    model = OGDRegressor(frozen(), learning_rate=5.0)
-    for i in range(50):
-        model.learn_one({"a": 0.0}, 1e120 * (-1) ** i)
-        assert math.isfinite(model.predict_one({"a": 0.0}))

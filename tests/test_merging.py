@@ -62,19 +62,6 @@ def test_densities_of_parts_are_those_of_all(name, tmp_path):
     assert merge(merged, DENSITIES[name]()).n_samples == merged.n_samples
 
 
-def test_the_law_with_an_origin_is_that_of_a_first_sample():
-    """The share of trees in which two points are together is exp(-lifetime |x - y|_1)."""
-    n, x, y = 4000, {"a": 2.0, "b": 0.0}, {"a": 2.2, "b": -0.3}
-    for seed in range(3):
-        model = DensityForest(n, 1.0, method="laplace", seed=seed, origin=ORIGIN)
-        model.learn_one(x)
-        # A tree's estimate at y is its count there.
-        model.log_density_one(y)
-        share = model._trees.estimates.words["count"].mean()
-        expected = math.exp(-0.5)
-        assert abs(share - expected) < 4.0 * math.sqrt(expected * (1.0 - expected) / n)
-
-
 def test_an_origin_names_the_features():
     model = DensityForest(3, 1.0, seed=1, origin=ORIGIN)
     assert model.feature_names == NAMES

@@ -12,8 +12,6 @@ from naive import nearest as naive
 
 from river_mondrian import NearestNeighborDetector
 
-NAMES = ["a", "b", "c", "d"]
-
 
 def stream(n, seed=1, holes=0.0, levels=True):
     """Samples of clusters, some values of which are far away or missing."""

@@ -62,16 +62,6 @@ def names(ax):
 # Colours.
 
 
-def linear(color):
-    values = np.array(mpl.colors.to_rgb(color))
-    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-
-
-def test_more_things_than_colours_differ_by_more():
-    for styles in (canvas.style, canvas.marker, canvas.hatch):
-        assert len({(canvas.color(k), styles(k)) for k in range(24)}) == 24
-
-
 def test_lines_of_the_truth_have_the_colour_of_text():
     with mpl.rc_context({"text.color": "white"}):
         ax = plot.intervals([1.0, 2.0], [None, None])
@@ -126,12 +116,6 @@ def test_the_top_of_a_tree_tells_what_is_below(depth):
     )
 
 
-def test_a_depth_that_a_tree_has_not_shows_all_of_it():
-    model = classifier()
-    ax = model.draw(0, max_depth=1000)
-    assert not ax.patches and ax.get_title() == model.draw(0).get_title()
-
-
 def test_leaves_have_the_colour_and_the_name_of_their_class():
     model = classifier()
     ax = plot.tree(model)
@@ -176,14 +160,6 @@ def test_names_of_users_are_shown_as_they_are():
     ax = plot.progressive({name: [(1, 0.5), (2, 0.6)] for name in names})
     ax.figure.canvas.draw()
     assert len(ax.get_legend().get_texts()) == 3
-
-
-def test_detectors_have_trees_without_classes():
-    model = RandomCutForest(2, seed=1)
-    for x, _ in datasets.Bananas().take(50):
-        model.learn_one(x)
-    ax = plot.tree(model, max_depth=2)
-    assert ax.get_legend() is None and len(ax.figure.axes) == 1
 
 
 # Partitions.
@@ -515,7 +491,3 @@ def test_checkpoints_in_a_list_are_refused():
     )
     with pytest.raises(ValueError, match="which one to draw"):
         plot.progressive({"NB": run})
-
-
-def test_the_package_has_plot_as_an_attribute():
-    assert river_mondrian.plot is plot

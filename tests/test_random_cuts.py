@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from naive import cuts as naive
 from naive import mondrian
 from scipy import stats
-from test_kernels import compare, features_of
 
 import river_mondrian as rm
 from river_mondrian import ModelFormatError, RandomCutForest
@@ -129,45 +128,6 @@ def test_scores_are_those_of_samples_that_are_put_in(seed):
         assert (np.abs(gaps.mean(axis=0)) < limit * errors).all()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_density_is_a_kernel_density_estimate(seed):
-    n_trees, X = 1000, 0.3 * draw(30, 3)
-    model = learned(X, n_estimators=n_trees, seed=seed)
-    for x in ([0.0, 0.0], [0.7, -0.3]):
-        x = np.array(x, np.float32).astype(float)
-        kernel = np.exp(-2.0 * np.abs(X - x).sum(axis=1)).mean()
-        cells = [naive.n_in_cell(as_twin(model._trees, t, X), x, 2.0) for t in range(n_trees)]
-        error = np.std(cells, ddof=1) / len(X) / math.sqrt(n_trees)
-        found = model.raw_scores_one(mapped(x))["density"]
-        assert abs(found - kernel) < stats.norm.isf(LEVEL / (2 * 6)) * error
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_law_is_that_of_trees_of_the_window(seed):
-    X = draw(60, 8)
-    held, n_trees = X[-15:], 600
-    found = learned(X, n_estimators=n_trees, window=15, seed=seed)
-    fresh = learned(held, n_estimators=n_trees, window=15, seed=90 + seed)
-    fresh.resample()
-    sides = []
-    for model in (found, fresh):
-        twins = [as_twin(model._trees, t, []) for t in range(n_trees)]
-        sides.append([features_of(twin, held, 15) for twin in twins])
-    compare(*sides, n_tests=6 * 2)
-
-
-def test_samples_apart_that_resemble_each_other_stand_out():
-    """They do by their number together; that of the samples beside one of them is small."""
-    rng = np.random.default_rng(0)
-    usual, odd = rng.normal(size=(280, 2)), 40.0 + 0.01 * rng.normal(size=(20, 2))
-    model = learned(rng.permutation(np.vstack([usual, odd])), n_estimators=30, window=None)
-    # 280 beside 21, once the new one is there.
-    assert model.raw_scores_one({0: 40.0, 1: 40.0})["displacement"] > 0.9 * 280 / 21
-    assert model.raw_scores_one({0: 0.0, 1: 0.0})["displacement"] < 5.0
-    alone = model.raw_scores_one({0: -1e4, 1: 1e4})
-    assert alone["relative"] > 0.99 and alone["depth"] < 1.01
-
-
 @kernel
 def rank(forest: CutForest, value: float) -> float:
     return displacement.rank_of(forest.ranks, value)
@@ -210,31 +170,6 @@ def test_the_latest_scores_are_kept():
             expected = naive.rank(asked, raw[-displacement.KEPT :])
             assert model.score_one({"a": 0.7}) == pytest.approx(expected, abs=1e-12)
     assert len(model.recent_scores) == displacement.KEPT
-
-
-def test_scores_are_shares_of_recent_samples():
-    """Of samples that come as before, a share of q has a rank of q at most."""
-    model, found = RandomCutForest(10, window=200, seed=1), []
-    for i, x in enumerate(stream(3000, 3)):
-        if i >= 1000:
-            found.append(model.score_one(x))
-        model.learn_one(x)
-    # Ranks are exchangeable but for the trees' changes: the share below q is near q.
-    for q in (0.1, 0.5, 0.9, 0.99):
-        error = math.sqrt(q * (1 - q) * (1 / 2000 + 1 / 1000))
-        assert abs(np.mean(np.array(found) <= q) - q) < 4.5 * error
-
-
-def test_larger_scores_have_larger_ranks():
-    model = RandomCutForest(20, seed=1)
-    for x in stream(500):
-        model.learn_one(x)
-    asked = [{"a": s, "b": s, "c": s} for s in (0.0, 1.0, 2.0, 4.0, 8.0, 1e3, 1e6)]
-    scores = [model.score_one(x) for x in asked]
-    raw = [model.raw_scores_one(x)["relative"] for x in asked]
-    order = np.argsort(raw)
-    assert (np.diff(np.array(scores)[order]) >= 0.0).all()
-    assert scores[-1] > 0.99 and max(scores) <= 1.0
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -311,21 +246,6 @@ def test_a_sample_that_is_refused_is_not_in_the_past():
     assert pickle.dumps(model) == pickle.dumps(other)
 
 
-def test_a_series_stands_out_by_its_course():
-    t = np.arange(1500)
-    values = np.sin(t / 5.0) + 0.05 * np.random.default_rng(0).normal(size=1500)
-    # Each value is a usual one; it is the course that is not.
-    values[1200:1212] = values[1200]
-    found = []
-    for shingle in (1, 16):
-        model, scores = RandomCutForest(30, window=512, shingle=shingle, seed=1), []
-        for value in values.tolist():
-            scores.append(model.score_one({"v": value}))
-            model.learn_one({"v": value})
-        found.append(max(scores[1205:1215]) - np.quantile(scores[800:1190], 0.99))
-    assert found[1] > 0.0 > found[0]
-
-
 @pytest.mark.parametrize("window", [1, 2, 7, 300])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_trees_hold_the_latest_samples(window, missing):
@@ -372,16 +292,6 @@ def test_features_share_the_score(params, missing):
         assert list(shares) == model.feature_names
         assert min(shares.values()) >= 0.0
         assert sum(shares.values()) == pytest.approx(model.score_one(x), abs=1e-12)
-
-
-def test_the_feature_that_is_wrong_has_the_largest_share():
-    model = RandomCutForest(20, seed=1)
-    for x in stream(500):
-        model.learn_one(x)
-    for name in "abc":
-        x = {"a": 0.0, "b": 0.1, "c": -0.1} | {name: 9.0}
-        shares = model.explain_one(x)
-        assert shares[name] > 0.8 * model.score_one(x)
 
 
 def test_parts_are_those_of_the_paths():

@@ -122,15 +122,6 @@ def test_random_numbers_belong_to_names(make):
     assert not np.array_equal(rows_of(other)["a"], first["a"])
 
 
-def test_cells_of_earlier_samples_stay_when_features_appear():
-    features = RandomBinningFeatures(50, seed=2)
-    features.learn_one({"a": 0.7})
-    before = features.cells_one({"a": 0.7}).tolist()
-    features.learn_one({"a": 0.1, "b": 2.0})
-    assert features.cells_one({"a": 0.7}).tolist() == before
-    assert features.cells_one({"a": 0.7, "b": 0.0}).tolist() == before
-
-
 def drawn(features, n=3):
     """Return the random numbers of some features in one line."""
     for name in range(n):
@@ -157,42 +148,6 @@ def test_grids_have_gamma_pitches_and_uniform_shifts(seed):
     assert stats.kstest(shifts / pitches, stats.uniform.cdf).pvalue > level
 
 
-PAIRS = [
-    ({"a": 0.3, "b": -1.0}, {"a": 0.5, "b": -0.7}),
-    ({"a": 1.0}, {"b": 0.5}),
-    ({"a": 0.2, "b": 0.1, "c": 0.1}, {}),
-    ({"a": 2.0, "b": -1.0}, {"a": -0.2, "b": 1.0}),
-]
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kernel", ["laplace", "gaussian"])
-def test_fourier_features_approximate_the_kernel(kernel, seed):
-    twin = getattr(kernels, kernel)(WIDTH)
-    features = RandomFourierFeatures(4000, kernel, lifetime=WIDTH, gamma=WIDTH, seed=seed)
-    features.learn_one({"a": 0.0, "b": 0.0, "c": 0.0})
-    bound = stats.norm.ppf(1 - LEVEL / (2 * 2 * len(PAIRS) * len(SEEDS)))
-    for x, y in PAIRS:
-        exact = twin(x, y)
-        twice = twin({k: 2.0 * v for k, v in x.items()}, {k: 2.0 * v for k, v in y.items()})
-        # The variance of the cosine of a frequency times the difference.
-        deviation = math.sqrt(((1.0 + twice) / 2.0 - exact**2) / 2000)
-        found = outputs(features, x) @ outputs(features, y)
-        assert abs(found - exact) < bound * deviation
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_binning_approximates_the_laplace_kernel(seed):
-    twin = kernels.laplace(WIDTH)
-    features = RandomBinningFeatures(3000, lifetime=WIDTH, seed=seed)
-    features.learn_one({"a": 0.0, "b": 0.0, "c": 0.0})
-    for x, y in PAIRS:
-        shared = round(3000 * features.kernel(x, y))
-        test = stats.binomtest(shared, 3000, twin(x, y))
-        assert test.pvalue > LEVEL / (len(PAIRS) * len(SEEDS))
-
-
 def test_the_range_of_values_is_met_without_overflow():
     features = RandomBinningFeatures(30, lifetime=1e6, seed=1)
     far = [{"a": 3e38}, {"a": -3e38}, {"a": 1e30}]
@@ -200,16 +155,6 @@ def test_the_range_of_values_is_met_without_overflow():
         features.learn_one(x)
         assert len(features.transform_one(x)) == 30
     assert features.kernel(far[0], far[1]) == 0.0
-
-
-def test_unseeded_maps_differ_and_seeded_ones_do_not():
-    for make in (RandomFourierFeatures, RandomBinningFeatures):
-        first, second = make(), make()
-        third, fourth = make(seed=4), make(seed=4)
-        for features in (first, second, third, fourth):
-            features.learn_one({"a": 1.0})
-        assert not np.array_equal(rows_of(first)["a"], rows_of(second)["a"])
-        assert pickle.dumps(third) == pickle.dumps(fourth)
 
 
 # Nystrom features against the formula, and the kernel that they approximate.
@@ -262,39 +207,6 @@ def test_dot_products_are_the_twins_at_every_build(kernel, rank):
             assert dot(features, x, samples[5]) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("kernel", ["laplace", "gaussian"])
-@pytest.mark.parametrize("seed", range(4))
-def test_of_full_rank_landmarks_have_their_kernels_and_others_at_most(kernel, seed):
-    twin = getattr(kernels, kernel)(WIDTH_OF_NYSTROM)
-    features = NystromFeatures(30, 30, kernel, lifetime=WIDTH_OF_NYSTROM, gamma=WIDTH_OF_NYSTROM)
-    samples = stream(60, seed)
-    features.learn_many(pd.DataFrame(samples[:30]))
-    gram = features.gram(pd.DataFrame(samples))
-    exact = np.array([[twin(x, y) for y in samples] for x in samples])
-    np.testing.assert_allclose(gram[:30], exact[:30], atol=1e-8)
-    assert (np.diag(gram) <= 1.0 + 1e-8).all()
-    # What is left out has no negative eigenvalue.
-    assert np.linalg.eigvalsh(exact - gram)[0] > -1e-8
-
-
-@pytest.mark.parametrize("kernel", ["laplace", "gaussian"])
-def test_more_landmarks_and_components_are_nearer_to_the_kernel(kernel):
-    twin = getattr(kernels, kernel)(0.1)
-    samples = stream(260, seed=7)
-    asked = samples[200:]
-    exact = np.array([[twin(x, y) for y in asked] for x in asked])
-
-    def error(*sizes):
-        features = NystromFeatures(*sizes, kernel, lifetime=0.1, gamma=0.1)
-        for x in samples[:200]:
-            features.learn_one(x)
-        return np.sqrt(np.mean((features.gram(pd.DataFrame(asked)) - exact) ** 2))
-
-    errors = [error(20, 4), error(50, 10), error(100, 20), error(200, 100)]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] < 0.05
-
-
 def test_landmarks_that_coincide():
     features = NystromFeatures(8, 4, lifetime=WIDTH_OF_NYSTROM)
     for _ in range(4):
@@ -320,13 +232,6 @@ def test_text_like_mappings_are_not_made_dense():
         features.learn_one({f"w{name}": 1.0 for name in names})
     # A vector of the features known is all that is as long as those; no matrix is.
     assert features._map.nbytes < 8 * features._map.n_inputs + 50 * 100 * 12 + 50 * 10 * 8 + 4000
-
-
-def test_the_default_rank_is_a_fifth():
-    features = NystromFeatures(30)
-    for x in stream(30):
-        features.learn_one(x)
-    assert len(features.transform_one({})) == 6
 
 
 def landmarks_of(features, samples):
@@ -366,17 +271,6 @@ def test_all_samples_of_a_pool_are_drawn_as_often():
     assert squares < stats.chi2(11).ppf(1.0 - 1e-3)
 
 
-def test_while_there_are_few_all_are_landmarks():
-    samples = stream(40)
-    features = NystromFeatures(20, 20, lifetime=WIDTH_OF_NYSTROM, pool_size=60, seed=1)
-    for n, x in enumerate(samples, 1):
-        features.learn_one(x)
-        if n == 16:
-            assert landmarks_of(features, samples) == list(range(16))
-    found = landmarks_of(features, samples)
-    assert len(found) == 20 and max(found) < 32
-
-
 # What all peers of the isolation kernel have in common as transformers.
 
 MAPS = {
@@ -393,9 +287,6 @@ each = pytest.mark.parametrize("make", MAPS.values(), ids=MAPS)
 
 
 STREAM = [{k: 0.3 * v for k, v in x.items()} for x, _ in datasets.Phishing().take(150)]
-
-
-LABELS = [y for _, y in datasets.Phishing().take(150)]
 
 
 FRAME = pd.DataFrame(STREAM, index=range(7, 157))

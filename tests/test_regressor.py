@@ -89,71 +89,6 @@ def test_a_weight_counts_as_so_many_samples_at_one_place():
         assert a.var**0.5 == pytest.approx(b.var**0.5, abs=1e-9)
 
 
-def test_the_variance_grows_away_from_the_data():
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.uniform(0.0, 0.4, 300), rng.uniform(0.6, 1.0, 300)])
-    model = MondrianForestRegressor(n_estimators=50, seed=1)
-    for v in rng.permutation(X).tolist():
-        model.learn_one({"x": v}, math.sin(6.0 * v))
-    sigma = {
-        v: model.predict_one({"x": v}, with_dist=True).var ** 0.5 for v in (0.2, 0.5, 0.8, 1.2, 9.0)
-    }
-    assert sigma[0.5] > 3.0 * max(sigma[0.2], sigma[0.8])
-    assert sigma[0.8] < sigma[1.2] < sigma[9.0]
-    # Far away nothing is known but the targets' own variance.
-    prior = np.std(np.sin(6.0 * X))
-    assert sigma[9.0] == pytest.approx(prior, rel=0.35)
-
-
-@pytest.mark.blas
-def test_intervals_hold_what_they_say():
-    rng = np.random.default_rng(1)
-    X = rng.random((3000, 3))
-    y = np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=len(X))
-    model = MondrianForestRegressor(seed=1)
-    inside = {0.5: 0, 0.8: 0, 0.95: 0}
-    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
-        if i >= 1000:
-            mixture = model.predict_one(x, with_dist=True)
-            for level in inside:
-                low, high = mixture.interval(level)
-                inside[level] += low <= target <= high
-        model.learn_one(x, target)
-    for level, count in inside.items():
-        assert abs(count / 2000 - level) < (0.05 if level > 0.9 else 0.1)
-
-
-@pytest.mark.blas
-def test_the_distribution_has_the_moments_of_the_mixture():
-    model, _, _ = learned()
-    for x in rows(make_data(20, seed=3)[0]):
-        dist = model.predict_one(x, with_dist=True)
-        assert dist.weights.sum() == pytest.approx(1.0)
-        assert dist.mean == pytest.approx(model.predict_one(x))
-        frame = model.predict_many(pd.DataFrame([x]), with_dist=True)
-        assert dist.var == pytest.approx(frame["variance"][0])
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_growing_lifetime_lets_the_error_fall(seed):
-    rng = np.random.default_rng(seed)
-    model = MondrianForestRegressor(
-        30, lambda n: n ** (1 / 4), posterior="mean", scale=False, seed=seed
-    )
-    queries = rng.uniform(0.1, 0.9, (200, 2))
-    truth = np.sin(4.0 * queries[:, 0]) * queries[:, 1]
-    errors = []
-    for n in (100, 900, 8100):
-        X = rng.random((n - model.n_samples, 2))
-        y = np.sin(4.0 * X[:, 0]) * X[:, 1] + 0.2 * rng.normal(size=len(X))
-        model.learn_many(pd.DataFrame(X, columns=["a", "b"]), y)
-        got = model.predict_many(pd.DataFrame(queries, columns=["a", "b"]))
-        errors.append(float(np.mean((got - truth) ** 2)))
-    # Theorem 5.2's rate for a Lipschitz function in two dimensions is n^(-1/2).
-    assert errors[1] < 0.6 * errors[0]
-    assert errors[2] < 0.6 * errors[1]
-
-
 def test_before_learning_and_with_one_sample():
     model = MondrianForestRegressor(seed=1)
     assert model.predict_one({"a": 1.0}) == 0.0
@@ -264,20 +199,6 @@ def test_a_lifetime_that_falls_is_refused(lifetime, words):
     with pytest.raises(ValueError, match=words):
         model.learn_many(pd.DataFrame(X[9:], columns=NAMES), y[9:])
     assert state(model) == before
-
-
-def test_a_lifetime_that_ends_at_infinity():
-    X, y = make_data(100)
-    models = [
-        MondrianForestRegressor(
-            lifetime=lambda n: 3.0 if n < 50 else math.inf, posterior="mean", seed=1
-        )
-        for _ in range(2)
-    ]
-    for x, target in zip(rows(X), y.tolist(), strict=True):
-        models[0].learn_one(x, target)
-    models[1].learn_many(pd.DataFrame(X, columns=NAMES), y)
-    assert state(models[0]) == state(models[1])
 
 
 def test_reading_stops_at_the_lifetime():

@@ -172,11 +172,3 @@ def test_a_worker_that_dies_in_mid_renewal_is_replaced(name, when, engine, tmp_p
             sharded.learn_many(*block)
         assert_same(sharded.gather(), whole, tmp_path)
         assert sharded.n_restarts > 0
-
-
-EVENTS = {
-    "feature": {"a": 3.0, "b": 0.2, "z": 5.0},
-    "category": {"a": 3.0, "b": 0.2, "color": "red"},
-    "missing": {"a": 3.0},
-    "wild": {"a": 1e30, "b": -1e30, "c": 0.05},
-}

@@ -127,18 +127,6 @@ def test_the_density_is_the_gaussian_of_the_kernel():
     assert model.log_marginal_likelihood == pytest.approx(expected, rel=1e-8)
 
 
-def test_densities_of_prediction_add_up_to_the_marginal_likelihood():
-    data, targets, weights = stream(60)
-    model, total = RidgeRegressor(frozen(), noise_variance=0.2), 0.0
-    for x, y, w in zip(data, targets, weights, strict=True):
-        if model._current is not None and model._current.n_samples and w > 0.0:
-            predicted = model.predict_one(x, with_dist=True)
-            variance = predicted.var + 0.2 / w - 0.2
-            total += stats.norm(predicted.mean, math.sqrt(variance)).logpdf(y)
-        model.learn_one(x, y, w=w)
-    assert model.log_marginal_likelihood == pytest.approx(total, rel=1e-9)
-
-
 @pytest.mark.blas
 @pytest.mark.parametrize("features", ["cells", "fourier"])
 def test_it_stays_exact_over_many_updates(features):
@@ -158,48 +146,6 @@ def test_it_stays_exact_over_many_updates(features):
     got = model.predict_many(table).to_numpy()
     np.testing.assert_allclose(got, Phi @ expected, rtol=0.0, atol=1e-8)
     assert model._current.residual == pytest.approx(residual[0], rel=1e-8)
-
-
-def test_nothing_depends_on_the_units_of_the_target():
-    data, targets, _ = stream(200)
-    one, other = RidgeRegressor(frozen()), RidgeRegressor(frozen())
-    for x, y in zip(data, targets, strict=True):
-        one.learn_one(x, y)
-        other.learn_one(x, 1000.0 * (y - 7.0))
-    for x in rows(20, seed=3):
-        first, second = (m.predict_one(x, with_dist=True) for m in (one, other))
-        assert second.mean == pytest.approx(1000.0 * (first.mean - 7.0), rel=1e-9)
-        assert second.var**0.5 == pytest.approx(1000.0 * first.var**0.5, rel=1e-9)
-    gap = other.log_marginal_likelihood - one.log_marginal_likelihood
-    assert gap == pytest.approx(-199 * math.log(1000.0), rel=1e-9)
-
-
-def test_the_order_of_samples_does_not_matter():
-    data, targets, weights = stream(150)
-    first = learned(RidgeRegressor(frozen()), data, targets, weights)
-    second = learned(RidgeRegressor(frozen()), data[::-1], targets[::-1], weights[::-1])
-    assert first.log_marginal_likelihood == pytest.approx(second.log_marginal_likelihood, rel=1e-9)
-    for x in rows(20, seed=4):
-        assert first.predict_one(x) == pytest.approx(second.predict_one(x), rel=1e-9)
-
-
-def test_intervals_cover():
-    """The predictive distribution is calibrated where the model is true."""
-    inside, n = 0, 400
-    features = frozen()
-    rng = np.random.default_rng(0)
-    weights = {}
-    model = RidgeRegressor(features, l2=0.25)
-    for i, x in enumerate(rows(n + 200)):
-        mapped = features.transform_one(x)
-        mean = sum(v * weights.setdefault(c, 4.0 * rng.normal()) for c, v in mapped.items())
-        y = mean + 2.0 * rng.normal()
-        if i >= 200:
-            predicted = model.predict_one(x, with_dist=True)
-            inside += abs(y - predicted.mean) < stats.norm.ppf(0.95) * predicted.var**0.5
-        model.learn_one(x, y)
-    low, high = stats.binom(n, 0.9).ppf([0.005, 0.995])
-    assert low <= inside <= high
 
 
 def test_a_map_that_is_built_anew_learns_the_stored_samples_again():

@@ -258,16 +258,6 @@ def test_units_do_not_matter(power):
     )
 
 
-def test_they_find_bends_products_and_waves():
-    rng = np.random.default_rng(4)
-    X = rng.uniform(-1.0, 1.0, (2000, 4))
-    bent = np.abs(X[:, 0]) + X[:, 1] * X[:, 2]
-    waving = np.sin(3.0 * X[:, 0] + 2.0 * X[:, 3])
-    for y, k, before in ((bent, ADDITIVE, 0), (waving, WAVES, ADDITIVE)):
-        errors = np.abs(run(new(4), X, y) - y[:, None])[1000:].mean(axis=0)
-        assert errors[k] < 0.4 * errors[before]
-
-
 def test_an_input_that_comes_late_gets_columns():
     X, y = samples(6, 1200, 3)
     own = new(2)

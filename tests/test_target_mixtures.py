@@ -207,21 +207,6 @@ def test_the_law_is_within_its_bound_of_the_best_component(seed):
     assert shared <= single.min() + bound + 1e-6
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_intervals_hold_where_the_spread_is_predicted(seed):
-    points, spreads, sizes, y = of_noise(np.random.default_rng(seed), 4000)
-    law, levels = ErrorLaws(), []
-    for point, spread, size, target in zip(points, spreads, sizes, y, strict=True):
-        levels.append(law.law(point, spread, size).cdf(target))
-        learn_law(law.record, point, spread, size, target, 1.0)
-    away, order = np.abs(2.0 * np.array(levels[1000:]) - 1.0), np.argsort(sizes[1000:])
-    for part in (order, *np.array_split(order, 4)):
-        for level in (0.5, 0.8, 0.95):
-            # Five standard errors, and 3 points beyond.
-            off = 5.0 * math.sqrt(level * (1.0 - level) / len(part)) + 0.03
-            assert abs((away[part] <= level).mean() - level) < off
-
-
 # State.
 
 

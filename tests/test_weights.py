@@ -12,9 +12,8 @@ import pytest
 from naive import hnsp
 from naive import mondrian as naive
 from river import drift
-from scipy import stats
 from test_adaptive import draw as draw_dense
-from test_adaptive import grown, long_slots, posteriors
+from test_adaptive import grown, long_slots
 from test_kernels import as_twin, draw, route
 
 from river_mondrian import (
@@ -106,41 +105,6 @@ def test_a_whole_weight_is_as_many_repeats(params, missing):
     for x, _ in samples(60, 5, missing=0.5 * (missing > 0.0)):
         expected = repeated.predict_proba_one(x)
         assert weighted.predict_proba_one(x) == pytest.approx(expected, abs=1e-7)
-
-
-def test_a_whole_weight_at_one_place_is_as_many_repeats():
-    x = {"a": 0.3}
-    repeated, weighted = (MondrianForestClassifier(seed=1, scale=False) for _ in range(2))
-    for y, n in (("p", 2), ("q", 3), ("p", 4)):
-        for _ in range(n):
-            repeated.learn_one(x, y)
-        weighted.learn_one(x, y, n)
-    for asked in (x, {"a": 0.9}, {}):
-        found = weighted.predict_proba_one(asked)
-        assert found == pytest.approx(repeated.predict_proba_one(asked), rel=1e-15)
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_repeats_that_are_hidden_have_the_law_of_a_weight(seed):
-    """Blocks of more than 32 samples of a class draw hidden cuts, so that draws differ."""
-    stream, asked = samples(30, seed, n_classes=2), samples(1, seed + 50)[0][0]
-    made = []
-    for repeats in (1, 40):
-        params = {"n_estimators": 400, "scale": False, "seed": seed + 100 * repeats}
-        model = MondrianForestClassifier(**params)
-        for x, y in stream:
-            for _ in range(repeats):
-                model.learn_one(x, y, 40.0 / repeats)
-        trees = model._trees
-        inputs = np.array([[asked[name] for name in model.feature_names]])
-        made.append([tree_predictions(trees, inputs, t) for t in range(trees.n_trees)])
-    assert stats.ks_2samp(*made).pvalue > 1e-4
-
-
-def tree_predictions(trees, inputs, t):
-    """Return one tree's probability of class 0."""
-    values = [float(v) for v in inputs[0]]
-    return hnsp.predict(as_twin(trees, t), values, float(trees.forest.gamma), [0.5, 0.5])[0]
 
 
 def test_nothing_is_learned_of_what_weighs_nothing():
@@ -315,22 +279,6 @@ def test_a_model_of_weight_1_is_one_without_weights(n):
     assert pickle.dumps(plain) == pickle.dumps(weighted)
 
 
-def test_the_hnsp_is_that_of_the_exact_forest():
-    """One leaf of several samples at one place: c, tab and the prior are the same."""
-    exact = MondrianForestClassifier(1, prior_rate=10.0, scale=False, seed=1)
-    X = np.full((6, 1), 0.3)
-    y, weights = [0, 1, 0, 2, 1, 0], [0.3, 2.5, 0.1, 1e-3, 0.25, 1.5]
-    trees = grown(X, y, n_trees=1, weights=weights)
-    trees.forest.gamma = 10.0
-    for x, label, weight in zip(X, y, weights, strict=True):
-        exact.learn_one({"a": x[0]}, label, weight)
-    (slot,) = long_slots(trees)
-    for x in (0.3, 0.4, 5.0):
-        found = posteriors(trees, slot, [x])[0]
-        expected = list(exact.predict_proba_one({"a": x}).values())
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 def test_a_whole_weight_counts_as_repeats_do():
     """Sums are as those of repeats; the rest is that of one sample, as the notes say."""
     X, y = draw_dense(60, 1)
@@ -377,18 +325,6 @@ def test_weights_of_any_size_leave_probabilities():
     assert np.isfinite(list(model.feature_importances.values())).all()
     model.resample()
     assert predicted(model) == predicted(copy.deepcopy(model))
-
-
-def recall(data, label, weight, start):
-    """Return the recall of a class that weighs so much, progressively."""
-    model = AdaptiveMondrianForestClassifier(seed=1)
-    hits, n = 0, 0
-    for i, (x, y) in enumerate(data):
-        if i >= start and y == label:
-            n += 1
-            hits += model.predict_one(x) == y
-        model.learn_one(x, y, weight if y == label else 1.0)
-    return hits / n
 
 
 def test_nothing_is_learned_of_what_weighs_nothing_of_adaptive_trees():

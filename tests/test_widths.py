@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from naive import columns as naive
 from naive.following import history
 from naive.ranges import robust_range
-from river import datasets, drift
 from scipy import stats
 
 from river_mondrian import (
@@ -26,12 +25,10 @@ from river_mondrian import (
     load,
     save,
 )
-from river_mondrian.estimators.merging import divided
 from river_mondrian.partitions.mondrian.records import DRAWING, REBASING, STEADY
 from river_mondrian.partitions.ranges import without_rounding
 from river_mondrian.posteriors.rebuilt.forest import LONG, RECENT
 
-NAMES = "abc"
 COLORS = ("red", "green", "blue")
 GIVEN = [{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": -0.5}, {"c": 2.0}]
 EXACT = {"exact": MondrianForestClassifier, "regressor": MondrianForestRegressor}
@@ -161,20 +158,6 @@ def assert_one_law(first, second, n_dims, level):
         assert stats.chi2_contingency(table + 1).pvalue > level / 5
 
 
-@pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])
-def test_shapes_are_those_of_the_nodes(make):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(90, 2))
-    model = make(3, seed=1)
-    model.learn_many(X, (X[:, 0] > 0.0).astype(float))
-    for t in range(3):
-        nodes = model._trees.read(t, hidden=True)
-        shape, root = shape_of(model._trees, t), nodes[0]
-        assert (shape.time, shape.dim, shape.cut) == (root.time, root.dim, root.cut)
-        assert shape.n_nodes == len(nodes)
-        assert shape.depth == pytest.approx(np.mean([one.depth for one in nodes if one.is_leaf]))
-
-
 # First widths.
 
 FENCE = 100.0
@@ -194,19 +177,6 @@ def test_first_widths_are_the_twins(kind, missing):
         low, high = robust_range(column.tolist(), FENCE)
         expected = (high - low) or abs(low) or 1.0
         assert model.widths[name] == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("kind", "size", "place"),
-    [("exact", 1e3, 16), ("regressor", 1e6, 255), ("adaptive", 1e12, 99), ("exact", 1e30, 200)],
-)
-def test_a_wild_value_sets_no_width(kind, size, place):
-    X = np.random.default_rng(0).standard_normal((300, 3))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int).tolist()
-    clean = learned(make(kind, n_estimators=1), X, y).widths
-    X[place, 0] = size
-    wild = learned(make(kind, n_estimators=1), X, y).widths
-    assert wild["b"] == clean["b"] and wild["a"] == pytest.approx(clean["a"], rel=0.3)
 
 
 def test_widths_of_models_that_do_not_scale():
@@ -238,27 +208,6 @@ def test_trees_have_the_twins_widths_after_each_sample(kind, own, n_trees):
             assert widths.pop("color", 1.0) == 1.0
             expected = told[i - 255][t]
             assert list(widths.values()) == pytest.approx(expected, rel=1e-6), (i, t)
-
-
-@pytest.mark.parametrize("since", [5, 384, 430, 467, 506, 600])
-def test_a_category_may_come_at_any_time(since):
-    """Also in mid-renewal, of which it changes nothing."""
-    X, y = corner(800)
-    model, told = make("exact", "categories"), history(X.tolist(), 3)
-    for i, (x, label) in enumerate(zip(samples(X, "categories", since), y, strict=True)):
-        model.learn_one(x, label)
-        for t in range(3 if i >= 255 else 0):
-            widths = model.tree_widths(t)
-            widths.pop("color", None)
-            assert list(widths.values()) == pytest.approx(told[i - 255][t], rel=1e-6), (i, t)
-        if i in (since, since + 7, 799):
-            copy = checked(model)
-            assert answers(copy, "categories") == answers(model, "categories")
-            assert_values(model, X[: i + 1], since, 2.0**-22, 2.0**-40)
-            kept = model._trees.column("points", "inputs")
-            # Of samples before they are known to 48 bits of the widths, which are 10 at most.
-            places = [model.feature_names.index(name) for name in NAMES]
-            np.testing.assert_allclose(kept[:, places], X[: i + 1], 0.0, 10.0 * 2.0**-47)
 
 
 @kinds
@@ -315,33 +264,11 @@ def test_long_tails_and_a_wild_value_are_no_change(kind, seed):
 
 
 @plain_kinds
-def test_widths_follow_inputs_and_not_labels(kind):
-    X, y = corner(900)
-    told = []
-    # Where a drift is found by labels, widths are those of the samples that are kept.
-    own = {"drift_detector": drift.NoDrift()} if kind.startswith("adaptive") else {}
-    for labels in (y, [0] * len(y), np.random.default_rng(1).integers(0, 2, len(y)).tolist()):
-        model = make(kind, n_estimators=2, **own)
-        told.append([])
-        for x, label in zip(samples(X), labels, strict=True):
-            model.learn_one(x, label)
-            told[-1].append(model.widths)
-    assert told[0] == told[1] == told[2]
-
-
-@plain_kinds
 def test_known_ranges_stay(kind):
     X, y = corner(900, stretched=(30.0, 1.0, 10.0))
     model = learned(make(kind, ranges={"a": (0.0, 10.0), "b": (-1.0, 1.0)}), X, y)
     assert model.widths["a"] == 10.0 and model.widths["b"] == 2.0
     assert model.widths["c"] == pytest.approx(10.0, rel=0.1)
-
-
-@plain_kinds
-def test_without_scaling_nothing_is_renewed(kind):
-    X, y = corner(600)
-    model = learned(make(kind, scale=False), X, y)
-    assert set(model.widths.values()) == {1.0}
 
 
 # The law.
@@ -568,24 +495,6 @@ def test_copies_and_files_go_on_alike_at_any_time(kind, own, tmp_path):
         assert answers(copy, own) == expected
 
 
-@sets
-@pytest.mark.parametrize("n", [300, 430, 505])
-def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
-    """A part of a forest has them in the order of the trees; also where a value is missing."""
-    X, y = corner(640)
-    model = learned(make("exact", own), X[:n], y[:n], own)
-    (part,) = divided(model, 1)
-    asked = [*samples(X[n:], own), {"a": 3.0}, {"b": 0.2, "c": 0.01}]
-    if own == "categories":
-        asked += [{"a": 0.5, "color": "red"}, {"color": "blue"}]
-    for one in (model, part):
-        # What was there before is not to be read.
-        one._trees.row[:] = 0.25
-    assert [answer(part, x) for x in asked] == [answer(model, x) for x in asked]
-    frame = pd.DataFrame(asked)
-    assert part.predict_proba_many(frame).equals(model.predict_proba_many(frame))
-
-
 # What may happen meanwhile.
 
 EVENTS = {
@@ -696,16 +605,6 @@ def test_a_full_forest_keeps_its_widths(kind, own):
     assert answers(checked(model), own) == answers(model, own)
 
 
-def test_a_forest_that_was_full_before_the_first_look_keeps_its_widths():
-    """Also where what it has stored would tell others."""
-    X, y = corner(900)
-    model = learned(make("regressor", max_nodes=2 * 340 + 1), X[:383], y[:383])
-    assert model._trees.forest.is_full and model.n_samples > model._trees.n_points > 300
-    learned(model, X[383:], y[383:])
-    assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
-    assert answers(checked(model)) == answers(model)
-
-
 def test_a_window_of_samples_is_followed():
     X, y = corner(6000, stretched=(10.0, 1.0, 1.0), at=4000)
     model = make("adaptive", window=1000)
@@ -782,18 +681,6 @@ def test_inputs_that_differ_by_rounding_are_one_value():
                 assert len(set(same.tolist())) == min(len(same), 1)
             distinct = {*exact[~np.isnan(exact[:, place]), place].tolist()}
             assert len({*found[~np.isnan(found[:, place]), place].tolist()}) == len(distinct)
-
-
-@pytest.mark.parametrize("window", [None, 1024])
-def test_a_feature_that_is_mostly_one_value_keeps_its_width(window):
-    """Its values are brought to other widths and back, and are rounded each time."""
-    model, held = MondrianForestClassifier(1, window=window, seed=0), []
-    for x, y in datasets.Shuttle().take(5000):
-        model.learn_one(x, y)
-        held.append((x, y))
-        if window is None and len(held) > 1024:
-            model.forget_one(*held.pop(0))
-        assert len(held) < 256 or min(model.widths.values()) >= 1.0
 
 
 @pytest.mark.parametrize("window", [None, 1024])

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from river import metrics
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
@@ -92,19 +91,6 @@ def test_a_feature_has_been_zero_before_its_first_value(kind, many):
         assert predicted(sparse, x) == predicted(full, dense(x))
 
 
-def test_categories_that_are_absent_are_a_level():
-    """Of a category what is absent tells as much as a level does."""
-    rng = np.random.default_rng(0)
-    for make in (MondrianForestClassifier, AdaptiveMondrianForestClassifier):
-        right, model = 0, make(seed=1, missing="zero")
-        for i in range(600):
-            level = (None, "red", "blue")[rng.integers(3)]
-            x = {"size": float(rng.random())} | ({"color": level} if level else {})
-            right += i >= 300 and model.predict_one(x) == (level is None)
-            model.learn_one(x, level is None)
-        assert right > 280
-
-
 @pytest.mark.parametrize("directions", [3, [{"w00": 1.0, "w05": -1.0}, {"w11": 2.0}]])
 def test_directions_of_zeros(directions):
     sparse = MondrianForestClassifier(3, directions=directions, missing="zero", seed=1)
@@ -159,35 +145,6 @@ def test_a_feature_that_is_undone_has_counted_nothing():
 
 
 # Within River's pipelines.
-
-TOPICS = (
-    "the match was won by the home team after a late goal in the second half",
-    "shares of the bank fell after the market opened on news of the merger",
-    "the new phone has a better camera and a faster chip than the one before",
-)
-
-
-def texts(n, seed=0):
-    """Return sentences, half of whose words are of a topic, among 300 others."""
-    rng = np.random.default_rng(seed)
-    others = [f"word{i}" for i in range(300)]
-    found = []
-    for _ in range(n):
-        topic = int(rng.integers(3))
-        words = [*rng.choice(TOPICS[topic].split(), 3), *rng.choice(others, 9)]
-        rng.shuffle(words)
-        found.append((" ".join(words), topic))
-    return found
-
-
-def accuracy(model, pairs):
-    metric = metrics.Accuracy()
-    for x, y in pairs:
-        predicted = model.predict_one(x)
-        if predicted is not None:
-            metric.update(y, predicted)
-        model.learn_one(x, y)
-    return metric.get()
 
 
 # Interruptions.
