@@ -17,12 +17,10 @@ from river_mondrian import MondrianForestClassifier
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.adaptive import learning, prediction
+from river_mondrian.posteriors.adaptive import prediction
 from river_mondrian.posteriors.adaptive import trees as adaptive_trees
 from river_mondrian.posteriors.adaptive.statistics import (
     BLOCK,
-    BLOCK_WORDS,
-    HEAD_WORDS,
     LATEST,
     N_FORGETTING,
     N_FRONT,
@@ -37,7 +35,7 @@ from river_mondrian.posteriors.rebuilt import building
 from river_mondrian.posteriors.rebuilt import building as drawn_candidates
 from river_mondrian.posteriors.rebuilt import forest as paths
 from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, PATH_LENGTH, Candidate
-from river_mondrian.records import Array, Float32s, Float64s, Int32s, Memory
+from river_mondrian.records import Array, Float32s, Float64s, Memory
 
 LEVEL = 0.01
 SEEDS = range(3)
@@ -56,11 +54,6 @@ def draw_candidates(
 ) -> None:
     drawn_candidates.sum_sides(lower, upper, n_dims, weights, sums)
     drawn_candidates.draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
-
-
-@kernel
-def sort_descending(numbers: Int32s, n: int) -> None:
-    learning.sort_descending(numbers, n)
 
 
 @kernel
@@ -142,17 +135,6 @@ def test_posteriors_of_a_built_tree_are_the_twins(
     trees.build()
     queries = np.vstack([X[:15], 2.0 * draw(15, seed + 9)[0] - 0.5])
     assert_posteriors_are_the_twins(trees, X, y, queries, classes, forgets, weights)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_posteriors_of_a_thousand_classes_are_the_twins(weighted):
-    X, y = draw(450, 0, classes=1000)
-    y[0] = 999
-    weights = weights_of(450, 0) if weighted else None
-    trees = grown(X, y, n_trees=1, weights=weights)
-    trees.build()
-    queries = np.vstack([X[:3], 2.0 * draw(3, 9)[0] - 0.5])
-    assert_posteriors_are_the_twins(trees, X, y, queries, 1000, False, weights, 2e-7)
 
 
 def assert_posteriors_are_the_twins(
@@ -251,41 +233,6 @@ def test_memories_hold_no_subnormal_number():
                 assert all(number == 0.0 or number > UNNOTICED for number in numbers)
                 n_gone += numbers[0] > 0.0 and numbers[1 + LATEST] == 0.0
     assert n_gone > 0
-
-
-def test_statistics_stay_when_classes_need_room():
-    """Every node has the counts and weights of the samples that have passed it."""
-    X, y = draw(300, 5, classes=9)
-    first = {label: y.index(label) for label in y}
-    numbers = {label: k for k, label in enumerate(sorted(first, key=first.__getitem__))}
-    y = [numbers[label] for label in y]
-    trees = grown(X[:1], y[:1], n_trees=1)
-    for x, label in zip(X[1:], y[1:], strict=True):
-        if label == trees.forest.n_classes:
-            trees.add_class()
-        trees.vector[:] = x
-        assert trees.learn(label) < 0
-    nodes = trees.read(0)
-    seen = naive.replay(nodes, X.tolist(), y, 9)
-    assert [node.counts.tolist() for node in nodes] == [one.counts[0] for one in seen]
-    (slot,) = long_slots(trees)
-    tree = trees.trees[slot]
-    own = tree.nodes.row(0).statistics(tree)
-    assert trees.forest.statistics_words == HEAD_WORDS + 12 // BLOCK * BLOCK_WORDS + 1
-    words = Float32s(own, HEAD_WORDS, 12 // BLOCK * BLOCK_WORDS).view()
-    for m in range(N_FORGETTING):
-        total = own.totals[m] / own.units[m]
-        start = (1 + m) * BLOCK
-        weights = words.reshape(-1, BLOCK_WORDS)[:, start : start + BLOCK]
-        assert total == pytest.approx(weights.sum() / own.units[m], rel=1e-5)
-
-
-@given(st.lists(st.integers(0, 50), max_size=200))
-@settings(max_examples=50, deadline=None)
-def test_ages_are_sorted(ages):
-    numbers = np.array(ages, dtype=np.int32)
-    sort_descending(Int32s.of(numbers), len(numbers))
-    assert numbers.tolist() == sorted(ages, reverse=True)
 
 
 def test_a_memory_is_scaled_back_before_it_overflows():

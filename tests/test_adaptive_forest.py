@@ -33,7 +33,6 @@ from river_mondrian.posteriors.rebuilt.forest import (
     SPLITTING,
 )
 from river_mondrian.posteriors.rebuilt.trees import ROWS_PREDICTED
-from river_mondrian.records import Memory
 
 
 def stream(n, seed=0):
@@ -444,37 +443,6 @@ def test_predictions_are_there_while_trees_are_built(monkeypatch):
             for model.n_jobs in (1, 2):
                 assert model.predict_proba_many(X[:N_ASKED]).to_numpy().tolist() == expected
     assert roles >= {GATHERING, SPLITTING, REPLAYING}
-
-
-def memory_of(trees):
-    """Return the bytes of all that a forest's kernels may write to, by name."""
-    memories = {"forest": trees.shared, "trees": trees.trees}
-    for name, part in vars(trees).items():
-        memory = getattr(part, "memory", None)
-        if isinstance(memory, Memory):
-            memories[name] = memory
-    assert len(memories) > 3
-    found = {"row": trees.row.tobytes(), "inputs": trees.inputs.tobytes()}
-    for name, memory in memories.items():
-        found[name] = memory.bytes.tobytes()
-        found |= {f"{name}.{key}": a.tobytes() for key, a in memory.arrays.items()}
-    return found
-
-
-@pytest.mark.parametrize(
-    "kind", ["levels", "zeros", "many classes", "regressor, levels", "regressor, series"]
-)
-def test_a_batch_writes_to_nothing_of_the_forest(kind):
-    """Another thread may predict a sample by that, and each of several has its own."""
-    model, X, labels, weights = drawn(kind, True)
-    model.learn_many(X, labels, weights)
-    trees = model._trees
-    rows = model._arrange(*model._read_frame(X)[1:])
-    model.predict_one(rows_of(X)[0])
-    before = memory_of(trees)
-    expected = trees.predict_rows(rows, 1)
-    assert trees.predict_rows(rows, 3).tolist() == expected.tolist()
-    assert memory_of(trees) == before
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])

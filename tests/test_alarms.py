@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 
@@ -182,17 +181,6 @@ def test_scoring_changes_nothing():
     assert other.score_one(x) == alarms.score_one(x)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda a: pickle.loads(pickle.dumps(a))])
-def test_copies_go_on(copied):
-    samples = told(500, seed=9)
-    alarms = Alarms(NearestNeighborDetector(seed=1), 0.9, average=4)
-    run(alarms, samples[:300])
-    other = copied(alarms)
-    assert run(other, samples[300:]) == run(alarms, samples[300:])
-    assert other.alarms == alarms.alarms
-    assert other.clone().n_samples == 0
-
-
 def test_files_hold_pipelines_of_selected_features(tmp_path):
     alarms = Alarms([compose.Select("a") | NearestNeighborDetector(seed=1)], 0.9, average=4)
     samples = told(400, seed=10)
@@ -250,12 +238,3 @@ def test_bad_arguments(arguments, message):
 def test_a_detector_is_needed():
     with pytest.raises(TypeError, match="detector must be an anomaly detector"):
         Alarms(preprocessing.MinMaxScaler())
-
-
-def test_a_refused_sample_changes_nothing():
-    alarms = Alarms(NearestNeighborDetector(seed=1))
-    run(alarms, told(200, seed=15))
-    before = looks(alarms)
-    with pytest.raises(ValueError, match="feature 'a'"):
-        alarms.learn_one({"a": math.inf, "b": 0.0, "score": 0.5})
-    assert looks(alarms) == before

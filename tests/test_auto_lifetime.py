@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from naive import cells as naive
 from naive.mixture import Mixture
-from river import datasets, optim
+from river import optim
 from scipy import stats
 from test_linear import weights_of
 
@@ -112,65 +112,6 @@ def test_the_mixture_is_the_twins(log):
         model.learn_one(x, target)
         twin.learn(before, parts(model, x), float(target))
         assert list(model.lifetimes.values()) == pytest.approx(twin.shares, rel=1e-9)
-
-
-def stream(n, seed, scale=1.0):
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, 2))
-    return X, np.sin(scale * 3.0 * X[:, 0]) * np.cos(scale * 3.0 * X[:, 1]) + rng.normal(0, 0.1, n)
-
-
-def progressive(model, X, y):
-    errors = []
-    for row, target in zip(X, y.tolist(), strict=True):
-        x = mapping(row)
-        errors.append((model.predict_one(x) - target) ** 2)
-        model.learn_one(x, target)
-    return float(np.mean(errors[len(errors) // 2 :]))
-
-
-@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
-def test_it_finds_the_scale(unit):
-    X, y = stream(1500, 1)
-    auto = OGDRegressor(MondrianFeatures(15, "auto", seed=1), "squared", 0.2)
-    found = progressive(auto, X * unit, y)
-    grid = list(auto.lifetimes)
-    assert len(grid) == 16
-    fixed = [
-        progressive(OGDRegressor(MondrianFeatures(15, k, seed=1), "squared", 0.2), X * unit, y)
-        for k in grid[::2]
-    ]
-    assert found < 1.1 * min(fixed)
-    assert min(fixed) < 0.5 * max(fixed)
-
-
-def mean_log_lifetime(model):
-    return sum(share * math.log(k) for k, share in model.lifetimes.items())
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_it_follows_a_change(seed):
-    auto = OGDRegressor(MondrianFeatures(15, "auto", seed=seed), "squared", 0.2)
-    progressive(auto, *stream(1500, seed, 0.3))
-    slow = mean_log_lifetime(auto)
-    progressive(auto, *stream(1500, seed + 10, 6.0))
-    assert mean_log_lifetime(auto) > slow + 0.5
-    assert sum(auto.lifetimes.values()) == pytest.approx(1.0)
-
-
-def test_several_classes():
-    data = list(datasets.ImageSegments().take(700))
-    for multiclass, loss in (("softmax", "hinge"), ("ovr", "log"), ("ovr", "hinge")):
-        model = OGDClassifier(MondrianFeatures(8, "auto", seed=1), loss, multiclass=multiclass)
-        right = []
-        for x, y in data:
-            right.append(model.predict_one(x) == y)
-            model.learn_one(x, y)
-        assert np.mean(right[300:]) > 0.8
-    proba = OGDClassifier(MondrianFeatures(8, "auto", seed=1), "log")
-    for x, y in data:
-        proba.learn_one(x, y)
-    assert sum(proba.predict_proba_one(data[0][0]).values()) == pytest.approx(1.0)
 
 
 def test_what_it_refuses():

@@ -43,25 +43,6 @@ def batch(n=4000, d=4):
 
 
 @pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])
-def test_kernels_seldom_stop_for_room(make, monkeypatch):
-    # Threads would wait for each other.
-    X, labels, targets = batch()
-    model = make(3, seed=1)
-    y = labels if make is MondrianForestClassifier else targets
-    model.learn_many(X[:400], y[:400])
-    stops, reserve = [], trees.MondrianTrees._reserve_rows
-
-    def reserved(self, *args):
-        stops.append(args)
-        reserve(self, *args)
-
-    monkeypatch.setattr(trees.MondrianTrees, "_reserve_rows", reserved)
-    model.learn_many(X[400:], y[400:])
-    # One for each chunk of 128 rows would be above 60.
-    assert len(stops) < 10
-
-
-@pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])
 def test_a_batch_leaves_as_little_room_as_single_samples(make):
     X, labels, targets = batch()
     y = labels if make is MondrianForestClassifier else targets
@@ -77,15 +58,6 @@ def test_a_batch_leaves_as_little_room_as_single_samples(make):
         ]
         assert max(slack) <= trees.SOON + 2 * CHUNK_ROWS, name
         assert rows.nbytes <= getattr(one._trees, name).nbytes + 3 * CHUNK_ROWS * rows.row_bytes
-
-
-def test_threads_take_more_rows_at_once_so_that_a_block_takes_as_long():
-    model = MondrianForestClassifier(3, seed=1)
-    model.learn_many(*batch(300)[:2])
-    at_once = [model._trees.learned_at_once(n_jobs) for n_jobs in (1, 2, 3, 99)]
-    # There are not more threads than trees.
-    assert at_once == [n * trees.LEARNED_ROWS for n in (1, 2, 3, 3)]
-    assert model._trees.learned_at_once(-1) in at_once
 
 
 @pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])

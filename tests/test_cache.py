@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 
 import numba
@@ -173,19 +172,6 @@ def python(code, *flags, place=PACKAGE.parent, **environ):
     return done.stdout.split(), "".join(line for line in lines if not line.startswith(told))
 
 
-TOO_LARGE = """
-import numpy as np
-from river_mondrian.partitions.mondrian.records import Forest
-from river_mondrian.partitions.mondrian.inputs import find_too_large
-from river_mondrian.records import Float64s, Memory
-
-forest = Memory(Forest)
-forest[0].n_inputs = 1
-found = find_too_large(forest[0], Float64s.of(np.array([1e6])))
-print(found, sum(find_too_large.dispatcher.stats.cache_hits.values()))
-"""
-
-
 def test_processes_that_start_at_once(installed, processes):
     started = [installed.start(("first", 3), ("second", 3), ("first", 2.5)) for _ in range(4)]
     for process in started:
@@ -195,33 +181,6 @@ def test_processes_that_start_at_once(installed, processes):
     # No partial file is left behind.
     (folder,) = installed.folders()
     assert {path.suffix for path in folder.iterdir()} == {".nbc"}
-
-
-def test_removing_and_loading_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "MOST_OTHERS", 2)
-    packages = [tmp_path / "base" / f"{number:032x}" for number in range(6)]
-    failed = []
-
-    def use():
-        try:
-            for number in range(30):
-                folder = packages[number % len(packages)]
-                try:
-                    folders.use(folder)
-                    folders.write(folder / "entry.nbc", b"code" * 1000)
-                    assert (folder / "entry.nbc").read_bytes() == b"code" * 1000
-                except (FileExistsError, FileNotFoundError):
-                    # Another thread removes it as it is made or used.
-                    pass
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=use) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
 
 
 def test_sources_that_change_as_a_process_runs(installed):
@@ -270,17 +229,6 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(installed, tmp_path, va
     falls_back = variable in {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}
     assert ("is kept in" in warned[0]) == falls_back
     assert installed.run(**environ)[1] == falls_back
-
-
-def test_the_package_can_be_imported_where_nothing_can_be_written(tmp_path):
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    nowhere = dict.fromkeys(["HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"], str(blocked / "below"))
-    python("import river_mondrian.estimators.classifier", "-W", "error", **nowhere)
-    found, warned = python(TOO_LARGE, **nowhere)
-    assert found == ["-1", "0"]
-    assert warned.count("RuntimeWarning") == 1
-    assert all(name in warned for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache"))
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])

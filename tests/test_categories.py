@@ -309,16 +309,6 @@ def test_levels_of_features_that_are_not_known_are_ignored(name):
         assert many[0] == pytest.approx(model.predict_one({"size": 0.4}))
 
 
-@pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian", "ogd"])
-def test_thousands_of_levels_take_no_table(name):
-    """Twice as many samples, each with a level of its own, take about twice the memory."""
-    model, sizes = MODELS[name](), []
-    for n in (1500, 1500):
-        learn(name, model, [({"id": f"{len(sizes)} {i}", "b": 0.5}, i % 2) for i in range(n)])
-        sizes.append(model._raw_memory_usage)
-    assert sizes[1] < 2.3 * sizes[0]
-
-
 def test_levels_of_other_types():
     """NumPy's are Python's, an enum of strings is its strings; objects are refused by name."""
 

@@ -128,15 +128,6 @@ def test_a_sample_that_is_no_mapping(name, n):
 
 
 @models
-def test_a_row_of_a_frame_is_a_mapping(name):
-    one, other = MODELS[name](), MODELS[name]()
-    samples = stream(30)
-    learn(one, samples)
-    learn(other, [(pd.Series(x), y) for x, y in samples])
-    assert answers(one) == answers(other)
-
-
-@models
 def test_none_is_a_missing_value(name):
     one, other = MODELS[name](), MODELS[name]()
     samples = [({**x, "a": None} if i % 3 == 1 else x, y) for i, (x, y) in enumerate(stream(40))]

@@ -60,24 +60,6 @@ def test_the_mixture_is_the_twins(seed, room, spread):
         twin.learn(label, weight)
 
 
-def test_a_copy_goes_on_as_the_original():
-    predicted, labels = recorded(np.random.default_rng(0), 60, 4, 3)
-    runs = run_mixture(predicted, labels), run_mixture(predicted, labels, again=(1, 30))
-    for own, others in zip(*runs, strict=True):
-        np.testing.assert_array_equal(own, others)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_pool_ends_up_better_than_its_best_expert(seed):
-    predicted, labels = recorded(np.random.default_rng(seed), 1000, 5, 4)
-    own, singles = 0.0, np.zeros(5)
-    for i, mixed in enumerate(run_mixture(predicted[:500], labels[:500])):
-        if i >= 250:
-            own -= np.log(mixed[labels[i]])
-            singles -= np.log(predicted[i, :, labels[i]])
-    assert own < singles.min()
-
-
 def test_weights_that_are_all_larger_change_nothing():
     predicted, labels = recorded(np.random.default_rng(0), 100, 4, 3)
     runs = run_mixture(predicted, labels), run_mixture(predicted, labels, weights=[1e20] * 100)

@@ -377,12 +377,6 @@ def test_a_state_that_is_not_known_is_refused(path):
         rm.save(model, path)
 
 
-def test_distributions_stay_what_they_are(path):
-    rm.save(MODELS["classifier, bounded"](), path)
-    lifetime = rm.load(path).lifetime
-    assert (lifetime.dist.name, lifetime.args, lifetime.kwds) == ("gamma", (2.0,), {"scale": 0.5})
-
-
 def test_memory_that_has_not_been_written_is_not_saved(path):
     # Rows of nodes are not zeroed: what another process had there must not get into a file.
     first, second = (learned("classifier", 300) for _ in range(2))

@@ -20,7 +20,6 @@ from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow, ro
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.partitions.mondrian.records import FREE, NONE, STEADY
-from river_mondrian.partitions.mondrian.trees import MondrianTrees
 from river_mondrian.posteriors.targets.messages import LARGE
 
 KINDS = {"classifier": MondrianForestClassifier, "regressor": MondrianForestRegressor}
@@ -97,9 +96,6 @@ def put_target(trees, y, w, p):
 
 
 # The law.
-
-POINTS, LABELS = draw(14, 8, dims=2, classes=3)
-POINTS[9:11] = POINTS[2]
 
 
 @pytest.mark.parametrize("params", SETTINGS)
@@ -244,37 +240,6 @@ def test_a_window_holds_the_latest_samples(kind, window, missing):
     for tree in model._trees.trees:
         # Rows of what has been forgotten are taken again.
         assert tree.nodes.n_rows <= 2 * window + 4
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 0.5}])
-def test_the_oldest_point_of_a_leaf_comes_first(missing, params):
-    """So large leaves need not be gone through; paused blocks that others fell into may be."""
-    model = MondrianForestClassifier(3, window=400, scale=False, seed=1, **params)
-    trees, largest = None, 0
-    for i, (x, y) in enumerate(stream(1500, 2, missing, places=4)):
-        model.learn_one(x, y)
-        trees = model._trees
-        if i % 100 != 60 or i < 600:
-            continue
-        forest, ages, p = trees.forest, {}, int(trees.forest.first_arrival)
-        while p != -1:
-            ages[p] = len(ages)
-            p = int(forest.arrivals.row(p).newer)
-        for tree in trees.trees[: model.n_estimators]:
-            for j in range(tree.nodes.n_rows):
-                node = tree.nodes.row(j)
-                if not -3 <= node.dim < 0:
-                    continue
-                points, q = [], int(node.first_point)
-                while q != -1:
-                    points.append(q)
-                    q = int(forest.links_of(q)[tree.slot])
-                found = [ages[q] for q in points]
-                assert found.index(min(found)) <= forest.hide_limit
-                assert node.list_end in (0, points[-1] + 1)
-                largest = max(largest, len(points))
-    assert largest > 2 * forest.hide_limit
 
 
 def test_the_box_of_equal_points_stays_until_what_is_known_goes():
@@ -454,20 +419,6 @@ def test_samples_are_told_apart_as_trees_tell_them():
     with pytest.raises(KeyError, match="row 0 is to be forgotten 2 times"):
         zeros.forget_many(pd.DataFrame({"a": [0.25, 0.25], "b": [0.0, None]}), [1, 1])
     zeros.forget_one({"a": 0.25, "b": -0.0}, 1)
-
-
-def test_forgetting_in_the_warm_up_does_not_build_trees_again_and_again(monkeypatch):
-    built = []
-    rebuild = MondrianTrees._learn_by_rebuilding
-    monkeypatch.setattr(
-        MondrianTrees, "_learn_by_rebuilding", lambda *own: (built.append(1), rebuild(*own))
-    )
-    model, samples = MondrianForestClassifier(2, seed=1), stream(200, 1)
-    for i, (x, y) in enumerate(samples):
-        model.learn_one(x, y)
-        if i >= 127:
-            model.forget_one(*samples[i - 127])
-    assert len(built) == 8
 
 
 @pytest.mark.parametrize("posterior", ["gaussian", "mean"])

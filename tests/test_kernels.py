@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import pickle
 
 import numpy as np
 import pytest
 from naive import hnsp
 from naive import mondrian as naive
 from naive.ranges import robust_range
-from scipy import integrate, stats
+from scipy import stats
 
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, inputs, sampling
@@ -278,71 +278,15 @@ def test_a_path_longer_than_the_room_for_it():
     assert math.isclose(trees.predict_rows(holes, 1)[0].sum(), 1.0)
 
 
-def naive_missing(root, x, gamma, base, weights):
-    """Predict with missing values: a weighted sum over the leaves that may be meant."""
-    total = np.zeros(len(base))
-    for leaf, weight in weights(root, x):
-        node, chain = leaf, []
-        while node is not None:
-            chain.append(node)
-            node = node.parent
-        forced = dict(zip(map(id, chain[1:]), chain[:-1], strict=True))
-        total += weight * np.array(predict_along(root, forced, x, gamma, base))
-    return total
-
-
-def predict_along(root, forced, x, gamma, base):
-    node, stays = root, 1.0
-    s = np.zeros(len(base))
-    above = list(base)
-    while True:
-        span = node.time - node.parent_time
-        eta = float(np.nansum(np.fmax(np.fmax(x - node.upper, node.lower - x), 0.0)))
-        branches = -math.expm1(-span * eta) if eta > 0.0 else 0.0
-        if branches > 0.0:
-            ones = [min(c, 1) for c in node.count]
-            d = hnsp.expected_discount(eta, gamma, span)
-            s += stays * branches * np.array(hnsp.smooth(ones, ones, d, above))
-        above = hnsp.smooth(node.count, node.tab, hnsp.discount(gamma, span), above)
-        if node.is_leaf:
-            return s + stays * (1.0 - branches) * np.array(above)
-        stays *= 1.0 - branches
-        node = forced[id(node)]
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_missing_value_follows_both_sides(seed):
-    """On a small tree no branch is too light, so the twin sums over all leaves."""
+    """On a small tree no branch is too light, so the twin follows all of them."""
     X, y = draw(12, 3, dims=2, classes=2)
     trees = grow(X, y, seed=seed)
-    root = as_twin(trees, 0)
-    sizes = {
-        id(node): read.n_samples for node, read in zip(naive.walk(root), trees.read(0), strict=True)
-    }
-
-    def weights(node, x, sizes=sizes):
-        if node.is_leaf:
-            return [(node, 1.0)]
-        v = x[node.dim]
-        if v == v:
-            return weights(node.left if v <= node.cut else node.right, x)
-        distances = [
-            float(np.nansum(np.fmax(np.fmax(x - child.upper, child.lower - x), 0.0)))
-            for child in (node.left, node.right)
-        ]
-        if distances[0] != distances[1]:
-            nearer = node.left if distances[0] < distances[1] else node.right
-            return weights(nearer, x)
-        n = sizes[id(node.left)] + sizes[id(node.right)]
-        return [
-            (leaf, weight * sizes[id(child)] / n)
-            for child in (node.left, node.right)
-            for leaf, weight in weights(child, x)
-        ]
-
+    root = route(as_twin(trees, 0), X)
     for x in ([np.nan, 0.4], [0.6, np.nan], [np.nan, np.nan]):
         x = np.array(x, dtype=np.float32).astype(float)
-        expected = naive_missing(root, x, 7.0, [0.5, 0.5], weights)
+        expected = hnsp.predict(root, x.tolist(), 7.0, [0.5, 0.5])
         got = trees.predict_rows(x[None], 1)[0]
         np.testing.assert_allclose(got, expected, atol=1e-10)
 
@@ -409,7 +353,9 @@ def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
     rng = np.random.default_rng(100 + seed)
     twin = [
         features_of(
-            strip(naive.Tree(params["lifetime"], rng, not params["split_pure"]).fit(X, y).root),
+            strip(
+                naive.sample_tree(X.tolist(), y, params["lifetime"], rng, not params["split_pure"])
+            ),
             X,
             len(y),
         )
@@ -475,33 +421,6 @@ def test_sampling_hidden_cuts_early_keeps_the_law(seed):
 # The twin of the trees against the laws and sums that the paper states.
 
 
-SETTINGS_OF_NAIVE = [(lifetime, paused) for lifetime in (math.inf, 2.0) for paused in (False, True)]
-
-
-def draw_of_naive(n, seed, dims=3, classes=4, places=0):
-    """Draw points and labels; with `places`, points that coincide and conflict."""
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, dims))
-    if places:
-        X = rng.random((places, dims))[rng.integers(0, places, n)]
-    y = np.where(rng.random(n) < 0.7, (X[:, 0] * classes).astype(int), rng.integers(0, classes, n))
-    return X.tolist(), y.tolist()
-
-
-def summary(root, X):
-    """Numbers whose law the law of the tree decides."""
-    ends = naive.leaves(root)
-    return {
-        "root time": root.time,
-        "root dimension": root.dim,
-        "root cut": 0.0 if root.is_leaf else root.cut,
-        "leaves": len(ends),
-        "mean depth": sum(naive.depth(leaf) * len(leaf.points) for leaf in ends) / len(X),
-        "last inner time": max([n.time for n in naive.walk(root) if not n.is_leaf], default=0.0),
-        "first two together": any({0, 1} <= set(leaf.points) for leaf in ends),
-    }
-
-
 def by_hand():
     """Three points on the left, one on the right, split at time 0.7 of 2."""
     root = naive.Node([0.0], [1.0], None, 0.7, 0, 0.6)
@@ -528,57 +447,29 @@ def test_posterior_by_hand():
     assert hnsp.posterior(root.right, 3.0, base) == [1.0, 0.0]
 
 
-def copy(node, parent=None):
-    twin = dataclasses.replace(
-        node,
-        lower=node.lower[:],
-        upper=node.upper[:],
-        parent=parent,
-        points=node.points[:],
-        count=node.count[:],
-        tab=node.tab[:],
-    )
-    if not node.is_leaf:
-        twin.left, twin.right = copy(node.left, twin), copy(node.right, twin)
-    return twin
-
-
-def leaf_of(root, x):
-    node = root
-    while not node.is_leaf:
-        node = node.left if x[node.dim] <= node.cut else node.right
-    return node
-
-
-QUERIES = [[0.5, 0.5], [0.1, 0.95], [1.3, 0.2], [-0.4, 1.5], [0.92, 0.79]]
-
-
-@pytest.mark.parametrize(("lifetime", "paused"), SETTINGS_OF_NAIVE)
+@pytest.mark.parametrize("lifetime", [math.inf, 2.0])
+@pytest.mark.parametrize("paused", [False, True])
 def test_prediction_is_the_mean_over_extensions(lifetime, paused):
     """Appendix B: extend the tree by an unlabelled query and take the posterior of its leaf.
 
     Queries branch off below the lifetime also where the leaf is a paused one.
     """
-    X, y = draw_of_naive(7, 2, dims=2, classes=3)
-    tree = hnsp.sample_tree(X, y, lifetime, np.random.default_rng(1), paused, 3)
+    X, y = draw(7, 2, dims=2, classes=3)
+    tree = naive.sample_tree(X.tolist(), y, lifetime, np.random.default_rng(1), paused)
+    hnsp.initialize_counts(tree, y, 3)
+    state = pickle.dumps(tree)
     base, gamma, n = [0.5, 0.3, 0.2], 1.5, 1200
-    for seed, x in enumerate(QUERIES):
+    for seed, x in enumerate([[0.5, 0.5], [0.1, 0.95], [1.3, 0.2], [-0.4, 1.5], [0.92, 0.79]]):
         rng = np.random.default_rng(seed)
         drawn = np.empty((n, 3))
         for r in range(n):
-            root = hnsp.extend_tree(copy(tree), [*X, x], [*y, None], 7, lifetime, rng, False, 3)
-            drawn[r] = hnsp.posterior(leaf_of(root, x), gamma, base)
+            points, labels = [*X.tolist(), x], [*y, None]
+            root, _ = naive.extend_block(
+                pickle.loads(state), 7, points, labels, lifetime, rng, False
+            )
+            hnsp.initialize_counts(root, labels, 3)
+            leaf = next(leaf for leaf in naive.leaves(root) if 7 in leaf.points)
+            drawn[r] = hnsp.posterior(leaf, gamma, base)
         error = drawn.std(axis=0, ddof=1) / math.sqrt(n)
         got = np.array(hnsp.predict(tree, x, gamma, base))
         assert (np.abs(got - drawn.mean(axis=0)) <= 4.0 * error + 1e-9).all(), (x, got, drawn)
-
-
-@pytest.mark.parametrize("eta", [1e-9, 0.5, 40.0])
-@pytest.mark.parametrize("gamma", [0.0, 3.0])
-@pytest.mark.parametrize("delta", [1e-6, 0.1, 2.0, math.inf])
-def test_expected_discount(eta, gamma, delta):
-    # In units of the scale on which the integrand falls, so that quad sees it.
-    scale = 1.0 / (eta + gamma)
-    value, _ = integrate.quad(lambda s: math.exp(-s), 0.0, delta / scale, epsabs=0.0)
-    expected = eta * scale * value / -math.expm1(-eta * delta)
-    assert math.isclose(hnsp.expected_discount(eta, gamma, delta), expected, rel_tol=1e-7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 
@@ -10,13 +9,7 @@ import numpy as np
 import pytest
 
 import tests.naive.mondrian as naive
-from river_mondrian import (
-    ModelFormatError,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    load,
-    save,
-)
+from river_mondrian import ModelFormatError, MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.compiling.box_vectors import BLOCK, MOST_PARTS
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, tree_memory
@@ -142,20 +135,6 @@ def test_samples_are_forgotten_as_with_boxes(name, monkeypatch):
         assert n == tree.boxes.n_rows
 
 
-@pytest.mark.parametrize("name", ["classes", "split pure", "window", "targets"])
-def test_copies_and_files_go_on_alike(name, wide, tmp_path):
-    samples = draw(4)
-    model = MODELS[name]()
-    learn(model, samples)
-    save(model, tmp_path / "model")
-    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), load(tmp_path / "model")]
-    rest = draw(5, 40)
-    expected = learn(model, rest)
-    for one in copies:
-        assert one._trees.forest.light_size == 7
-        assert learn(one, rest) == expected
-
-
 @pytest.mark.parametrize("name", ["classes", "targets"])
 def test_batches_and_parts(name, wide):
     samples = draw(6, 600)[160:]
@@ -273,13 +252,3 @@ def test_distances_to_points_are_the_twins(dims):
                 lower, upper = (Float32s.of(side) for side in box)
                 # What a node of its own box would have, bit for bit.
                 assert distance == distance_outside(values, lower, upper, dims)
-
-
-def test_wide_forests_take_less_memory():
-    rng = np.random.default_rng(0)
-    X, y = rng.random((400, 512)), rng.integers(3, size=400)
-    model = MondrianForestClassifier(2, seed=1)
-    model.learn_many(X, y)
-    assert model._trees.forest.light_size == 16
-    n_boxes = sum(int(tree.boxes.n_rows) for tree in model._trees.trees)
-    assert 0 < n_boxes < sum(int(tree.nodes.n_rows) for tree in model._trees.trees) / 4

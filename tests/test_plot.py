@@ -220,12 +220,6 @@ def test_curves_are_rivers_progressive_scores():
     assert ax.get_ylabel() == "CohenKappa"
 
 
-def test_curves_of_pairs():
-    ax = plot.progressive({"a": [(1, 0.5), (2, 0.75)], "b": iter([(1, 0.25)])})
-    assert ax.lines[0].get_xydata().tolist() == [[1, 0.5], [2, 0.75]]
-    assert ax.lines[1].get_xydata().tolist() == [[1, 0.25]]
-
-
 def test_drifts_of_a_model_are_read_after_its_run():
     model = AdaptiveMondrianForestClassifier(10, drift_detector=drift.binary.HDDMA(), seed=1)
     before = synth.Sine(classification_function=0, seed=1).take(1000)

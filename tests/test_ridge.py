@@ -24,7 +24,6 @@ from river_mondrian import (
 )
 from river_mondrian.checks import ModelFormatError
 from river_mondrian.estimators.merging import is_mergeable
-from river_mondrian.learners.ridge import windows
 
 MAPS = {
     "cells": frozen,
@@ -536,21 +535,3 @@ def test_windows_cannot_be_merged():
         merge(one, other)
     assert not is_mergeable(one)
     assert is_mergeable(RidgeRegressor(RandomFourierFeatures(6, seed=1)))
-
-
-def test_what_is_due_is_done_at_once(monkeypatch):
-    """Without the bound, rows that a heavy sample has left are wrong."""
-    seen = []
-    real = windows.forget
-    monkeypatch.setattr(windows, "forget", lambda *args: seen.append(args) or real(*args))
-    model = RidgeRegressor(RandomFourierFeatures(6, seed=1), window=100)
-    for i in range(50):
-        model.learn_one({"a": i / 10}, math.sin(i))
-    record = model._current.held.record
-    for i in range(2):
-        model.forget_one({"a": i / 10}, math.sin(i))
-    assert float(record.target_error) > 0.0
-    model.learn_one({"a": 0.33}, 1.0, 1e20)
-    model.forget_one({"a": 0.33}, 1.0, 1e20)
-    # All have been learned anew.
-    assert len(seen) == 3 and float(record.target_error) == 0.0

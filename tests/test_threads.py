@@ -150,30 +150,6 @@ def check_learned(model, n, counts):
         assert answer(model, x) == answer(again, x)
 
 
-def test_learning_in_several_threads_counts_each_sample():
-    model = learned("classifier", 10)
-
-    def work(first):
-        samples = itertools.cycle(
-            [
-                (x | ({f"z{i}": 0.1} if i % 97 == 0 else {}), y + (i % 89 == 0) * i)
-                for i, (x, y) in enumerate(stream(400, first))
-            ]
-        )
-
-        def learn_next():
-            learn(model, [next(samples)])
-            counts[first] += 1
-
-        return learn_next
-
-    counts = [0, 0, 0, 0]
-    together(*map(work, range(4)))
-    assert model.n_samples == 10 + sum(counts)
-    nodes = model.to_dataframe(0)
-    assert int(nodes["n_samples"].iloc[0]) == model.n_samples
-
-
 def test_predictions_beside_drifts_are_before_or_after_them():
     """Learning a sample and forgetting the ones before are one step."""
     model = rm.AdaptiveMondrianForestClassifier(2, drift_detector=EveryFew(5), seed=1)

@@ -605,14 +605,6 @@ def test_a_full_forest_keeps_its_widths(kind, own):
     assert answers(checked(model), own) == answers(model, own)
 
 
-def test_a_window_of_samples_is_followed():
-    X, y = corner(6000, stretched=(10.0, 1.0, 1.0), at=4000)
-    model = make("adaptive", window=1000)
-    learned(model, X, y)
-    assert model.widths["a"] == pytest.approx(10.0, rel=0.1)
-    checked(model)
-
-
 # What is damaged.
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import math
 import pickle
-from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -126,39 +124,6 @@ def test_copies_frames_and_other_orders_of_keys_continue_bit_for_bit(loss, n):
     assert model.predict_many(table).tolist() == [model.predict_one(x) for x, _ in queries]
 
 
-def test_words_learn_as_they_would_alone():
-    def weights_of(model):
-        weights = model._current
-        slots, factors = (weights.memory.arrays[name] for name in ("word_slots", "word_factors"))
-        n = len(model._words)
-        rows = weights.rows()[np.where(slots < 0, ~slots, slots)[:n]]
-        return {word: factors[k] * rows[k] for word, k in model._words.items()}
-
-    samples = documents(150)
-    # One cell of all leaves words alone.
-    maps = features(), IsolationFeatures(1, 1, pool_size=POOL, seed=1)
-    of_words, alone = (weights_of(learned(samples, OGDClassifier(one))) for one in maps)
-    assert of_words.keys() == alone.keys()
-    for word, expected in alone.items():
-        np.testing.assert_array_equal(of_words[word], expected)
-
-
-def test_rare_words_count_more_and_many_times_less_than_in_proportion():
-    samples = documents(150)
-    n_with = Counter(word for x, _ in samples for word, value in x.items() if value)
-    (common, n_common), (rare, n_rare) = n_with.most_common()[0], n_with.most_common()[-1]
-    model = learned(samples)
-    # Words of the pool are counted once they have been learned again.
-    assert model._current.n_learned == len(samples)
-    model._score({common: 4.0, rare: 1.0})
-    values = model._current.memory.arrays["word_values"]
-    places = sorted((model._words[word], word) for word in (common, rare))
-    found = {word: values[i] for i, (_, word) in enumerate(places)}
-    rarities = [math.log((1 + len(samples)) / (1 + n)) + 1.0 for n in (n_common, n_rare)]
-    assert n_common > 10 > n_rare
-    assert found[common] / found[rare] == pytest.approx(2.0 * rarities[0] / rarities[1])
-
-
 def test_only_texts_have_words():
     rng = np.random.default_rng(0)
     rows = [dict(enumerate(row)) for row in rng.random((200, 5)).tolist()]
@@ -246,19 +211,3 @@ def test_the_words_are_those_of_the_map_and_more():
     state["_words"] = {f"other {name}": place for name, place in state["_words"].items()}
     with pytest.raises(ModelFormatError, match="_words"):
         OGDClassifier.__new__(OGDClassifier).__setstate__(state)
-
-
-def test_the_length_of_a_text_does_not_count():
-    samples = documents(150)
-    one, other = learned(samples), OGDClassifier(features())
-    # Powers of 2 leave all digits as they are.
-    for i, (x, y) in enumerate(samples):
-        other.learn_one({name: 2.0 ** (i % 3) * value for name, value in x.items()}, y)
-    # Cells of texts that have no word in common with a diagram's points may differ: all are as far.
-    agree = [one.predict_one(x) == other.predict_one(x) for x, _ in samples]
-    assert np.mean(agree) > 0.95
-
-
-def test_linear_is_a_flag():
-    with pytest.raises(ValueError, match="linear"):
-        OGDClassifier(linear="auto")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from .mondrian import Labels, Node, Points, extend_block, leaves, n_points, sample_block, walk
+from .mondrian import Labels, Node, leaves, n_points
 
 # Counts.
 
@@ -48,113 +46,6 @@ def initialize_counts(
     for leaf in leaves(root):
         set_count(leaf, count_leaf(leaf, y, n_classes, weights))
     initialize_inner(root)
-
-
-def update_counts(leaf: Node, label: int) -> None:
-    """Algorithm 6, with the count of the first ancestor that has the label's table, too.
-
-    As printed it stops before that ancestor's count is brought up to date, where Algorithm 5
-    counts both children.
-    """
-    leaf.count[label] += 1
-    node = leaf
-    while True:
-        if not node.is_leaf:
-            node.count[label] = node.left.tab[label] + node.right.tab[label]
-        if node.tab[label] == 1:
-            return
-        node.tab[label] = min(node.count[label], 1)
-        if node.parent is None:
-            return
-        node = node.parent
-
-
-# Trees with counts.
-
-
-def sample_tree(
-    X: Points,
-    y: Labels,
-    lifetime: float,
-    rng: np.random.Generator,
-    paused: bool,
-    n_classes: int,
-) -> Node:
-    """Sample a tree on all points: Algorithms 1 and 2, or 9 where blocks pause, and 5.
-
-    Parameters
-    ----------
-    X
-        Points.
-    y
-        Their labels.
-    lifetime
-        Splits come before it.
-    rng
-        Source of the draws.
-    paused
-        Whether a block whose labels are all the same is not split.
-    n_classes
-        Number of classes (K).
-
-    Returns
-    -------
-    Node
-        The root.
-
-    """
-    root = sample_block(list(range(len(X))), None, X, y, lifetime, rng, paused)
-    initialize_counts(root, y, n_classes)
-    return root
-
-
-def extend_tree(
-    root: Node | None,
-    X: Points,
-    y: Labels,
-    i: int,
-    lifetime: float,
-    rng: np.random.Generator,
-    paused: bool,
-    n_classes: int,
-) -> Node:
-    """Add point i to a tree: Algorithms 3 and 4, or 10 where blocks pause, with the counts.
-
-    Parameters
-    ----------
-    root
-        The tree, which is changed; None stands for no tree yet.
-    X, y
-        The points and labels that the tree's indices refer to.
-    i
-        Index of the new point.
-    lifetime, rng, paused, n_classes
-        As in `sample_tree`.
-
-    Returns
-    -------
-    Node
-        The root, which may be a new one.
-
-    """
-    if root is None:
-        new = sample_block([i], None, X, y, lifetime, rng, paused)
-        initialize_counts(new, y, n_classes)
-        return new
-    root, changed = extend_block(root, i, X, y, lifetime, rng, paused)
-    if changed.is_leaf and len(changed.count) == n_classes:
-        if y[i] is not None:
-            update_counts(changed, y[i])
-        return root
-    for node in walk(changed):
-        # An old block below a new parent keeps its counts.
-        if node.is_leaf and not node.count:
-            set_count(node, count_leaf(node, y, n_classes))
-    initialize_inner(changed)
-    while changed.parent is not None:
-        changed = changed.parent
-        set_count(changed, count_inner(changed))
-    return root
 
 
 # Prediction.

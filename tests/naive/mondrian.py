@@ -252,29 +252,8 @@ def extend_block(
     return node, changed
 
 
-class Tree:
-    """A tree that keeps its points, without counts; `paused` as in Algorithms 9 and 10."""
-
-    def __init__(self, lifetime: float, rng: np.random.Generator, paused: bool) -> None:
-        self.X: list[list[float]] = []
-        self.y: list[int | None] = []
-        self.lifetime, self.rng, self.paused = lifetime, rng, paused
-        self.root: Node | None = None
-
-    def fit(self, X: Points, y: Labels) -> Tree:
-        """Algorithm 1."""
-        self.X, self.y = [list(x) for x in X], list(y)
-        points = list(range(len(self.y)))
-        self.root = sample_block(points, None, self.X, self.y, self.lifetime, self.rng, self.paused)
-        return self
-
-    def learn(self, x: Sequence[float], y: int | None) -> None:
-        """Algorithm 3."""
-        self.X.append(list(x))
-        self.y.append(y)
-        n = len(self.y) - 1
-        settings = (self.X, self.y, self.lifetime, self.rng, self.paused)
-        if self.root is None:
-            self.root = sample_block([n], None, *settings)
-        else:
-            self.root, _ = extend_block(self.root, n, *settings)
+def sample_tree(
+    X: Points, y: Labels, lifetime: float, rng: np.random.Generator, paused: bool
+) -> Node:
+    """Algorithm 1, with `paused` as in Algorithms 9 and 10; leaves the counts alone."""
+    return sample_block(list(range(len(y))), None, X, y, lifetime, rng, paused)
