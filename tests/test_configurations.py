@@ -315,6 +315,7 @@ BAD_TARGETS = [
     (math.nan, ValueError, "target.*nan"),
     (-math.inf, ValueError, "target.*-inf"),
     (10**400, ValueError, "target must be finite"),
+    (1e121, ValueError, "the target must be"),
 ]
 BAD_WEIGHTS = [
     (-1.0, ValueError, "weight.*-1"),

@@ -16,7 +16,6 @@ from naive import density as naive
 from naive import pivots, stit
 from scipy import stats
 from scipy.special import exp1
-from sklearn import metrics
 
 from river_mondrian import DensityForest, exact_density
 from river_mondrian.compiling.kernels import exact_kernel
@@ -117,7 +116,19 @@ def test_forest_is_the_twin(dims, lifetime, start, estimator):
         assert counts.tolist() == [len(inside) for _, inside in found]
         expected = naive.density([cell for cell, _ in found], X, estimator, ended)
         assert forest.density_one(mapping(z)) == pytest.approx(expected, rel=1e-12)
-        empty += expected == 0.0
+        if expected > 0.0:
+            continue
+        # The last cells count that hold a sample, as if they held one.
+        empty += 1
+        volumes = []
+        for root in roots:
+            parted = min(pivots.parted_at(root, horizon, rates, z.tolist()), ended)
+            cell, inside = pivots.cell_of(root, horizon, parted, rates, z.tolist(), start)
+            assert inside
+            kernel = (2.0 / parted) ** dims
+            volumes.append(kernel if estimator == "kernel" else naive.volume(cell))
+        mean = np.mean(volumes) if estimator == "laplace" else stats.hmean(volumes)
+        assert forest.surprise_one(mapping(z)) == pytest.approx(math.log(80 * mean), rel=1e-6)
     assert empty > 0
 
 
@@ -529,48 +540,11 @@ def test_scores():
     assert forest.log_density_one({"a": 1.0}) == -math.inf
     assert forest.score_one({"a": 1.0}) == 0.0
     assert forest.n_samples == 0
-    rng = np.random.default_rng(0)
-    scores, labels = [], []
-    for i in range(600):
-        odd = i > 100 and rng.random() < 0.1
-        x = mapping(rng.normal(size=2) + 6.0 * rng.choice([-1, 1]) * odd)
-        scores.append(forest.score_one(x))
-        forest.learn_one(x)
-        labels.append(odd)
-    assert metrics.roc_auc_score(labels[100:], scores[100:]) > 0.9
+    for x in np.random.default_rng(0).normal(size=(60, 2)):
+        forest.learn_one(mapping(x))
     x = {"x00": 0.1, "x01": 0.2}
     assert forest.surprise_one(x) == -forest.log_density_one(x)
     assert forest.density_one(x) == math.exp(forest.log_density_one(x))
-
-
-@pytest.mark.parametrize("lifetime", [1.5, None])
-@pytest.mark.parametrize("estimator", ["forest", "laplace", "kernel"])
-def test_surprise_where_the_density_is_zero(lifetime, estimator):
-    """The last cells count that hold a sample, as if they held one."""
-    X = np.random.default_rng(0).normal(size=(20, 2))
-    forest = learned(X, n_estimators=6, lifetime=lifetime, method=estimator, seed=2)
-    horizon, ended = (math.inf, 20**0.25) if lifetime is None else (1.5, 1.5)
-    rates, roots = [1.0, 1.0], [None] * 6
-    for t, key in enumerate(keys(2, 6)):
-        for z in X:
-            roots[t] = pivots.learn(roots[t], key, horizon, rates, z.tolist())
-    far = 0
-    for x in [np.array([a, b]) for a in (-40.0, -3.0, 3.0) for b in (-3.0, 0.1, 1e4)]:
-        if forest.density_one(mapping(x)) > 0.0:
-            continue
-        far += 1
-        volumes = []
-        for root in roots:
-            parted = min(pivots.parted_at(root, horizon, rates, x.tolist()), ended)
-            cell, inside = pivots.cell_of(root, horizon, parted, rates, x.tolist())
-            assert inside
-            size = (2.0 / parted) ** 2 if estimator == "kernel" else naive.volume(cell)
-            volumes.append(size)
-        mean = (
-            np.mean(volumes) if estimator == "laplace" else 1.0 / np.mean(1.0 / np.array(volumes))
-        )
-        assert forest.surprise_one(mapping(x)) == pytest.approx(math.log(20 * mean), rel=1e-6)
-    assert far >= 4
 
 
 def test_a_mixture_is_the_twin():

@@ -171,6 +171,8 @@ def test_first_widths_are_the_twins(kind, missing):
     X[rng.random(X.shape) < 0.2] = math.nan
     X[:, 1] = rng.random(256) < 0.05
     X[:, 2] = 7.0
+    # A wild value sets no width.
+    X[16, 0] = 1e12
     model = learned(make(kind, missing=missing), X, (X[:, 1] > 0.0).astype(int).tolist())
     columns = X if missing == "unknown" else np.nan_to_num(X)
     for name, column in zip("abc", columns.T, strict=True):
@@ -181,9 +183,9 @@ def test_first_widths_are_the_twins(kind, missing):
 
 def test_widths_of_models_that_do_not_scale():
     assert MondrianForestClassifier().widths == {}
-    model = MondrianForestClassifier(3, scale=False, seed=1)
-    model.learn_one({"a": 5.0}, 0)
-    assert model.widths == {"a": 1.0}
+    X, y = corner(600)
+    for kind in (*EXACT, *ADAPTIVE):
+        assert set(learned(make(kind, scale=False), X, y).widths.values()) == {1.0}
     model = MondrianForestClassifier(3, seed=1)
     model.learn_one({"a": 5.0, "color": "red"}, 0)
     assert model.widths == {"a": 5.0, "color": 1.0}
