@@ -312,8 +312,7 @@ def _plain(key: Any) -> bool:
 
 def _little(value: Any) -> bytes:
     """Return the bytes of an array, little-endian."""
-    found: bytes = value.astype(value.dtype.newbyteorder("<")).tobytes()
-    return found
+    return value.astype(value.dtype.newbyteorder("<")).tobytes()
 
 
 def code_in(tree: Any) -> Iterator[str]:
