@@ -23,7 +23,6 @@ from stored_models import (
     GOLDEN,
     IN_GOLDEN,
     MODELS,
-    answer,
     answers,
     learn,
     learned,
@@ -181,27 +180,6 @@ def test_labels(label, path):
         found = rm.load(path)
         assert alike(found.classes[0], label)
         assert alike(found.predict_one({"a": 0.1}), model.predict_one({"a": 0.1}))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: rm.MondrianForestClassifier(2, seed=1),
-        lambda: rm.MondrianFeatures(2, seed=1),
-        lambda: rm.RandomFourierFeatures(4, seed=1),
-        lambda: rm.DualOGDClassifier(),
-    ],
-)
-def test_names_of_features(make, path):
-    x = {name: float(i) for i, name in enumerate([*NAMES, None])}
-    model = make()
-    learn(model, [(x, 1), (dict.fromkeys(x, 1.0), 2)])
-    rm.save(model, path)
-    found = rm.load(path)
-    for asked in (x, {name: x[name] for name in list(x)[::2]}):
-        assert answer(found, asked) == answer(model, asked)
-    if hasattr(model, "feature_names"):
-        assert all(map(alike, found.feature_names, model.feature_names))
 
 
 class Color(enum.Enum):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from naive import adaptive as naive_adaptive
 from naive import importances as naive
-from naive import mondrian
+from naive.mondrian import copied, route
 from test_adaptive import grown, long_slots, posteriors
 from test_gaussian import as_twin as target_twin
 from test_gaussian import dense, hyperparameters, kernel_moments
 from test_gaussian import draw as draw_targets
 from test_gaussian import grow as grow_targets
-from test_kernels import as_twin, draw, grow, route
+from test_kernels import as_twin, draw, grow
 from test_weights import grow as grow_weighted
 
 from river_mondrian import (
@@ -221,18 +221,9 @@ def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
                 np.testing.assert_allclose(start[1 + v], own[0], atol=2e-5)
                 np.testing.assert_allclose(parts[1 + v], expected, atol=2e-5)
             # The first as in the exact forest, but by the counts of a replay.
-            counts = naive_adaptive.hnsp_counts(nodes, seen)
-            twins = [
-                mondrian.Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut)
-                for n in nodes
-            ]
-            for twin, node, count in zip(twins, nodes, counts, strict=True):
-                twin.count, twin.tab = count, [min(c, 1.0) for c in count]
-                twin.parent = twins[node.parent] if node.parent >= 0 else None
-                if not node.is_leaf:
-                    twin.left, twin.right = twins[node.left], twins[node.right]
+            twin = copied(nodes, naive_adaptive.hnsp_counts(nodes, seen))
             gamma = float(trees.forest.gamma)
-            first, expected = naive.explain_classes(twins[0], x.tolist(), gamma, [0.25] * 4)
+            first, expected = naive.explain_classes(twin, x.tolist(), gamma, [0.25] * 4)
             np.testing.assert_allclose(start[0], first, atol=1e-5)
             np.testing.assert_allclose(parts[0], expected, atol=1e-5)
             whole = start + parts.sum(axis=1)

@@ -14,7 +14,7 @@ from naive import mondrian as naive
 from river import drift
 from test_adaptive import draw as draw_dense
 from test_adaptive import grown, long_slots
-from test_kernels import as_twin, draw, route
+from test_kernels import as_twin, draw
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
@@ -70,7 +70,7 @@ def test_counts_are_those_of_algorithm_5(params, places, seed):
     weights = weights_of(250, seed)
     root = as_twin(grow(X, y, weights, seed, **params), 0)
     stored = {id(node): list(node.count) for node in naive.walk(root)}
-    hnsp.initialize_counts(route(root, X), y, 4, weights)
+    hnsp.initialize_counts(naive.route(root, X), y, 4, weights)
     for node in naive.walk(root):
         assert stored[id(node)] == pytest.approx(node.count, rel=1e-12)
 
