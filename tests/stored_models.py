@@ -75,15 +75,11 @@ MODELS = {
     "classifier, wide": lambda: wide(rm.MondrianForestClassifier(2, seed=1)),
     "classifier, window": lambda: rm.MondrianForestClassifier(3, window=25, seed=1),
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=200, seed=1),
-    "classifier, directions": lambda: rm.MondrianForestClassifier(2, directions=3, seed=1),
     "classifier, given directions": lambda: rm.MondrianForestClassifier(
         2, directions=[{"a": 1.0, "b": np.float64(0.5)}, {"c": -1.0}], seed=1
     ),
     "classifier, bounded": lambda: rm.MondrianForestClassifier(
         2, lifetime=stats.gamma(2.0, scale=0.5), max_nodes=9, scale=False, seed=1
-    ),
-    "classifier, split pure": lambda: rm.MondrianForestClassifier(
-        2, split_pure=True, prior_rate=3.0, seed=1
     ),
     "classifier, weights": lambda: weighted(rm.MondrianForestClassifier(3, seed=1)),
     "classifier, levels": lambda: with_levels(rm.MondrianForestClassifier(3, seed=1)),
@@ -97,10 +93,8 @@ MODELS = {
     ),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", max_nodes=15, seed=1),
     "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
-    "density, grows": lambda: rm.DensityForest(2, None, seed=1),
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
     "density, origin": lambda: rm.DensityForest(2, 1.0, seed=1, origin={"a": 0.0}),
-    "density, directions": lambda: rm.DensityForest(2, lifetime=1.0, directions=3, seed=1),
     "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
     "random cuts, shingles": lambda: with_a_level(
         rm.RandomCutForest(2, window=None, shingle=3, seed=1)
@@ -141,13 +135,7 @@ MODELS = {
     "ridge, window": lambda: rm.RidgeRegressor(
         rm.IsolationFeatures(4, 4, pool_size=16, seed=1), window=12
     ),
-    "ridge, fourier, window": lambda: rm.RidgeRegressor(
-        rm.RandomFourierFeatures(4, seed=1), window=200
-    ),
     "dual": lambda: rm.DualOGDClassifier(),
-    "dual, isolation": lambda: rm.DualOGDClassifier(
-        rm.IsolationFeatures(4, 4, pool_size=32, seed=1)
-    ),
 }
 
 # One for each class, which earlier versions have written.
