@@ -3,8 +3,6 @@
 `python tests/stored_models.py` writes the golden files of the format: once, as soon as it is final.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

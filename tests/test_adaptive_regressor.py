@@ -1,7 +1,5 @@
 """The adaptive regressor as River sees it: streams, windows, drifts, laws, late labels."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Alarms: averages, ranks, novel values, rests and budgets by a plain twin, and their state."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

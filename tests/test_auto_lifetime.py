@@ -1,7 +1,5 @@
 """Mondrian features of several lifetimes, and learners that choose among them by their loss."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bad inputs and what is said of them: the table is for reading."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import importlib

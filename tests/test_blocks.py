@@ -1,7 +1,5 @@
 """Batches of more rows than are learned at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 What compiled code depends on, and which of its folders are removed.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Categories: where trees put levels, the law of that, what is taken and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import enum
 import pickle

@@ -1,7 +1,5 @@
 """What all public classes promise: arguments, samples that are none, copies, numbers."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Models in files: the same afterwards, whole or refused, and free of code."""
 
-from __future__ import annotations
-
 import datetime
 import enum
 import json

@@ -1,7 +1,5 @@
 """The classifier as its users meet it: data of all kinds, bad input, copies, memory, pipelines."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

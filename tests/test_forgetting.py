@@ -1,7 +1,5 @@
 """Samples that are taken out of trees: what is left, its law, windows, and what may go wrong."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """What mattered: importances and explanations against their twins, and what they promise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samples, targets and names as people have them: mappings of any kind, numbers of any type."""
 
-from __future__ import annotations
-
 import collections
 import copy
 import datetime

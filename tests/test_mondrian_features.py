@@ -1,7 +1,5 @@
 """Mondrian features against their twin, the process's laws and the kernel they estimate."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Pictures, by what is drawn; and that they are seen by all, on white and on dark."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Random Fourier features and random binning: their twins, their laws, and features that appear."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

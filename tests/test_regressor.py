@@ -1,7 +1,5 @@
 """The regressor as its users meet it: data of all kinds, bad input, copies, memory, frames."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

@@ -1,7 +1,5 @@
 """Threads that share a model: answers never mix, and nothing that is learned is lost."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import copy

@@ -1,7 +1,5 @@
 """Weights of samples of classifiers: Algorithm 5 with real numbers, repeats, adaptive trees."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Every class in every wrapper of River's that it fits, and in what else composes models."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from pathlib import Path

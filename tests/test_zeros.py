@@ -1,7 +1,5 @@
 """What is absent as 0: forests on bags of words, counts and one-hot encodings."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
