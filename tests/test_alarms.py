@@ -217,22 +217,6 @@ def test_an_exception_at_any_line_leaves_the_state_before_or_after(leap):
     assert 0 in judge.lines(pickle.dumps(alarms), lambda model: model.learn_one(x))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"threshold": 1.5}, "threshold must be at most 1, got 1.5"),
-        ({"budget": 3}, r"budget must be None or \(alarms, samples\), got 3"),
-        ({"budget": (0, 10)}, "alarms of budget must be an integer >= 1, got 0"),
-        ({"grace_period": 3}, "grace_period must be an integer >= 100, got 3"),
-        ({"calendar": "hour"}, "calendar must be None or a list of features, got 'hour'"),
-        ({"detector": []}, "detector must not be an empty list"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Alarms(**arguments)
-
-
 def test_a_detector_is_needed():
     with pytest.raises(TypeError, match="detector must be an anomaly detector"):
         Alarms(preprocessing.MinMaxScaler())

@@ -348,6 +348,13 @@ ARGUMENTS = {
         ({"n_jobs": 0}, "n_jobs must be"),
         ({"ranges": {"a": (2.0, 1.0)}}, "'a'"),
     ],
+    ALARMS: [
+        ({"threshold": 1.5}, "threshold must be at most 1, got 1.5"),
+        ({"budget": (0, 10)}, "alarms of budget must be an integer >= 1, got 0"),
+        ({"grace_period": 3}, "grace_period must be an integer >= 100, got 3"),
+        ({"calendar": "hour"}, "calendar must be None or a list of features, got 'hour'"),
+        ({"detector": []}, "detector must not be an empty list"),
+    ],
     OGD: [
         ({"loss": optim.losses.Squared()}, "BinaryLoss"),
         ({"learning_rate": math.inf}, "learning_rate.*inf"),

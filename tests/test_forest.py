@@ -167,9 +167,6 @@ def test_reading_a_tree():
     assert MondrianForestClassifier().debug_one({"a": 1.0}) == "nothing has been learned yet"
 
 
-# In River's company.
-
-
 # What the parameters promise.
 
 

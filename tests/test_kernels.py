@@ -338,23 +338,6 @@ def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
     compare(online, twin, n_tests=6 * 3 * 2)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
-    """How often a cut falls into a late block depends on how much of the lifetime is left."""
-    X = np.array([[0.0], [0.3], [1.3], [0.15]])
-    X = X.astype(np.float32).astype(float)
-    y = [0, 0, 1, 1]
-    n_trees = 8000
-    trees = grow(X, y, n_trees=n_trees, seed=seed, lifetime=3.0)
-
-    def leaves():
-        return [{"leaves": sum(n.is_leaf for n in trees.read(t))} for t in range(n_trees)]
-
-    online = leaves()
-    trees.build()
-    compare(online, leaves(), n_tests=3)
-
-
 def strip(root):
     for node in naive.walk(root):
         node.points = []

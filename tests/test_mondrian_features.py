@@ -76,18 +76,6 @@ def test_a_sample_has_one_cell_per_partition_and_keeps_it():
     assert len({name for x in first for name in x}) == features._map.n_columns
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_share_of_common_cells_is_the_laplace_kernel(seed):
-    """Whatever other samples there are, and whenever they come (Proposition 1)."""
-    X = samples(30, seed=seed)
-    features = learned(X, 2000, 1.5, seed=seed)
-    pairs = [(0, 1), (3, 29), (28, 29)]
-    for i, j in pairs:
-        shared = round(2000 * features.kernel(mapping(X[i]), mapping(X[j])))
-        expected = naive.laplace(X[i].tolist(), X[j].tolist(), 1.5)
-        assert stats.binomtest(shared, 2000, expected).pvalue > LEVEL / (len(pairs) * len(SEEDS))
-
-
 def n_cells(features, t):
     return sum(node.is_leaf for node in features.nodes(t))
 

@@ -326,16 +326,6 @@ def rounding_of_products(matrix, n):
     return (n + 1) * np.finfo(float).eps * (magnitudes @ magnitudes.T).toarray()
 
 
-@each
-def test_before_learning(make):
-    features = make()
-    assert features.transform_one({"a": 1.0}) == {}
-    assert features.transform_many(FRAME).empty
-    features.learn_many(FRAME[:0])
-    with pytest.raises(RuntimeError, match="cannot map yet: it has to learn samples first"):
-        features.gram(FRAME)
-
-
 @pytest.mark.blas
 @pytest.mark.parametrize("make", [make for name, make in MAPS.items() if name != "mondrian"])
 def test_missing_is_zero_and_the_order_of_keys_does_not_matter(make):

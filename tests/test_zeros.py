@@ -143,6 +143,3 @@ def test_a_feature_that_is_undone_has_counted_nothing():
 
 
 # Within River's pipelines.
-
-
-# Interruptions.
