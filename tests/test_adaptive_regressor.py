@@ -106,18 +106,6 @@ def test_the_window_is_bounded():
 # What can be read.
 
 
-def test_explanations_add_up():
-    data = stream(400)
-    model = fed(data)
-    for x, _ in data[:3]:
-        found = model.explain_one(x)
-        assert set(found) == set(model.feature_names)
-        total = model.baseline + sum(found.values())
-        assert total == pytest.approx(model.predict_one(x), abs=1e-9)
-        assert found.get("a", 0.0) == 0.0 or "a" in x
-    assert AdaptiveMondrianForestRegressor().explain_one({"a": 1.0}) == {}
-
-
 def test_what_is_read_of_little():
     model = AdaptiveMondrianForestRegressor(3, seed=1)
     assert model.feature_importances == model.expert_weights == {}

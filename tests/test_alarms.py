@@ -169,16 +169,6 @@ def test_two_views_are_the_geometric_mean():
     assert run(one, samples)[0] == pytest.approx(run(same, samples)[0], abs=1e-12)
 
 
-def test_scoring_changes_nothing():
-    alarms, other = (Alarms(NearestNeighborDetector(seed=1), average=5) for _ in range(2))
-    for x in told(300, seed=8):
-        other.score_one(x | {"a": 100.0})
-        alarms.learn_one(x)
-        other.learn_one(x)
-        assert other.alarm == alarms.alarm
-    assert other.score_one(x) == alarms.score_one(x)
-
-
 def test_files_hold_pipelines_of_selected_features(tmp_path):
     alarms = Alarms([compose.Select("a") | NearestNeighborDetector(seed=1)], 0.9, average=4)
     samples = told(400, seed=10)
