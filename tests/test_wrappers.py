@@ -45,11 +45,6 @@ def test_a_class_in_a_wrapper(kind, path, name):
     assert all(math.isfinite(one) for one in numbers_in(found))
 
 
-def test_every_class_is_here():
-    listed = {name for kind in KINDS.values() for name in kind}
-    assert listed == {type(make()).__name__ for make in MODELS.values()}
-
-
 def test_the_table_of_the_docs():
     assert tables().strip() in PAGE.read_text()
 
