@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 from river import base, drift, optim
 from scipy import stats
+from test_contract import MODELS as COMMON
+from test_contract import learn
 
 import river_mondrian as rm
 from river_mondrian.files.store import FORMAT
@@ -46,8 +48,9 @@ def with_a_level(model):
     return model
 
 
-MODELS = {
-    "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
+SAME = ("adaptive", "classifier", "regressor", "density", "isolation", "mondrian", "nystrom")
+SAME += ("binning", "fourier", "ogd", "ridge", "dual")
+MODELS = {name: COMMON[name] for name in SAME} | {
     "adaptive, weights": lambda: weighted(
         rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1)
     ),
@@ -69,7 +72,6 @@ MODELS = {
     "adaptive regressor, levels": lambda: with_levels(
         rm.AdaptiveMondrianForestRegressor(3, loss="squared", seed=1)
     ),
-    "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
     "classifier, wide": lambda: wide(rm.MondrianForestClassifier(2, seed=1)),
     "classifier, window": lambda: rm.MondrianForestClassifier(3, window=25, seed=1),
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=200, seed=1),
@@ -85,12 +87,10 @@ MODELS = {
         rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, missing="zero", seed=1)
     ),
     "regressor, levels": lambda: with_levels(rm.MondrianForestRegressor(2, seed=1)),
-    "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
     "regressor, normal": lambda: rm.MondrianForestRegressor(
         2, tails="normal", lifetime=2, min_samples_split=4, seed=1
     ),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", max_nodes=15, seed=1),
-    "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
     "density, origin": lambda: rm.DensityForest(2, 1.0, seed=1, origin={"a": 0.0}),
     "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
@@ -110,15 +110,9 @@ MODELS = {
     ),
     "calibrated": lambda: rm.Calibrated(rm.MondrianForestClassifier(2, seed=1), by_class=True),
     "calibrated regressor": lambda: rm.Calibrated(rm.MondrianForestRegressor(2, seed=1)),
-    "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
-    "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
     "mondrian, levels": lambda: with_a_level(rm.MondrianFeatures(4, seed=1)),
     "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), directions=2, seed=1),
-    "nystrom": lambda: rm.NystromFeatures(6),
-    "binning": lambda: rm.RandomBinningFeatures(4, seed=1),
-    "fourier": lambda: rm.RandomFourierFeatures(4, seed=1),
-    "ogd": lambda: rm.OGDClassifier(rm.MondrianFeatures(4, seed=1), loss="log", seed=1),
     "ogd, auto": lambda: rm.OGDClassifier(rm.MondrianFeatures(3, "auto", seed=1), loss="log"),
     "ogd, ovr": lambda: rm.OGDClassifier(
         rm.IsolationFeatures(4, 4, pool_size=64, seed=1),
@@ -129,11 +123,9 @@ MODELS = {
     "ogd regressor": lambda: rm.OGDRegressor(
         rm.RandomFourierFeatures(6, seed=1), optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
     ),
-    "ridge": lambda: rm.RidgeRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
     "ridge, window": lambda: rm.RidgeRegressor(
         rm.IsolationFeatures(4, 4, pool_size=16, seed=1), window=12
     ),
-    "dual": lambda: rm.DualOGDClassifier(),
 }
 
 # One for each class, which earlier versions have written.
@@ -177,14 +169,6 @@ def stream(n, seed=0, names=("a", "b"), n_classes=2):
             del x[names[-1]]
         samples.append((x, y))
     return samples
-
-
-def learn(model, samples):
-    for x, y in samples:
-        if isinstance(model, base.Classifier | base.Regressor):
-            model.learn_one(x, y)
-        else:
-            model.learn_one(x)
 
 
 def learned(name, n=40):
