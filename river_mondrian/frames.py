@@ -10,7 +10,7 @@ import math
 import numbers
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,9 @@ from . import inputs
 from .inputs import FeatureIndex, Floats, Level, check_names, of_kind, too_large
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-
-
-Native: TypeAlias = "nw.DataFrame[Any] | NDArray[Any]"
-Frame: TypeAlias = "tuple[Native, list[Hashable], Floats]"
+# An array, or a frame of narwhals.
+Native: TypeAlias = Any
+Frame: TypeAlias = tuple[Native, list[Hashable], Floats]
 
 
 def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
@@ -79,7 +76,7 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
 
 
 def _read_at_once(
-    frame: nw.DataFrame[Any], names: list[Hashable], features: FeatureIndex | None
+    frame: Native, names: list[Hashable], features: FeatureIndex | None
 ) -> Floats | None:
     """Return the values of a frame all of whose columns are numbers of one type.
 
@@ -201,7 +198,7 @@ def _check_of(features: FeatureIndex | None, has_levels: bool) -> Callable[[Any,
     return inputs.check_value if features is None else inputs.check_value_or_level
 
 
-def _read_column(frame: nw.DataFrame[Any], name: Any, features: FeatureIndex | None) -> Floats:
+def _read_column(frame: Native, name: Any, features: FeatureIndex | None) -> Floats:
     import narwhals.stable.v2 as nw
 
     column = frame.get_column(name)

@@ -13,23 +13,13 @@ from numpy.typing import NDArray
 
 from ..arguments import Directions, is_real
 from ..frames import Block, Frame, read_labels
-from ..inputs import FeatureIndex, check_label, check_weight
+from ..inputs import check_label, check_weight
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..model import locked
 from ..posteriors.labels.trees import LabelTrees
 from .forest import Prepared
 from .forgetting import ForgettingForest
 from .label_forest import LabelForest
-
-
-class _Calls(Prepared):
-    """What learning one sample needs, too."""
-
-    def __init__(
-        self, trees: LabelTrees, features: FeatureIndex, labels: dict[Hashable, int]
-    ) -> None:
-        super().__init__(trees, features, labels)
-        self.learn = trees.learner()
 
 
 @dataclass(eq=False, repr=False)
@@ -181,7 +171,6 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
             raise ValueError(f"prior_rate must be None or a finite number > 0, got {rate!r}")
         super().__post_init__()
 
-    _CALLS = _Calls
     _CHECK_Y = staticmethod(check_label)
     _READ_Y = staticmethod(read_labels)
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
@@ -231,7 +220,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
         self._learn_rarely(x, y, weight)
 
     def _complete(
-        self, prepared: _Calls, status: int, inputs: bytes, label: int, weight: float
+        self, prepared: Prepared, status: int, inputs: bytes, label: int, weight: float
     ) -> bool:
         """Complete what a kernel has begun or lacks; False where there is more to do."""
         if status <= TOO_LARGE:

@@ -68,7 +68,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     # Predicting one sample.
 
     # What calls on one sample need.
-    _CALLS: ClassVar[type[Prepared]]
+    _CALLS: ClassVar[type[Prepared]] = Prepared
 
     def _prepare(self, trees: Any) -> Prepared:
         """Prepare calls on one sample."""
