@@ -6,9 +6,10 @@ Run it with `python examples/quickstart.py`; it prints a table and saves a plot.
 from __future__ import annotations
 
 import argparse
-import subprocess
+import logging
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from matplotlib import pyplot as plt
 from river import datasets, forest, metrics, preprocessing
@@ -69,21 +70,39 @@ def run(text, model, samples):
     return accuracy.get(), log_loss.get(), seconds, model._memory_usage, course
 
 
+def show_compiling(text):
+    """Show what is compiled, on stderr: one line that changes on a terminal, else some lines."""
+    logger, handler = logging.getLogger("river_mondrian"), logging.StreamHandler()
+    every = 1 if sys.stderr.isatty() else 10
+    handler.terminator = "\r" if every == 1 else "\n"
+    handler.setFormatter(logging.Formatter(f"{text}: %(message)-60.60s"))
+    counted = iter(range(10**6))
+    handler.addFilter(lambda record: next(counted) % every == 0)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+
+
+def compile_kernels(label):
+    """Run a model for the first time, so that its kernels are compiled and kept for later runs."""
+    show_compiling(label)
+    accuracy, log_loss, *_ = run(f"Bananas, {label}", models()[label], list(datasets.Bananas()))
+    return f"Bananas, {label}: accuracy {accuracy:.4f}, log loss {log_loss:.4f}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", default="quickstart.png", help="where the plot goes")
     parser.add_argument("--quick", action="store_true", help="the first 300 samples only")
     arguments = parser.parse_args()
 
-    print("compiling kernels in two processes (once, they are kept for later runs)", flush=True)
+    print("first runs, which compile kernels (once), in two processes", flush=True)
     began = time.perf_counter()
-    classes = [one.__name__ for one in (AdaptiveMondrianForestClassifier, MondrianForestClassifier)]
-    command = [sys.executable, "-m", "river_mondrian", "warmup", "--first", "--jobs", "2", *classes]
-    subprocess.run(command, check=True)
-    # A stream to its end compiles the rest, such as the renewal of widths, so that it is not timed.
-    for model in list(models().values())[:2]:
-        run("rehearsal", model, list(datasets.Bananas()))
-    print(f"kernels ready after {time.perf_counter() - began:.1f} s\n", flush=True)
+    with ProcessPoolExecutor(2) as processes:
+        ours = [label for label in models() if "ours" in label]
+        for first in as_completed([processes.submit(compile_kernels, label) for label in ours]):
+            print(f"{first.result()} ({time.perf_counter() - began:.1f} s)", flush=True)
+    print("runs that are timed", flush=True)
 
     _, axes = plt.subplots(2, len(STREAMS), figsize=(4 * len(STREAMS), 6), sharex="col")
     lines = []

@@ -19,7 +19,6 @@ from .compiling.first_calls import WATCH
 from .compiling.kernels import COMPILES
 from .model import Model
 from .progress import EVERY, EVERY_IN_A_LOG
-from .rehearsal import call_first
 
 
 def estimators() -> list[str]:
@@ -32,11 +31,11 @@ def estimators() -> list[str]:
     return found
 
 
-def warmup(names: list[str], n_jobs: int = 1, first_only: bool = False) -> None:
+def warmup(names: list[str], n_jobs: int = 1) -> None:
     """Compile the kernels of classes, and say how long it took and where code is kept.
 
     Each class gets a process of its own if `n_jobs` is not 1: numba compiles in one thread at a
-    time. `first_only` leaves out what the first calls for single samples do not need.
+    time.
 
     Raises
     ------
@@ -51,33 +50,28 @@ def warmup(names: list[str], n_jobs: int = 1, first_only: bool = False) -> None:
         raise SystemExit("Code is not kept: set NUMBA_CACHE_DIR to a folder that can be written.")
     if n_jobs == 1 or len(names) == 1:
         for name in names:
-            _warmup_here(name, first_only)
+            _warmup_here(name)
         if CACHE.n_unkept:
             raise SystemExit(
                 f"Code of {CACHE.n_unkept} functions could not be written to {folder}."
             )
     else:
         with ThreadPoolExecutor(n_jobs) as pool:
-            waiting = [pool.submit(_warmup_apart, name, first_only) for name in names]
+            waiting = [pool.submit(_warmup_apart, name) for name in names]
             _show_progress(waiting, folder)
     print(f"Code is in {folder}, {size_of_code(folder) / 1e6:.1f} MB")
 
 
-def _warmup_here(name: str, first_only: bool) -> None:
-    one = getattr(river_mondrian, name)
+def _warmup_here(name: str) -> None:
     n_before, start = len(WATCH.names), time.perf_counter()
-    if first_only:
-        with WATCH.expected():
-            call_first(one())
-    else:
-        one.warmup()
+    getattr(river_mondrian, name).warmup()
     n_new, seconds = len(WATCH.names) - n_before, time.perf_counter() - start
     print(f"{name}: {seconds:.1f} s, functions compiled: {n_new}", flush=True)
 
 
-def _warmup_apart(name: str, first_only: bool) -> str:
+def _warmup_apart(name: str) -> str:
     """Compile the kernels of a class in another process; returns its line of output."""
-    command = [sys.executable, "-m", __package__, "warmup", name, *["--first"] * first_only]
+    command = [sys.executable, "-m", __package__, "warmup", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{name}: {done.stderr}")
@@ -132,11 +126,6 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes to compile in, by default 1"
     )
-    command.add_argument(
-        "--first",
-        action="store_true",
-        help="only what the first calls of learn_one and predict_one need",
-    )
     given = parser.parse_args(arguments)
     names = given.names
     if given.jobs < 1:
@@ -144,7 +133,7 @@ def main(arguments: list[str] | None = None) -> None:
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"no class with kernels: {', '.join(unknown)}; there are {', '.join(known)}")
-    warmup(names or known, given.jobs, given.first)
+    warmup(names or known, given.jobs)
 
 
 if __name__ == "__main__":

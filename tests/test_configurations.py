@@ -3,6 +3,8 @@
 Features, classes and weights other than 1 come late, and values are missing.
 """
 
+from __future__ import annotations
+
 import copy
 import itertools
 import math

@@ -1,5 +1,7 @@
 """Cut directions and random lifetimes: the lift against its twin, laws, kernels, and forests."""
 
+from __future__ import annotations
+
 import itertools
 import math
 

@@ -1,5 +1,7 @@
 """Pools of experts: kernels against their twin, weights, and what the exponents come to."""
 
+from __future__ import annotations
+
 import pickle
 
 import numpy as np

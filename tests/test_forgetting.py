@@ -1,5 +1,7 @@
 """Samples that are taken out of trees: what is left, its law, windows, and what may go wrong."""
 
+from __future__ import annotations
+
 import copy
 import math
 import pickle
@@ -12,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import forgetting as naive
 from naive import hnsp
-from naive.mondrian import route, walk
+from naive.mondrian import walk
 from test_gaussian import dense
-from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow
+from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow, route
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.partitions.mondrian.records import FREE, NONE, STEADY

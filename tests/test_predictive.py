@@ -1,5 +1,7 @@
 """Predictive distributions against numerical integrals."""
 
+from __future__ import annotations
+
 import math
 import pickle
 import subprocess

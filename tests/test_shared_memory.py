@@ -1,5 +1,7 @@
 """Models whose arrays come in memory of others: memmaps, other processes, Ray."""
 
+from __future__ import annotations
+
 import pickle
 
 import joblib

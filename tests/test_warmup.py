@@ -77,6 +77,36 @@ print(json.dumps([after_warmup, made[after_warmup:], sorted(reads)]))
 """
 
 
+# Prints how many functions first calls load, which have been compiled before.
+FIRST = """
+import sys
+from numba.core.dispatcher import Dispatcher
+
+n = 0
+add = Dispatcher.add_overload
+
+def counting(self, compiled):
+    global n
+    n += self.py_func.__module__.startswith("river_mondrian.")
+    add(self, compiled)
+
+Dispatcher.add_overload = counting
+import river_mondrian
+from river_mondrian.rehearsal import call_first
+
+call_first(getattr(river_mondrian, sys.argv[1])())
+print(n)
+"""
+
+# Functions of the first calls of learning and predicting, with room for some more.
+MOST_FUNCTIONS = {
+    "MondrianForestClassifier": 24,
+    "MondrianForestRegressor": 38,
+    "AdaptiveMondrianForestClassifier": 55,
+    "AdaptiveMondrianForestRegressor": 65,
+}
+
+
 def run(*arguments, **environ):
     """Run Python in a new process; return what it prints, and its errors."""
     done = subprocess.run(
@@ -98,6 +128,13 @@ def test_nothing_is_left_to_compile_after_the_warmup(name):
     assert n_before > 0
     assert left == []
     assert any(one.endswith("_one") for one in reads)
+
+
+@pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
+@pytest.mark.parametrize("name", MOST_FUNCTIONS)
+def test_first_calls_need_few_functions(name):
+    run("-c", FIRST, name)
+    assert 0 < int(run("-c", FIRST, name)[0]) <= MOST_FUNCTIONS[name]
 
 
 def test_every_estimator_has_a_warmup():

@@ -1,73 +1,134 @@
-"""First calls: seconds from a new process to the first prediction, compiled and from the cache."""
+"""First calls: seconds to the first predictions, compiled, from the cache and in a wheel."""
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
+import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any
+from pathlib import Path
+
+import river_mondrian
+from river_mondrian.__main__ import estimators
 
 from ..data import DataFolder
 from ..report import Report, progress
 
-REPEATS = 3
+QUICK = (
+    "MondrianForestClassifier",
+    "AdaptiveMondrianForestClassifier",
+    "MondrianForestRegressor",
+)
+PACKAGE = Path(river_mondrian.__file__).parent
 
-PROBE = """
+# Every program prints the processor's seconds from its start, and functions compiled.
+IMPORTS = """
 import json, time
-start = time.perf_counter()
-from river_mondrian import {name}
-imported = time.process_time()
-from river_mondrian.compiling.first_calls import WATCH
-model = {name}(seed=1, **{arguments})
-for i in range(2):
-    x = {{"a": i * 37 % 101 / 101, "b": i * 53 % 103 / 103}}
-    model.learn_one(x, i)
-    model.predict_one(x)
-print(json.dumps([imported, time.process_time(), time.perf_counter() - start, len(WATCH.names)]))
+import numba, river.base
+print(json.dumps([time.process_time(), 0]))
 """
-MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "exact": ("MondrianForestClassifier", {}),
-    "adaptive": ("AdaptiveMondrianForestClassifier", {}),
-    "regressor": ("MondrianForestRegressor", {}),
-}
+OURS = """
+import json, sys, time
+from pathlib import Path
+import river_mondrian
+from river_mondrian.compiling.cache import CACHE
+from river_mondrian.compiling.first_calls import WATCH
+from river_mondrian.rehearsal import call_first
+call_first(getattr(river_mondrian, sys.argv[1])())
+print(json.dumps([time.process_time(), len(WATCH.names)]))
+if len(sys.argv) == 3:
+    CACHE.pack(Path(sys.argv[2]))
+"""
+RIVERS = """
+import json, sys, time
+from river import forest
+model = getattr(forest, sys.argv[1])(seed=1)
+for i in range(3):
+    x = {0: i * 37 % 101 / 101, 1: i * 53 % 103 / 103}
+    model.learn_one(x, i % 2)
+    model.predict_one(x)
+print(json.dumps([time.process_time(), 0]))
+"""
+RRCF = """
+import json, time
+import rrcf
+trees = [rrcf.RCTree(random_state=i) for i in range(10)]
+for i in range(3):
+    for tree in trees:
+        tree.insert_point([i * 37 % 101 / 101, i * 53 % 103 / 103], index=i)
+        tree.codisp(i)
+print(json.dumps([time.process_time(), 0]))
+"""
+PEERS = [("AMFClassifier", RIVERS), ("AMFRegressor", RIVERS)]
+PEERS += [("ARFClassifier", RIVERS), ("ARFRegressor", RIVERS), ("rrcf", RRCF)]
 
 
-def _probe(name: str, arguments: dict[str, Any], cache: str) -> list[float]:
-    """Return seconds until all is imported, until the end, by the clock, and functions compiled."""
+def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int] | None:
+    """Return what a program prints; None if it needs a package that is not installed."""
     done = subprocess.run(
-        [sys.executable, "-c", PROBE.format(name=name, arguments=arguments)],
-        env=os.environ | {"NUMBA_CACHE_DIR": cache},
+        [sys.executable, "-P", "-c", code, *arguments],
+        env=os.environ | environ,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    return list(json.loads(done.stdout))
+    if "ModuleNotFoundError" in done.stderr:
+        return None
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    seconds, n_compiled = json.loads(done.stdout)
+    return seconds, n_compiled
+
+
+def _seconds(code: str, *arguments: str, **environ: str) -> float | None:
+    """Return the seconds of a program that compiles nothing; None if a package is not installed."""
+    found = _probe(code, *arguments, **environ)
+    if found is None:
+        return None
+    seconds, n_compiled = found
+    assert n_compiled == 0, f"{arguments}: compiled"
+    return seconds
+
+
+def _starts(name: str, folder: Path) -> tuple[int, list[float | None]]:
+    """Return functions compiled by first calls, and seconds compiled, cached and in a wheel."""
+    # The package as a wheel installs it, but with code for this processor, which loads as fast.
+    wheel = folder / "wheel"
+    shutil.copytree(PACKAGE, wheel / PACKAGE.name, ignore=shutil.ignore_patterns("compiled"))
+    code = wheel / PACKAGE.name / "compiled"
+    code.mkdir()
+    kept = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(wheel)}
+    compiled = _probe(OURS, name, str(code), **kept)
+    assert compiled is not None
+    cached = _seconds(OURS, name, **kept | {"PYTHONPATH": str(PACKAGE.parent)})
+    empty = {"NUMBA_CACHE_DIR": str(folder / "empty"), "PYTHONPATH": str(wheel)}
+    return compiled[1], [compiled[0], cached, _seconds(OURS, name, **empty)]
 
 
 def calls(data: DataFolder, report: Report, quick: bool) -> None:
-    """Seconds until the first predictions of a new process, compiled and cached."""
+    """Seconds until the first predictions of a new process: compiled, cached and in a wheel."""
+    imports = _seconds(IMPORTS)
+    assert imports is not None
     rows = []
-    for model, (name, arguments) in MODELS.items():
-        found: dict[str, list[list[float]]] = {"compiled": [], "cached": []}
-        for repeat in range(1 if quick else REPEATS):
-            progress(f"calls: {model}, {repeat + 1}")
-            with tempfile.TemporaryDirectory() as cache:
-                for how in ("compiled", "cached", "cached"):
-                    found[how].append(_probe(name, arguments, cache))
-        for how, times in found.items():
-            imported, whole, clock, n = (
-                statistics.median(each) for each in zip(*times, strict=True)
-            )
-            seconds = (f"{each:.2f}" for each in (imported, whole, clock))
-            rows.append([model, how, int(n), *seconds])
+    for name in QUICK if quick else estimators():
+        progress(f"calls: {name}")
+        with tempfile.TemporaryDirectory() as folder:
+            n_compiled, seconds = _starts(name, Path(folder))
+        beyond = [f"{one - imports:.2f}" for one in seconds if one is not None]
+        rows.append([name, n_compiled, *beyond])
+    for name, code in PEERS:
+        progress(f"calls: {name}")
+        spent = _seconds(code, name)
+        if spent is None:
+            report.note(f"`{name}` is not installed, and so not among the peers.")
+        else:
+            rows.append([name, "", "", f"{spent - imports:.2f}", ""])
     report.note(
-        "Two samples are learned and predicted in a new process. Seconds of the processor from its "
-        "start, until the package is imported and until the last prediction; by the clock from the "
-        "import on, where other processes are in it; medians. Compiled: the cache was empty. "
-        "Functions are those compiled to machine code of their own."
+        "Three samples are learned and predicted in a new process. Seconds are the processor's, "
+        "from the start to the last prediction, beyond those of `import numba, river.base` "
+        f"({imports:.2f} s). Compiled: with an empty cache. Cached: in a second process. Wheel: "
+        "with the code in the package. Functions are those compiled to machine code of their own."
     )
-    headers = ("model", "start", "functions", "imported", "predicted", "by the clock")
-    report.table(list(headers), rows)
+    report.table(["model", "functions", "compiled", "cached", "wheel"], rows)

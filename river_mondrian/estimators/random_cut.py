@@ -5,28 +5,41 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..arguments import check_integer
 from ..checks import refuse
 from ..frames import Frame, mapping_of, native_series, read_frame
-from ..inputs import FeatureIndex, Floats, Level, ordered
+from ..inputs import FeatureIndex, Level, ordered
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
+from ..partitions.mondrian.reading import NodeView
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
-from ..posteriors import displacement
+from ..posteriors.displacement import (
+    DENSITY,
+    DEPTH,
+    DISPLACEMENT,
+    N_READINGS,
+    RANK,
+    RELATIVE,
+    CutTrees,
+)
 from ..progress import in_pieces, pieces
 from .forgetting import WindowForest
-from .inspection import ScoringDetector
+from .recent_scores import ScoringDetector
+
+if TYPE_CHECKING:
+    pass
 
 # What `raw_scores_one` tells.
 RAW_SCORES = {
-    "displacement": displacement.DISPLACEMENT,
-    "relative": displacement.RELATIVE,
-    "depth": displacement.DEPTH,
-    "density": displacement.DENSITY,
+    "displacement": DISPLACEMENT,
+    "relative": RELATIVE,
+    "depth": DEPTH,
+    "density": DENSITY,
 }
 
 
@@ -48,8 +61,7 @@ def _is_past(past: Any, shingle: int) -> bool:
     )
 
 
-@dataclass(eq=False, repr=False)
-class RandomCutForest(WindowForest, ScoringDetector):
+class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
     Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut chooses a
@@ -167,30 +179,43 @@ class RandomCutForest(WindowForest, ScoringDetector):
 
     """
 
-    n_estimators: int = 50
-    window: int | None = 2048
-    max_samples: int = 512
-    shingle: int = 1
-    scale: bool = True
-    ranges: Mapping[Any, tuple[float, float]] | None = None
-    rescale: bool = True
-    missing: str = "unknown"
-    n_jobs: int = 1
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        # The samples before the next one, the latest first: while there are so many samples, and
-        # from then on.
-        self._past: Past = -1, (), ()
-        super().__post_init__()
-
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "window": WARM_UP}
     # The scores that pictures show.
     _SCORE = "log(1 + displacement) / log(1 + n)"
 
-    def _make_trees(self) -> displacement.CutTrees:
+    def __init__(
+        self,
+        n_estimators: int = 50,
+        window: int | None = 2048,
+        max_samples: int = 512,
+        shingle: int = 1,
+        scale: bool = True,
+        ranges: Mapping[Any, tuple[float, float]] | None = None,
+        rescale: bool = True,
+        missing: str = "unknown",
+        n_jobs: int = 1,
+        seed: int | None = None,
+    ) -> None:
+        check_integer("shingle", shingle, 1)
+        check_integer("max_samples", max_samples, 1)
+        self.n_estimators = n_estimators
+        self.window = window
+        self.max_samples = max_samples
+        self.shingle = shingle
+        self.scale = scale
+        self.ranges = ranges
+        self.rescale = rescale
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.seed = seed
+        # The samples before the next one, the latest first: while there are so many samples, and
+        # from then on.
+        self._past: Past = -1, (), ()
+        self._begin()
+
+    def _make_trees(self) -> CutTrees:
         entering = 1.0 if self.window is None else min(1.0, self.max_samples / self.window)
-        return displacement.CutTrees(self._partitions(self.n_estimators), entering)
+        return CutTrees(self._partitions(self.n_estimators), entering)
 
     def _partitions(self, n_trees: int) -> Partitions:
         found = super()._partitions(n_trees)
@@ -245,7 +270,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
             if joined is not None:
                 self._learn_new(joined, self._learn_written)
 
-    def _learn_written(self, trees: displacement.CutTrees) -> None:
+    def _learn_written(self, trees: CutTrees) -> None:
         """Learn what has been written to the trees' vector."""
         self._check_input(trees, trees.learn())
 
@@ -368,7 +393,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
 
     # Scores.
 
-    def _readings(self, x: Mapping[Any, Any]) -> Floats:
+    def _readings(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
         """Return what trees say of a sample, in their vector then; zeros where they hold none."""
         trees = self._whole()
         if trees is not None and self.shingle == 1:
@@ -376,7 +401,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
         else:
             joined = self._joined(self._read(x))
             if trees is None or joined is None:
-                return np.zeros(displacement.N_READINGS)
+                return np.zeros(N_READINGS)
             self._features.write(self._features.agreed(joined), trees.vector)
         self._check_input(trees, trees.score())
         return trees.out
@@ -406,7 +431,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
 
         """
         with self._lock:
-            return float(self._readings(x)[displacement.RANK])
+            return float(self._readings(x)[RANK])
 
     @locked
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
@@ -441,12 +466,12 @@ class RandomCutForest(WindowForest, ScoringDetector):
         if trees is not None and len(columns):
             rows = self._arrange(names, columns)
             found = in_pieces(lambda part: trees.score_rows(part, self.n_jobs), rows, progress)
-            scores[n_short:] = found[:, displacement.RANK]
+            scores[n_short:] = found[:, RANK]
         return native_series(scores, name="score", like=frame)
 
     def _joined_rows(
-        self, names: list[Hashable], columns: Floats
-    ) -> tuple[list[Hashable], Floats, int]:
+        self, names: list[Hashable], columns: NDArray[np.float64]
+    ) -> tuple[list[Hashable], NDArray[np.float64], int]:
         """Return the rows of a frame as shingles, and how many at first have too few before."""
         past = self._past_now()[::-1]
         every = [*names, *ordered({name for values in past for name in values} - {*names})]
@@ -523,7 +548,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
         any feature has been learned.
 
         """
-        score, trees = float(self._readings(x)[displacement.RANK]), self._trees
+        score, trees = float(self._readings(x)[RANK]), self._trees
         if trees is None:
             return {}
         parts = trees.explain(trees.vector[: trees.n_inputs])[1]
@@ -539,7 +564,16 @@ class RandomCutForest(WindowForest, ScoringDetector):
     def _n_mappings(self) -> int:
         return self.n_samples + self.shingle - 1
 
+    def _columns(self, nodes: list[NodeView]) -> dict[str, list[Any]]:
+        return {}
+
+    def _leaf_text(self, node: NodeView) -> str:
+        return ""
+
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         found = self._readings(x)
         raw = [f"{name} {found[place]:.4g}" for name, place in RAW_SCORES.items()]
-        return [*raw, f"rank {found[displacement.RANK]:.4f}"]
+        return [*raw, f"rank {found[RANK]:.4f}"]
+
+    def _shades(self, nodes: list[NodeView]) -> None:
+        return None

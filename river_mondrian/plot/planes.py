@@ -403,7 +403,8 @@ def _method_of(model: Any, name: str) -> Callable[[Mapping[Any, Any]], float]:
     method = getattr(model, name, None)
     if not callable(method):
         raise TypeError(f"model must have {name}, got {told(model)}")
-    return method
+    found: Callable[[Mapping[Any, Any]], float] = method
+    return found
 
 
 def _map(

@@ -3,6 +3,8 @@
 It needs hours. A table says at the end how often each attack has been tried; none may succeed.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """Mondrian features by plain loops over a partition's nodes."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

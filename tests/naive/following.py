@@ -3,6 +3,8 @@
 Numbers of samples and inputs decide, and nothing else.
 """
 
+from __future__ import annotations
+
 import math
 from collections import Counter
 

@@ -1,5 +1,7 @@
 """The nearest-neighbour detector as its definition says, sample by sample, over lists."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Mondrians of the whole space drawn around samples or from an origin, and mixtures."""
 
+from __future__ import annotations
+
 import math
 
 from .density import PLACE, TIME, derived, uniform
