@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 import signal
 import sys
 import traceback
@@ -35,8 +34,6 @@ def run(place, environ, steps):
                 importlib.import_module(*arguments)
             elif name == "write":
                 Path(arguments[0]).write_text(arguments[1])
-            elif name == "remove":
-                shutil.rmtree(*arguments)
             elif name == "set":
                 setattr(numba.config, *arguments)
             elif name == "fail":

@@ -29,7 +29,6 @@ class InlineEngine:
     def __init__(self, deaths=None, code=None):
         self.deaths, self.code = deaths or {}, code or {}
         self.n_calls = 0
-        self.most_waiting = 0
 
     def start(self, path, save_every):
         return Worker(Shard(path, self.code, save_every))

@@ -17,7 +17,6 @@ from river import drift
 from river.datasets import synth
 from test_adaptive import SEEDS, begin_building, draw, grown, long_slots, posteriors
 
-import river_mondrian as rm
 from river_mondrian import AdaptiveMondrianForestClassifier
 from river_mondrian.learners import experts
 from river_mondrian.learners.drift import AFTER_DRIFT
@@ -333,106 +332,30 @@ N = 700
 N_ASKED = 3 * ROWS_PREDICTED + 5
 
 
-def table(n, seed=0, n_classes=3, levels=False):
-    """Make a frame of samples: some lack values, a feature comes late; and labels and weights."""
-    rng = np.random.default_rng(seed)
-    values = rng.random((n, 4))
-    values[rng.random(values.shape) < 0.1] = np.nan
+def table(n):
+    """Make a frame of samples, of which some lack values and a feature comes late; and labels."""
+    values = np.random.default_rng(0).random((n, 4))
+    values[np.random.default_rng(1).random((n, 4)) < 0.1] = np.nan
     values[: n // 3, 3] = np.nan
-    X = pd.DataFrame(values, columns=list("abcd"))
-    if levels:
-        X["color"] = pd.Series(rng.choice(["red", "blue", "green", None], n), dtype=object)
-    # The last classes are there in the second half only.
-    last = np.where(np.arange(n) < n // 2, n_classes - 1, n_classes)
-    labels = np.minimum((np.nan_to_num(values[:, 0]) * n_classes).astype(int), last - 1)
-    return X, labels.tolist(), rng.choice([0.0, 0.5, 1.0, 3.0], n)
+    # The last class is there in the second half only.
+    last = np.where(np.arange(n) < n // 2, 1, 2)
+    labels = np.minimum((np.nan_to_num(values[:, 0]) * 3).astype(int), last)
+    return pd.DataFrame(values, columns=list("abcd")), labels.tolist()
 
 
 def rows_of(X):
     """Return the rows of a frame as mappings that lack what is missing."""
-    return [{k: v for k, v in x.items() if v == v and v is not None} for x in X.to_dict("records")]
+    return [{k: v for k, v in x.items() if v == v} for x in X.to_dict("records")]
 
 
-def made(kind=rm.AdaptiveMondrianForestClassifier, **params):
-    return kind(**{"n_estimators": 5, "seed": 2} | params)
-
-
-Regressor = rm.AdaptiveMondrianForestRegressor
-
-
-KINDS = {
-    "usual": ({}, {}),
-    "no change": ({"autoregressive": True}, {}),
-    "no detector": ({"drift_detector": drift.NoDrift()}, {}),
-    "levels": ({}, {"levels": True}),
-    "zeros": ({"missing": "zero"}, {"levels": True}),
-    "many classes": ({}, {"n_classes": 150}),
-    "many classes, no detector": ({"drift_detector": drift.NoDrift()}, {"n_classes": 150}),
-    "fixed widths": ({"rescale": False, "scale": False}, {}),
-    "regressor": ({"kind": Regressor}, {}),
-    "regressor, no detector": ({"kind": Regressor, "drift_detector": drift.NoDrift()}, {}),
-    "regressor, levels": ({"kind": Regressor}, {"levels": True}),
-    "regressor, series": ({"kind": Regressor, "autoregressive": True}, {}),
-    "regressor, squares": ({"kind": Regressor, "loss": "squared", "missing": "zero"}, {}),
-}
-
-
-kinds = pytest.mark.parametrize("kind", KINDS)
-
-
-weighted = pytest.mark.parametrize("weighted", [False, True])
-
-
-def drawn(kind, weighted):
-    """Return a model that is new, and what it may learn."""
-    params, of_table = KINDS[kind]
-    X, labels, weights = table(N, **of_table)
-    model = made(**params)
-    if isinstance(model, Regressor):
-        labels = [label + 0.1 * (i % 7) for i, label in enumerate(labels)]
-    weights[0] = 1.0
-    return model, X, labels, weights if weighted else np.ones(N)
-
-
-def said_one_by_one(model, rows):
-    if isinstance(model, Regressor):
-        laws = [model.predict_one(x, with_dist=True) for x in rows]
-        points = [model.predict_one(x) for x in rows]
-        return [[point, law.mean, law.var] for point, law in zip(points, laws, strict=True)]
-    return [list(model.predict_proba_one(x).values()) for x in rows]
-
-
-def said_at_once(model, X):
-    if isinstance(model, Regressor):
-        found = model.predict_many(X, with_dist=True)
-        assert model.predict_many(X).tolist() == found["prediction"].tolist()
-        return found.to_numpy().tolist()
-    found = model.predict_proba_many(X)
-    assert list(found.columns) == model.classes
-    return found.to_numpy().tolist()
-
-
-@kinds
-@weighted
-def test_batches_predict_what_single_samples_are(kind, weighted):
-    model, X, labels, weights = drawn(kind, weighted)
-    rows, asked = rows_of(X), X[-N_ASKED:]
-    for i, (x, label, weight) in enumerate(zip(rows, labels, weights.tolist(), strict=True)):
-        model.learn_one(x, label, weight)
-        if i in (3, 100, 300, 520, N - 1):
-            expected = said_one_by_one(model, rows[-N_ASKED:])
-            for n_jobs in (1, 2, 4, -1):
-                model.mutate({"n_jobs": n_jobs})
-                assert said_at_once(model, asked) == expected
-    best = model.predict_many(asked)
-    assert best.tolist() == [model.predict_one(x) for x in rows[-N_ASKED:]]
-    assert list(best.index) == list(asked.index)
+def made(**params):
+    return AdaptiveMondrianForestClassifier(**{"n_estimators": 5, "seed": 2} | params)
 
 
 def test_predictions_are_there_while_trees_are_built(monkeypatch):
     monkeypatch.setattr(rebuilt_trees, "BUILD_BUDGET", 5)
     model = made(drift_detector=drift.NoDrift())
-    X, labels, _ = table(N)
+    X, labels = table(N)
     rows, roles = rows_of(X), set()
     for i, (x, label) in enumerate(zip(rows, labels, strict=True)):
         model.learn_one(x, label)
@@ -449,7 +372,7 @@ def test_predictions_are_there_while_trees_are_built(monkeypatch):
 def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
     """Threads may still read the trees: whatever changes these waits for them."""
     model = made(n_jobs=2)
-    X, labels, _ = table(N)
+    X, labels = table(N)
     model.learn_many(X[:400], labels[:400])
     same = copy.deepcopy(model)
     result = Future.result
@@ -473,7 +396,7 @@ def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
 @pytest.mark.parametrize("n", [0, 1, ROWS_PREDICTED, ROWS_PREDICTED + 1])
 def test_batches_of_any_size(n):
     model = made(n_jobs=3)
-    X, labels, _ = table(300)
+    X, labels = table(300)
     assert model.predict_proba_many(X[:n]).shape == (n, 0)
     model.learn_many(X, labels)
     model.learn_many(X[:0], [])

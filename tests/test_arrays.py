@@ -169,14 +169,6 @@ def test_a_column_of_a_category_is_never_read_as_numbers():
         model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["x", "y"])
 
 
-def test_a_row_of_an_array_is_a_mapping_from_numbers():
-    model = rm.MondrianForestClassifier(3, seed=1)
-    X = rows(50)
-    model.learn_many(X, (X[:, 0] > 0.0).tolist())
-    one = model.predict_proba_one(dict(enumerate(X[0].tolist())))
-    assert list(one.values()) == model.predict_proba_many(X[:1])[0].tolist()
-
-
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
@@ -203,19 +195,3 @@ def test_labels_that_numpy_would_change_are_objects(labels):
     X = np.array([[0.0], [1.0]] * 10)
     model.learn_many(X, labels * 10)
     assert model.predict_many(X[:2]).tolist() == labels
-
-
-@pytest.mark.parametrize("kind", ["M8[ns]", "M8[s]", "m8[ns]"])
-def test_dates_are_no_numbers(kind):
-    model, X = rm.MondrianForestClassifier(3, seed=1), np.array([[5, 6]], dtype="i8").view(kind)
-    with pytest.raises(TypeError, match=r"feature 0 must be a number, got "):
-        model.learn_many(X, ["a"])
-    with pytest.raises(TypeError, match=r"feature 'x' must be a number, got "):
-        model.learn_one({"x": X[0, 0]}, "a")
-
-
-def test_a_matrix_is_an_array():
-    X, models = rows(20), [rm.MondrianForestClassifier(3, seed=1) for _ in range(2)]
-    models[0].learn_many(np.matrix(X), ["a", "b"] * 10)
-    models[1].learn_many(X, ["a", "b"] * 10)
-    assert pickle.dumps(models[0]) == pickle.dumps(models[1])

@@ -285,15 +285,6 @@ def test_closed_forms_are_laplace_transforms(name):
             assert found == pytest.approx(np.exp(-h * lifetime.ppf(u)).mean(), rel=1e-4)
 
 
-def test_the_formulas_of_corollary_4_2():
-    h = 0.7
-    assert laplace_transform(stats.gamma(2.5, scale=1 / 3.0), h) == pytest.approx(
-        (3 / (3 + h)) ** 2.5
-    )
-    expected = (math.exp(-0.5 * h) - math.exp(-2.0 * h)) / (h * 1.5)
-    assert laplace_transform(stats.uniform(0.5, 1.5), h) == pytest.approx(expected)
-
-
 @pytest.mark.blas
 def test_the_limit_kernel_in_our_units():
     x, y = {"a": 0.2, "b": 0.9}, {"a": 0.5, "b": 0.4, "c": 7.0}

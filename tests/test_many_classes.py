@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -207,6 +208,10 @@ def test_many_classes_are_stored(how, tmp_path):
         assert other.predict_proba_one(x) == model.predict_proba_one(x)
         for each in (model, other):
             each.learn_one(x, y)
+    # Threads that share rows have room of their own.
+    model.n_jobs, X = 2, pd.DataFrame([x for x, _ in samples])
+    expected = [list(model.predict_proba_one(x).values()) for x, _ in samples]
+    assert model.predict_proba_many(X).to_numpy().tolist() == expected
 
 
 def first_linked(rows):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.ridge import Ridge
-from scipy import stats
 from test_linear import Scaled, frame, frozen, rows, state
 
 from river_mondrian import (
@@ -112,18 +111,6 @@ def test_the_posterior_is_that_of_dense_matrices(features, setting):
             assert model.log_marginal_likelihood == pytest.approx(density, rel=1e-8, abs=1e-8)
         elif freedom and n in (5, 40):
             assert model.log_marginal_likelihood == pytest.approx(twin.marginal(), abs=1e-6)
-
-
-@pytest.mark.blas
-def test_the_density_is_the_gaussian_of_the_kernel():
-    """As the paper has it: noise of variance delta2 and weights of variance 1, no intercept."""
-    data, targets, _ = stream(150)
-    features = frozen()
-    model = RidgeRegressor(features, 1e-2, noise_variance=1e-2, fit_intercept=False)
-    learned(model, data, targets, [1.0] * 150)
-    K = features.gram(frame(data)) + 1e-2 * np.eye(150)
-    expected = stats.multivariate_normal(np.zeros(150), K).logpdf(targets)
-    assert model.log_marginal_likelihood == pytest.approx(expected, rel=1e-8)
 
 
 @pytest.mark.blas

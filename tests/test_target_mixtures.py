@@ -210,27 +210,6 @@ def test_the_law_is_within_its_bound_of_the_best_component(seed):
 # State.
 
 
-@pytest.mark.parametrize("at", [1, 40, 200])
-def test_copies_go_on_as_the_original(at):
-    predicted, y = recorded(np.random.default_rng(5), 260, 4)
-    mixture, law = TargetMixtures(4), ErrorLaws()
-
-    def go(mixture, law, rows):
-        found = []
-        for i in rows:
-            mixture.predicted[:] = predicted[i]
-            point = predict(mixture.record)
-            spread = mixture.record.spread
-            found += [point, law.law(point, spread, 0.1).var]
-            learn(mixture.record, y[i], 1.0)
-            learn_law(law.record, point, spread, 0.1, y[i], 1.0)
-        return found
-
-    go(mixture, law, range(at))
-    copies = pickle.loads(pickle.dumps((mixture, law)))
-    assert go(mixture, law, range(at, 260)) == go(*copies, range(at, 260))
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("shared", -0.1), ("widths", math.nan), ("grams", np.zeros(3)), ("last_weights", 1.5)],
