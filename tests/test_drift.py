@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -272,13 +270,3 @@ def test_damaged_pickles_are_refused(name, value):
     state = model.__getstate__() | {name: value}
     with pytest.raises(ModelFormatError):
         type(model).__new__(type(model)).__setstate__(state)
-
-
-def test_river_drift_is_not_imported():
-    """It takes long."""
-    code = (
-        "import sys; from river_mondrian import AdaptiveMondrianForestClassifier as Forest;"
-        "model = Forest(1); model.learn_one({'a': 1.0}, 0); model.predict_one({'a': 1.0});"
-        "sys.exit('river.drift' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
