@@ -42,6 +42,11 @@ def check_integer(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
 
 
+def at_least_one(name: str, value: Any) -> None:
+    """Check that an argument is an integer >= 1."""
+    check_integer(name, value, 1)
+
+
 def check_takes(name: str, function: Callable[..., Any], *given: str) -> None:
     """Refuse a function that cannot be called with the arguments that are to be given."""
     try:
@@ -112,9 +117,9 @@ def check_ranges(ranges: Any, scale: bool) -> None:
             )
 
 
-def new_entropy() -> int:
-    """Return what random numbers begin with where no seed is given."""
-    return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+def draw_seed(seed: int | None) -> int:
+    """Return a seed, a fresh one for None."""
+    return int(np.random.SeedSequence().entropy if seed is None else seed)  # type: ignore[arg-type]
 
 
 def check_seed(seed: Any) -> None:
@@ -130,6 +135,32 @@ def check_positive(name: str, value: Any) -> None:
     """Refuse an argument that is no finite number above 0."""
     if not is_real(value) or not 0.0 < value < math.inf:
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+
+
+COUNTS = (
+    "n_estimators n_partitions n_candidates n_neighbors n_cells max_samples max_columns shingle "
+    "n_ready n_shards save_every in_flight max_restarts"
+)
+FLAGS = "scale rescale split_pure autoregressive fit_intercept linear trusted"
+# What values a parameter may have, where all classes that have it agree.
+RULES: dict[str, Callable[[str, Any], object]] = {
+    **dict.fromkeys(COUNTS.split(), at_least_one),
+    **dict.fromkeys(FLAGS.split(), check_flag),
+    "directions": lambda name, value: check_directions(value),
+    "l2": check_positive,
+    "max_bytes": lambda name, value: None if value is None else check_integer(name, value, 1),
+    "min_samples_split": lambda name, value: check_integer(name, value, 2),
+    "missing": lambda name, value: check_missing(value),
+    "n_jobs": lambda name, value: check_jobs(value),
+    "seed": lambda name, value: check_seed(value),
+}
+
+
+def check_arguments(model: object) -> None:
+    """Check the arguments of a model by the rules of their names."""
+    for name, value in vars(model).items():
+        if name in RULES:
+            RULES[name](name, value)
 
 
 def is_distribution(value: Any) -> bool:

@@ -10,32 +10,18 @@ import math
 import numbers
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .inputs import (
-    FeatureIndex,
-    Level,
-    check_label,
-    check_level,
-    check_names,
-    check_target,
-    check_value,
-    check_value_or_level,
-    check_weight,
-    of_kind,
-    too_large,
-)
+from . import inputs
+from .inputs import FeatureIndex, Floats, Level, check_names, of_kind, too_large
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-
-
-Native: TypeAlias = "nw.DataFrame[Any] | NDArray[Any]"
-Frame: TypeAlias = "tuple[Native, list[Hashable], NDArray[np.float64]]"
+# An array, or a frame of narwhals.
+Native: TypeAlias = Any
+Frame: TypeAlias = tuple[Native, list[Hashable], Floats]
 
 
 def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
@@ -90,8 +76,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
 
 
 def _read_at_once(
-    frame: nw.DataFrame[Any], names: list[Hashable], features: FeatureIndex | None
-) -> NDArray[np.float64] | None:
+    frame: Native, names: list[Hashable], features: FeatureIndex | None
+) -> Floats | None:
     """Return the values of a frame all of whose columns are numbers of one type.
 
     It returns None where columns are to be read one by one (see `_numbers`).
@@ -111,7 +97,7 @@ def _lacks_numpy_type(kind: Any) -> bool:
 
 def _numbers(
     array: NDArray[Any], names: list[Hashable], features: FeatureIndex | None
-) -> NDArray[np.float64] | None:
+) -> Floats | None:
     """Return an array's numbers, NaN where they are masked.
 
     It returns None where one may have to be refused or columns may hold levels: column by column
@@ -120,7 +106,7 @@ def _numbers(
     has_categories = features is not None and not features.categories.isdisjoint(names)
     if array.dtype.kind not in "iuf" or has_categories:
         return None
-    values: NDArray[np.float64] = np.ma.filled(array.astype(np.float64, order="C"), math.nan)
+    values: Floats = np.ma.filled(array.astype(np.float64, order="C"), math.nan)
     if values.size == 0:
         return values
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
@@ -147,9 +133,7 @@ def _check_frame(X: Any) -> None:
     raise TypeError(f"X {found}")
 
 
-def _read_array(
-    X: NDArray[Any], features: FeatureIndex | None
-) -> tuple[list[Hashable], NDArray[np.float64]]:
+def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Hashable], Floats]:
     """Return the names of an array's columns, and its values."""
     if isinstance(X, np.matrix):
         # Its columns have two dimensions.
@@ -177,7 +161,7 @@ def _read_array(
     return names, values
 
 
-def _check_sizes(names: Sequence[Hashable], values: NDArray[np.float64]) -> None:
+def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
     """Refuse values that are not finite in single precision; codes of levels stay."""
     with np.errstate(invalid="ignore"):
         bad = (np.abs(values) > LARGEST) & ~(values >= LEAST_LEVEL)
@@ -186,7 +170,7 @@ def _check_sizes(names: Sequence[Hashable], values: NDArray[np.float64]) -> None
         raise too_large(names[place], float(values[row, place]), f" in row {row}")
 
 
-def mapping_of(names: Sequence[Hashable], row: NDArray[np.float64]) -> dict[Hashable, float]:
+def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
     """Return a row of a frame as a mapping without its missing values."""
     return {
         name: Level(value, None) if value >= LEAST_LEVEL else value
@@ -210,13 +194,11 @@ def _kinds(name: Any, features: FeatureIndex | None, may_be: bool) -> tuple[bool
 def _check_of(features: FeatureIndex | None, has_levels: bool) -> Callable[[Any, Any], float]:
     """Return what checks the values of a column one by one."""
     if has_levels:
-        return check_level
-    return check_value if features is None else check_value_or_level
+        return inputs.check_level
+    return inputs.check_value if features is None else inputs.check_value_or_level
 
 
-def _read_column(
-    frame: nw.DataFrame[Any], name: Any, features: FeatureIndex | None
-) -> NDArray[np.float64]:
+def _read_column(frame: Native, name: Any, features: FeatureIndex | None) -> Floats:
     import narwhals.stable.v2 as nw
 
     column = frame.get_column(name)
@@ -238,7 +220,7 @@ def _read_column(
     return _one_by_one(name, given, is_category, _check_of(features, has_levels))
 
 
-def _plain(name: Hashable, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _plain(name: Hashable, values: Floats) -> Floats:
     """Return a column of numbers; refuse what would be taken for a level."""
     for row in np.flatnonzero(values >= LEAST_LEVEL).tolist():
         raise too_large(name, float(values[row]), f" in row {row}")
@@ -247,7 +229,7 @@ def _plain(name: Hashable, values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _one_by_one(
     name: Hashable, given: list[Any], is_category: bool | None, check: Callable[[Any, Any], float]
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the checked values of a column, None being missing; all are of one kind."""
     values = np.full(len(given), math.nan)
     for row, item in enumerate(given):
@@ -328,7 +310,7 @@ def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
 
 def _checked_numbers(
     values: list[Any], check: Callable[[Any], float], least: float, most: float
-) -> NDArray[np.float64]:
+) -> Floats:
     """Check the number of each row, which is to be from `least` to `most`."""
     # What is usual is checked at once.
     if set(map(type, values)) == {float}:
@@ -353,13 +335,13 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
     try:
         # Each label once: rows are many, and labels few.
         for label in set(labels):
-            check_label(label)
+            inputs.check_label(label)
     except (TypeError, ValueError):
-        _checked(labels, check_label)
+        _checked(labels, inputs.check_label)
     return labels
 
 
-def read_targets(y: Any, n: int, like: Any = None) -> NDArray[np.float64]:
+def read_targets(y: Any, n: int, like: Any = None) -> Floats:
     """Read the targets of `n` rows, of the frame `like`, from a series, an array or a sequence.
 
     Raises
@@ -371,10 +353,10 @@ def read_targets(y: Any, n: int, like: Any = None) -> NDArray[np.float64]:
 
     """
     targets = _listed(y, n, "targets", like)
-    return _checked_numbers(targets, check_target, -LARGEST_TARGET, LARGEST_TARGET)
+    return _checked_numbers(targets, inputs.check_target, -LARGEST_TARGET, LARGEST_TARGET)
 
 
-def read_weights(w: Any, n: int, like: Any = None) -> NDArray[np.float64]:
+def read_weights(w: Any, n: int, like: Any = None) -> Floats:
     """Read the weights of `n` rows, of the frame `like`, or the one of all of them.
 
     Raises
@@ -387,8 +369,10 @@ def read_weights(w: Any, n: int, like: Any = None) -> NDArray[np.float64]:
     """
     # What is no sequence is a weight, or none.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
-        return np.full(n, check_weight(w))
-    return _checked_numbers(_listed(w, n, "weights", like), check_weight, 0.0, LARGEST_WEIGHT)
+        return np.full(n, inputs.check_weight(w))
+    return _checked_numbers(
+        _listed(w, n, "weights", like), inputs.check_weight, 0.0, LARGEST_WEIGHT
+    )
 
 
 def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
@@ -443,9 +427,9 @@ class Block:
     """Rows that are to be learned, with their labels or targets and their weights."""
 
     names: list[Hashable]
-    columns: NDArray[np.float64]
+    columns: Floats
     y: Any
-    w: NDArray[np.float64]
+    w: Floats
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -454,6 +438,14 @@ class Block:
         """Return some rows of it."""
         part = slice(start, stop)
         return Block(self.names, self.columns[part], self.y[part], self.w[part])
+
+    def weighing(self) -> Block:
+        """Return the rows whose weights are not 0, of labels."""
+        if self.w.all():
+            return self
+        kept = np.flatnonzero(self.w)
+        labels = [self.y[i] for i in kept.tolist()]
+        return Block(self.names, self.columns[kept], labels, self.w[kept])
 
     def mapping(self, row: int) -> dict[Hashable, float]:
         """Return a row as a mapping without its missing values."""

@@ -12,13 +12,16 @@ import struct
 import sys
 import warnings
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .checks import refuse
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
+
+# Numbers of features and rows.
+Floats: TypeAlias = NDArray[np.float64]
 
 # What a mapping may hold besides numbers, where it need not be looked at twice.
 PLAIN = frozenset({str, bool})
@@ -266,8 +269,7 @@ def check_level(name: Hashable, value: Any) -> Level:
             f"a level of feature {name!r} must be a string, a truth value or a number, "
             f"got {value!r} ({type(value).__name__})"
         )
-    found: Level = level_of(value)  # type: ignore[arg-type]
-    return found
+    return level_of(value)  # type: ignore[arg-type]
 
 
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
@@ -431,9 +433,7 @@ class FeatureIndex:
         """Return checked values, those of known features of their kinds (see `of_kind`)."""
         return agreed(values, self.places, self.categories)
 
-    def agree(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], first_row: int = 0
-    ) -> None:
+    def agree(self, names: Sequence[Hashable], columns: Floats, first_row: int = 0) -> None:
         """Let a frame's columns, from a row on, be of their features' kinds (see `of_kind`)."""
         for place, name in enumerate(names):
             column = columns[:, place]
@@ -446,7 +446,7 @@ class FeatureIndex:
                     where = f" in row {first_row + row}"
                     columns[row, place] = of_kind(name, level, is_category, where)
 
-    def write(self, values: Mapping[Hashable, float], vector: NDArray[np.float64]) -> None:
+    def write(self, values: Mapping[Hashable, float], vector: Floats) -> None:
         """Write checked values to a vector; features that are not known are left out."""
         vector[:] = np.nan
         for name, value in values.items():
@@ -454,16 +454,12 @@ class FeatureIndex:
             if place is not None:
                 vector[place] = value
 
-    def read_into(
-        self, x: Mapping[Any, Any], vector: NDArray[np.float64], levels: bool = False
-    ) -> None:
+    def read_into(self, x: Mapping[Any, Any], vector: Floats, levels: bool = False) -> None:
         """Write a mapping to a vector, checked; features that are not known are left out."""
         if not self.read_known(x, vector):
             self.write(self.read(x, levels), vector)
 
-    def first_rows(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> dict[Hashable, int]:
+    def first_rows(self, names: Sequence[Hashable], columns: Floats) -> dict[Hashable, int]:
         """Return a frame's new features, each with the row of its first value.
 
         They are in the order in which adding row by row would meet them.
@@ -476,9 +472,7 @@ class FeatureIndex:
         }
         return {name: first[name] for name in sorted(ordered(first), key=first.__getitem__)}
 
-    def arrange(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], width: int
-    ) -> NDArray[np.float64]:
+    def arrange(self, names: Sequence[Hashable], columns: Floats, width: int) -> Floats:
         """Bring a frame's columns into the features' order, NaN for those it lacks."""
         values = np.full((len(columns), width), np.nan)
         for source, name in enumerate(names):
@@ -567,14 +561,15 @@ def _check_finite(what: str, value: Any) -> float:
     return number
 
 
-def check_label(label: Any) -> None:
-    """Refuse what can be no class: something unhashable, None or NaN."""
+def check_label(label: Any) -> Any:
+    """Return a label; refuse what can be no class: something unhashable, None or NaN."""
     try:
         hash(label)
     except TypeError:
         raise TypeError(f"the label must be hashable, got {label!r}") from None
     if label is None or not _equals_itself(label):
         raise ValueError(f"the label must not be missing, got {label!r}")
+    return label
 
 
 def check_target(target: Any) -> float:

@@ -13,8 +13,9 @@ import threading
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
+from .arguments import check_arguments
 from .checks import ModelFormatError, refuse
 from .compiling.first_calls import WATCH
 from .records import Memory
@@ -29,13 +30,6 @@ from .records import Memory
 
 # The attribute of a model that holds what an interrupted call has left.
 PENDING = "_pending"
-
-
-class Pending(Protocol):
-    """What an interrupted call has left."""
-
-    def settle(self) -> None:
-        """Undo or complete it; where this is interrupted, it begins again."""
 
 
 class Snapshot:
@@ -88,8 +82,7 @@ class Snapshot:
 def _attributes_of(part: Any) -> dict[str, Any]:
     names = getattr(type(part), "_SAVED", None)
     if names is None:
-        found: dict[str, Any] = part.__dict__.copy()
-        return found
+        return part.__dict__.copy()
     return {name: getattr(part, name) for name in names}
 
 
@@ -193,9 +186,9 @@ def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
 class Model(ClonesWhole):
     """A model that any number of threads may call, and whose copies are independent models.
 
-    Kernels write to what a model owns, so that two models must never share it. A subclass gives
-    `_lock` a `new_lock()` before anything else. Public methods hold it while they run: those for
-    one sample by `with self._lock`, others by `locked`.
+    Kernels write to what a model owns, so that two models must never share it. A subclass is a
+    dataclass whose fields are its parameters. Public methods hold `_lock` while they run: those
+    for one sample by `with self._lock`, others by `locked`.
     """
 
     # Attributes that are no part of what a model has learned.
@@ -208,7 +201,12 @@ class Model(ClonesWhole):
     # Whether this is a part of the copy that is being pickled.
     _is_snapshot = False
     # What an interrupted call has left.
-    _pending: Pending | None = None
+    _pending: Any = None
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        self._lock = new_lock()
+        self._renew()
 
     @classmethod
     def warmup(cls, **arguments: Any) -> None:
@@ -247,14 +245,16 @@ class Model(ClonesWhole):
     @property
     def _is_inside(self) -> bool:
         """Whether this thread holds the lock: the model calls itself, or user code calls it."""
-        held: bool = self._lock._is_owned()
-        return held
+        return self._lock._is_owned()
 
     @property
     def memory_usage(self) -> int:
         """Bytes that the model holds."""
-        size: int = self._raw_memory_usage  # type: ignore[attr-defined]
-        return size
+        return self._raw_memory_usage
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return sys.getsizeof(self) + sys.getsizeof(self.__dict__)
 
     def _renew(self) -> None:
         """Set the attributes that are not pickled."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .checks import check_arrays, refuse
-from .inputs import FeatureIndex, as_dict, check_names, check_value, ordered, too_large
+from .inputs import FeatureIndex, Floats, as_dict, check_names, check_value, ordered, too_large
 from .limits import FAR, LARGEST, MANY_FEATURES
 from .maps.record import Sample
 from .records import Float64s, Int32s, Memory
@@ -21,7 +21,7 @@ class _Entries(NamedTuple):
     """Room for the entries of a sparse sample; more of it is another object."""
 
     places: NDArray[np.int32]
-    values: NDArray[np.float64]
+    values: Floats
     sample: Sample
 
     @classmethod
@@ -55,7 +55,7 @@ class SampleReader:
     def __init__(self, shifts: bool = False) -> None:
         self._use(FeatureIndex(), np.zeros(0) if shifts else None)
 
-    def _use(self, index: FeatureIndex, origins: NDArray[np.float64] | None) -> None:
+    def _use(self, index: FeatureIndex, origins: Floats | None) -> None:
         """Read these features."""
         # None if values are taken as they are.
         self.origins: Any = origins
@@ -68,11 +68,11 @@ class SampleReader:
         # Last: what is read fits the room in any case.
         self.index = index
 
-    def __getstate__(self) -> tuple[FeatureIndex, NDArray[np.float64] | None]:
+    def __getstate__(self) -> tuple[FeatureIndex, Floats | None]:
         # Never empty: older protocols of pickle leave empty states out.
         return self.index, self.origins
 
-    def __setstate__(self, state: tuple[FeatureIndex, NDArray[np.float64] | None]) -> None:
+    def __setstate__(self, state: tuple[FeatureIndex, Floats | None]) -> None:
         index, self.origins = state
         if not isinstance(index, FeatureIndex):
             refuse(self, "index", index, "but it is of features")
@@ -136,7 +136,7 @@ class SampleReader:
         room.sample.n_entries = n
         return room.sample
 
-    def _shift(self, places: NDArray[np.int32], values: NDArray[np.float64]) -> None:
+    def _shift(self, places: NDArray[np.int32], values: Floats) -> None:
         """Subtract origins from entries with these places, -1 for unknown features."""
         known = (places >= 0) & (places < len(self.origins))
         values[known] -= self.origins[places[known]]
@@ -201,7 +201,7 @@ class SampleReader:
         kept = numbers != 0.0
         return places[kept], numbers[kept].astype(np.float32)
 
-    def add_columns(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def add_columns(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Learn a frame's features in the order in which `add` on each row would."""
         rows = self.index.first_rows(names, columns)
         if rows:
@@ -209,9 +209,7 @@ class SampleReader:
             first = {name: float(columns[row, places[name]]) for name, row in rows.items()}
             self._add(first)
 
-    def arrange(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def arrange(self, names: Sequence[Hashable], columns: Floats) -> Floats:
         """Bring a frame's columns into the order of the features, NaN for those it lacks."""
         found = self.index.arrange(names, columns, len(self.vector))
         if self._is_shifted:
@@ -219,8 +217,8 @@ class SampleReader:
         return found
 
     def csr(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int64]]:
+        self, names: Sequence[Hashable], columns: Floats
+    ) -> tuple[NDArray[np.int32], Floats, NDArray[np.int64]]:
         """Return the places, values and row starts of a frame's known, non-zero entries."""
         place_of = np.array([self.index.places.get(name, -1) for name in names], dtype=np.int32)
         order = np.argsort(place_of, kind="stable")

@@ -1,7 +1,5 @@
 """A Redis server on a loopback port, and the service of the examples, for tests and benchmarks."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -4,8 +4,6 @@ To start an interpreter, import numba and let it find its functions takes more t
 reads a request a line (`run`'s arguments, after a number), and its children write answers likewise.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

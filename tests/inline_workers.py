@@ -1,7 +1,5 @@
 """Workers in this process that die on demand: an engine for tests without Ray."""
 
-from __future__ import annotations
-
 import pytest
 
 from river_mondrian.distributed import ShardedForest

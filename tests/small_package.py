@@ -1,7 +1,5 @@
 """A package in small whose kernel depends on several files, and processes that run it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

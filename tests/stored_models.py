@@ -3,14 +3,14 @@
 `python tests/stored_models.py` writes the golden files of the format: once, as soon as it is final.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import numpy as np
 from river import base, drift, optim
 from scipy import stats
+from test_contract import MODELS as COMMON
+from test_contract import learn
 
 import river_mondrian as rm
 from river_mondrian.files.store import FORMAT
@@ -48,8 +48,9 @@ def with_a_level(model):
     return model
 
 
-MODELS = {
-    "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1),
+SAME = ("adaptive", "classifier", "regressor", "density", "isolation", "mondrian", "nystrom")
+SAME += ("binning", "fourier", "ogd", "ridge", "dual")
+MODELS = {name: COMMON[name] for name in SAME} | {
     "adaptive, weights": lambda: weighted(
         rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1)
     ),
@@ -71,19 +72,14 @@ MODELS = {
     "adaptive regressor, levels": lambda: with_levels(
         rm.AdaptiveMondrianForestRegressor(3, loss="squared", seed=1)
     ),
-    "classifier": lambda: rm.MondrianForestClassifier(3, seed=1),
     "classifier, wide": lambda: wide(rm.MondrianForestClassifier(2, seed=1)),
     "classifier, window": lambda: rm.MondrianForestClassifier(3, window=25, seed=1),
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=200, seed=1),
-    "classifier, directions": lambda: rm.MondrianForestClassifier(2, directions=3, seed=1),
     "classifier, given directions": lambda: rm.MondrianForestClassifier(
         2, directions=[{"a": 1.0, "b": np.float64(0.5)}, {"c": -1.0}], seed=1
     ),
     "classifier, bounded": lambda: rm.MondrianForestClassifier(
         2, lifetime=stats.gamma(2.0, scale=0.5), max_nodes=9, scale=False, seed=1
-    ),
-    "classifier, split pure": lambda: rm.MondrianForestClassifier(
-        2, split_pure=True, prior_rate=3.0, seed=1
     ),
     "classifier, weights": lambda: weighted(rm.MondrianForestClassifier(3, seed=1)),
     "classifier, levels": lambda: with_levels(rm.MondrianForestClassifier(3, seed=1)),
@@ -91,16 +87,12 @@ MODELS = {
         rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, missing="zero", seed=1)
     ),
     "regressor, levels": lambda: with_levels(rm.MondrianForestRegressor(2, seed=1)),
-    "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
     "regressor, normal": lambda: rm.MondrianForestRegressor(
         2, tails="normal", lifetime=2, min_samples_split=4, seed=1
     ),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", max_nodes=15, seed=1),
-    "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
-    "density, grows": lambda: rm.DensityForest(2, None, seed=1),
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
     "density, origin": lambda: rm.DensityForest(2, 1.0, seed=1, origin={"a": 0.0}),
-    "density, directions": lambda: rm.DensityForest(2, lifetime=1.0, directions=3, seed=1),
     "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
     "random cuts, shingles": lambda: with_a_level(
         rm.RandomCutForest(2, window=None, shingle=3, seed=1)
@@ -118,15 +110,9 @@ MODELS = {
     ),
     "calibrated": lambda: rm.Calibrated(rm.MondrianForestClassifier(2, seed=1), by_class=True),
     "calibrated regressor": lambda: rm.Calibrated(rm.MondrianForestRegressor(2, seed=1)),
-    "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
-    "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
     "mondrian, levels": lambda: with_a_level(rm.MondrianFeatures(4, seed=1)),
     "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), directions=2, seed=1),
-    "nystrom": lambda: rm.NystromFeatures(6),
-    "binning": lambda: rm.RandomBinningFeatures(4, seed=1),
-    "fourier": lambda: rm.RandomFourierFeatures(4, seed=1),
-    "ogd": lambda: rm.OGDClassifier(rm.MondrianFeatures(4, seed=1), loss="log", seed=1),
     "ogd, auto": lambda: rm.OGDClassifier(rm.MondrianFeatures(3, "auto", seed=1), loss="log"),
     "ogd, ovr": lambda: rm.OGDClassifier(
         rm.IsolationFeatures(4, 4, pool_size=64, seed=1),
@@ -137,16 +123,8 @@ MODELS = {
     "ogd regressor": lambda: rm.OGDRegressor(
         rm.RandomFourierFeatures(6, seed=1), optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
     ),
-    "ridge": lambda: rm.RidgeRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
     "ridge, window": lambda: rm.RidgeRegressor(
         rm.IsolationFeatures(4, 4, pool_size=16, seed=1), window=12
-    ),
-    "ridge, fourier, window": lambda: rm.RidgeRegressor(
-        rm.RandomFourierFeatures(4, seed=1), window=200
-    ),
-    "dual": lambda: rm.DualOGDClassifier(),
-    "dual, isolation": lambda: rm.DualOGDClassifier(
-        rm.IsolationFeatures(4, 4, pool_size=32, seed=1)
     ),
 }
 
@@ -191,14 +169,6 @@ def stream(n, seed=0, names=("a", "b"), n_classes=2):
             del x[names[-1]]
         samples.append((x, y))
     return samples
-
-
-def learn(model, samples):
-    for x, y in samples:
-        if isinstance(model, base.Classifier | base.Regressor):
-            model.learn_one(x, y)
-        else:
-            model.learn_one(x)
 
 
 def learned(name, n=40):

@@ -146,27 +146,10 @@ def assert_posteriors_are_the_twins(
     for t, slot in enumerate(long_slots(trees)):
         nodes = trees.read(t)
         seen = naive.replay(nodes, X.tolist(), y, classes, forgets, weights)
-        counts = naive.hnsp_counts(nodes, seen)
-        twins = [
-            naive_mondrian.Node(
-                list(node.lower),
-                list(node.upper),
-                time=node.time,
-                dim=node.dim,
-                cut=node.cut,
-                count=count,
-                tab=[min(c, 1.0) for c in count],
-            )
-            for node, count in zip(nodes, counts, strict=True)
-        ]
-        for node, twin in zip(nodes, twins, strict=True):
-            if node.parent >= 0:
-                twin.parent = twins[node.parent]
-            if not node.is_leaf:
-                twin.left, twin.right = twins[node.left], twins[node.right]
+        twin = naive_mondrian.copied(nodes, naive.hnsp_counts(nodes, seen))
         for x in queries:
             found = posteriors(trees, slot, x)
-            expected = hnsp.predict(twins[0], x.tolist(), gamma, [1.0 / classes] * classes)
+            expected = hnsp.predict(twin, x.tolist(), gamma, [1.0 / classes] * classes)
             np.testing.assert_allclose(found[0], expected, atol=tolerance / 2)
             for v in range(2):
                 expected = naive.predict(nodes, seen, x.tolist(), v)

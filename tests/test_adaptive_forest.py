@@ -1,7 +1,5 @@
 """The adaptive forest as its users meet it: accuracy, drift, bounded memory, bad input."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Alarms: averages, ranks, novel values, rests and budgets by a plain twin, and their state."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
@@ -171,16 +169,6 @@ def test_two_views_are_the_geometric_mean():
     assert run(one, samples)[0] == pytest.approx(run(same, samples)[0], abs=1e-12)
 
 
-def test_scoring_changes_nothing():
-    alarms, other = (Alarms(NearestNeighborDetector(seed=1), average=5) for _ in range(2))
-    for x in told(300, seed=8):
-        other.score_one(x | {"a": 100.0})
-        alarms.learn_one(x)
-        other.learn_one(x)
-        assert other.alarm == alarms.alarm
-    assert other.score_one(x) == alarms.score_one(x)
-
-
 def test_files_hold_pipelines_of_selected_features(tmp_path):
     alarms = Alarms([compose.Select("a") | NearestNeighborDetector(seed=1)], 0.9, average=4)
     samples = told(400, seed=10)
@@ -217,22 +205,6 @@ def test_an_exception_at_any_line_leaves_the_state_before_or_after(leap):
     x = {"a": leap, "b": 0.5, "score": 0.5}
     judge = Judge(looks, go_on, every=1)
     assert 0 in judge.lines(pickle.dumps(alarms), lambda model: model.learn_one(x))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"threshold": 1.5}, "threshold must be at most 1, got 1.5"),
-        ({"budget": 3}, r"budget must be None or \(alarms, samples\), got 3"),
-        ({"budget": (0, 10)}, "alarms of budget must be an integer >= 1, got 0"),
-        ({"grace_period": 3}, "grace_period must be an integer >= 100, got 3"),
-        ({"calendar": "hour"}, "calendar must be None or a list of features, got 'hour'"),
-        ({"detector": []}, "detector must not be an empty list"),
-    ],
-)
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Alarms(**arguments)
 
 
 def test_a_detector_is_needed():

@@ -1,7 +1,5 @@
 """The score of the Numenta benchmark, on cases that are calculated by hand, and made metrics."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """NumPy arrays in all `*_many`: as frames whose columns are named 0, 1, ..."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

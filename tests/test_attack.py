@@ -4,8 +4,6 @@ The suite has one moment of each mechanism; with `ATTACK_EVERY`, which says at h
 attacked, it has all of them.
 """
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

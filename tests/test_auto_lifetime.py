@@ -1,7 +1,5 @@
 """Mondrian features of several lifetimes, and learners that choose among them by their loss."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 from naive import cells as naive
 from naive.mixture import Mixture
 from river import optim
-from scipy import stats
 from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
@@ -19,8 +16,6 @@ from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.cells import MondrianMap
 from river_mondrian.records import Float64s, Memory
 
-LEVEL = 0.01
-SEEDS = range(4)
 GRID = [0.5, 1.0, 2.0, 4.0]
 
 
@@ -30,14 +25,6 @@ def samples(n, seed=0, dims=2):
 
 def mapping(row):
     return {f"x{j}": v for j, v in enumerate(row.tolist())}
-
-
-def grown(X, n_partitions, seed):
-    made = MondrianMap(Partitions(n_partitions, math.inf, seed=seed), GRID)
-    made.add_inputs(list(range(X.shape[1])), X[0])
-    for row in X:
-        assert made.learn(sample_of(row)) == -1
-    return made
 
 
 MEMORY = Memory(Sample)
@@ -72,17 +59,6 @@ def test_one_walk_finds_the_cells_of_all_lifetimes():
             assert found[k].tolist() == [naive.cell(nodes, row, lifetime, k) for nodes in trees]
     used = [set(np.unique(np.array(first)[:, k])) for k in range(len(GRID))]
     assert sorted(c for cells in used for c in cells) == list(range(made.n_columns))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_each_lifetime_has_its_kernel(seed):
-    X = samples(20, seed)
-    found = columns(grown(X, 1500, seed), X[[0, 19]])
-    for k, lifetime in enumerate(GRID):
-        shared = int((found[0, k] == found[1, k]).sum())
-        expected = naive.laplace(X[0].tolist(), X[19].tolist(), lifetime)
-        level = LEVEL / (len(GRID) * len(SEEDS))
-        assert stats.binomtest(shared, 1500, expected).pvalue > level
 
 
 def parts(model, x):

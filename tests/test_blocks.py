@@ -1,7 +1,5 @@
 """Batches of more rows than are learned at once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.inputs import FeatureIndex
 from river_mondrian.limits import LEAST_LEVEL
 from river_mondrian.partitions.mondrian import trees
-from river_mondrian.records import CHUNK_ROWS
 
 N = 900
 
@@ -40,24 +37,6 @@ def batch(n=4000, d=4):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(n, d))
     return X, (X[:, 0] + rng.normal(size=n) > 0).astype(int), X[:, 0] + rng.normal(size=n)
-
-
-@pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])
-def test_a_batch_leaves_as_little_room_as_single_samples(make):
-    X, labels, targets = batch()
-    y = labels if make is MondrianForestClassifier else targets
-    one, many = make(3, seed=1), make(3, seed=1)
-    names = range(X.shape[1])
-    for x, target in zip(X.tolist(), y.tolist(), strict=True):
-        one.learn_one(dict(zip(names, x, strict=True)), target)
-    many.learn_many(X, y)
-    for name in ("nodes", "side_rows"):
-        rows = getattr(many._trees, name)
-        slack = [
-            getattr(tree, name).capacity - getattr(tree, name).n_rows for tree in many._trees.trees
-        ]
-        assert max(slack) <= trees.SOON + 2 * CHUNK_ROWS, name
-        assert rows.nbytes <= getattr(one._trees, name).nbytes + 3 * CHUNK_ROWS * rows.row_bytes
 
 
 @pytest.mark.parametrize("make", [MondrianForestClassifier, MondrianForestRegressor])

@@ -3,8 +3,6 @@
 What compiled code depends on, and which of its folders are removed.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -46,58 +44,12 @@ def test_a_change_in_any_file_is_compiled_anew(installed, change):
     assert len(installed.entries()) == len(installed.folders()) == 2
 
 
-DOCUMENTED = """
-import os
-import numba
-from .compiled import enable
-from .helpers import scaled
-
-ADDED = int(os.environ.get("FAKE_ADDED", "0"))
-
-@enable
-@numba.njit
-def first(x):
-    "Return twice as much."
-    return scaled(x) + ADDED
-
-@enable
-@numba.njit
-def second(x):
-    return scaled(x) - 1
-"""
-
-REWRITTEN = """
-'A module.'
-import os
-
-import numba
-
-from .compiled import enable
-from .helpers import scaled
-
-# A comment.
-ADDED = int(
-    os.environ.get('FAKE_ADDED', '0')
+DOCUMENTED = SOURCES["kernels.py"].replace("first(x):", "first(x):\n    'Return twice as much.'")
+REWRITTEN = "'A module.'\n\n# A comment." + DOCUMENTED.replace(
+    "'Return twice as much.'", '"""Return two times as much,\n\n    and something.\n    """'
 )
-
-
-@enable
-@numba.njit
-def first(x):
-    '''Return two times as much,
-
-    and something.
-    '''
-    return (scaled(x)  # another
-            + ADDED)
-
-
-@enable
-@numba.njit
-def second(x):
-
-    return scaled(x) - 0x1
-"""
+REWRITTEN = REWRITTEN.replace("scaled(x) + ADDED", "(scaled(x)  # another\n            + ADDED)")
+REWRITTEN = REWRITTEN.replace("- 1", "- 0x1")
 
 
 def test_comments_docstrings_and_formatting_compile_nothing(installed):

@@ -1,7 +1,5 @@
 """Calibrated intervals and sets: what they promise on any stream, late labels, interruptions."""
 
-from __future__ import annotations
-
 import collections
 import copy
 import itertools

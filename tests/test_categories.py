@@ -1,8 +1,5 @@
 """Categories: where trees put levels, the law of that, what is taken and what is refused."""
 
-from __future__ import annotations
-
-import copy
 import enum
 import pickle
 
@@ -22,8 +19,6 @@ from river_mondrian import (
     MondrianForestRegressor,
     OGDClassifier,
     RidgeRegressor,
-    load,
-    save,
 )
 from river_mondrian.inputs import level_of
 from river_mondrian.partitions.mondrian.transforms import Categories
@@ -147,24 +142,6 @@ def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
             assert predicted(levels, x) == predicted(numbers, as_numbers(x))
         learn(kind, levels, [(x, y)])
         learn(kind, numbers, [(as_numbers(x), y)])
-
-
-@pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_kernel_of_levels_is_the_limit(lifetime, seed):
-    """The share of 2,000 partitions that do not part two samples: binomial, at a level of 1e-5."""
-    n = 2000
-    features = MondrianFeatures(n, lifetime=lifetime, seed=seed)
-    base = {"color": "red", "kind": "a", "size": 0.2}
-    others = [base | more for more in ({"color": "blue"}, {"color": "blue", "kind": "b"},
-                                       {"color": "blue", "size": 0.5})]  # fmt: skip
-    for x in (base, *others):
-        features.learn_one(x)
-    for x in others:
-        expected = features.limit_kernel(base, x)
-        found = round(features.kernel(base, x) * n)
-        assert stats.binomtest(found, n, expected).pvalue > 1e-5
-    assert features.kernel(base, base) == features.limit_kernel(base, base) == 1.0
 
 
 # Frames.
@@ -345,30 +322,7 @@ def test_a_hole_in_one_trees_values_is_refused():
         pickle.loads(pickle.dumps(model))
 
 
-def test_what_levels_say_is_learned():
-    for name in ("exact", "adaptive"):
-        right = 0
-        model = FORESTS[name]()
-        pairs = samples(1500, 4, missing=0.0)
-        for i, (x, y) in enumerate(pairs):
-            right += i >= 1000 and model.predict_one(x) == y
-            model.learn_one(x, y)
-        assert right / 500 > 0.8
-
-
 # Models in files, and damaged ones.
-
-
-@pytest.mark.parametrize("name", [*MODELS])
-def test_saved_and_copied_models_go_on_alike(name, tmp_path):
-    model = learn(name, MODELS[name](), samples(80))
-    save(model, tmp_path / "model")
-    others = [load(tmp_path / "model"), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-    for other in others:
-        learn(name, other, samples(40, 1))
-    learn(name, model, samples(40, 1))
-    for x, _ in samples(10, 2):
-        assert all(predicted(other, x) == predicted(model, x) for other in others)
 
 
 def test_kinds_that_do_not_fit_the_trees_are_refused():
@@ -380,9 +334,6 @@ def test_kinds_that_do_not_fit_the_trees_are_refused():
     model._trees.categories.flags[:1] = 7
     with pytest.raises(ModelFormatError, match="flags"):
         pickle.loads(pickle.dumps(model))
-
-
-# Interruptions.
 
 
 # Reading.
@@ -412,3 +363,21 @@ def test_cuts_of_levels_can_be_read(name):
             assert "leaf" in lines[-1]
     with pytest.raises(ValueError, match="feature 'size' is no category"):
         model.level_places("size", ["red"])
+
+
+@pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_kernel_of_levels_is_the_limit(lifetime, seed):
+    """The share of 2,000 partitions that do not part two samples: binomial, at a level of 1e-5."""
+    n = 2000
+    features = MondrianFeatures(n, lifetime=lifetime, seed=seed)
+    base = {"color": "red", "kind": "a", "size": 0.2}
+    others = [base | more for more in ({"color": "blue"}, {"color": "blue", "kind": "b"},
+                                       {"color": "blue", "size": 0.5})]  # fmt: skip
+    for x in (base, *others):
+        features.learn_one(x)
+    for x in others:
+        expected = features.limit_kernel(base, x)
+        found = round(features.kernel(base, x) * n)
+        assert stats.binomtest(found, n, expected).pvalue > 1e-5
+    assert features.kernel(base, base) == features.limit_kernel(base, base) == 1.0

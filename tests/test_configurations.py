@@ -3,8 +3,6 @@
 Features, classes and weights other than 1 come late, and values are missing.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

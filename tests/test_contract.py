@@ -1,7 +1,5 @@
 """What all public classes promise: arguments, samples that are none, copies, numbers."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle
@@ -25,10 +23,10 @@ MODELS = {
     "regressor": lambda: rm.MondrianForestRegressor(3, seed=1),
     "regressor, window": lambda: rm.MondrianForestRegressor(2, window=35, seed=1),
     "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
-    "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
-    "random cuts": lambda: rm.RandomCutForest(3, window=35, seed=1),
-    "nearest neighbors": lambda: rm.NearestNeighborDetector(window=35, seed=1),
     "alarms": lambda: rm.Alarms(rm.NearestNeighborDetector(window=35, seed=1)),
+    "density": lambda: rm.DensityForest(3, lifetime=1.0, seed=1),
+    "nearest neighbors": lambda: rm.NearestNeighborDetector(window=35, seed=1),
+    "random cuts": lambda: rm.RandomCutForest(3, window=35, seed=1),
     "isolation": lambda: rm.IsolationFeatures(4, 4, pool_size=16, seed=1),
     "mondrian": lambda: rm.MondrianFeatures(4, seed=1),
     "nystrom": lambda: rm.NystromFeatures(6),

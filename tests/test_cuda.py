@@ -1,7 +1,5 @@
 """The kernels for a device: compiled for devices, and run on the processor from the same source."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import importlib.util

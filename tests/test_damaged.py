@@ -1,7 +1,5 @@
 """What is damaged is refused where it is restored, with an error that names the place."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cut directions and random lifetimes: the lift against its twin, laws, kernels, and forests."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Linear discriminants: kernels against their twin, what they learn, numbers of any size."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

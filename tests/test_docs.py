@@ -1,7 +1,5 @@
 """The Python of the README and of the documentation runs as it stands there."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

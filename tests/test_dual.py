@@ -1,7 +1,5 @@
 """OGD with support vectors against Algorithm 1, and as a River classifier."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

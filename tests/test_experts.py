@@ -1,7 +1,5 @@
 """Pools of experts: kernels against their twin, weights, and what the exponents come to."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

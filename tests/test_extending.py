@@ -1,7 +1,5 @@
 """The posterior and the feature map of docs/extending.md, as they stand there, against twins."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import pickle

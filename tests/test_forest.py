@@ -1,13 +1,10 @@
 """The classifier as its users meet it: data of all kinds, bad input, copies, memory, pipelines."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -54,20 +51,6 @@ def test_pickle_holds_no_slack():
     rows_in_use = int(trees.trees.words["nodes.n_rows"].sum())
     data = 4 * (rows_in_use * trees.nodes.width + 3000 * trees.points.width)
     assert data < len(dumped) < data + 5000
-
-
-def test_nullable_columns_are_missing_values():
-    model, X, _ = learned()
-    frame = pd.DataFrame(X[:50], columns=NAMES).astype("Float64")
-    frame.loc[3, "b"] = pd.NA
-    direct = frame.astype(float)
-    np.testing.assert_array_equal(
-        model.predict_proba_many(frame).to_numpy(), model.predict_proba_many(direct).to_numpy()
-    )
-    table = pl.DataFrame({"a": [0.5, None], "b": [1, 2]})
-    expected = [model.predict_proba_one({"a": 0.5, "b": 1}), model.predict_proba_one({"b": 2})]
-    got = model.predict_proba_many(table).to_numpy()
-    np.testing.assert_array_equal(got, [[p[k] for k in model.classes] for p in expected])
 
 
 # Bad input.
@@ -167,9 +150,6 @@ def test_reading_a_tree():
     with pytest.raises(ValueError, match="tree"):
         model.debug_one(rows(X[:1])[0], tree=4)
     assert MondrianForestClassifier().debug_one({"a": 1.0}) == "nothing has been learned yet"
-
-
-# In River's company.
 
 
 # What the parameters promise.

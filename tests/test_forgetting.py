@@ -1,7 +1,5 @@
 """Samples that are taken out of trees: what is left, its law, windows, and what may go wrong."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle
@@ -14,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import forgetting as naive
 from naive import hnsp
-from naive.mondrian import walk
+from naive.mondrian import route, walk
 from test_gaussian import dense
-from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow, route
+from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.partitions.mondrian.records import FREE, NONE, STEADY

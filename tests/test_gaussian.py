@@ -12,15 +12,11 @@ from naive import gaussian as naive
 from naive import tails as twin
 from scipy import stats
 
-from river_mondrian import MondrianForestRegressor
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.targets import hyperparameters as choice
 from river_mondrian.posteriors.targets import learning, messages, prediction, scale_mixture
 from river_mondrian.posteriors.targets.trees import SPREAD_FROM, TargetTrees
-
-# Every test of a law uses this level on each of its seeds, divided by how many it makes.
-LEVEL = 0.01
 
 
 @kernel
@@ -298,28 +294,6 @@ def test_fixed_hyperparameters_are_kept():
     assert 2.0 * trees.hyperparameters["prior_variance"] == 3.0
 
 
-def measure(trees, t):
-    nodes = trees.read(t)
-    leaves = [node for node in nodes if node.is_leaf]
-    return nodes[0].time, len(leaves), max(node.depth for node in leaves), nodes[0].cut
-
-
-@pytest.mark.parametrize("least", [2, 5])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_online_trees_that_pause_small_blocks_have_the_law_of_batch_ones(least, seed):
-    X, y = draw(40, 7, dims=2)
-    n_trees = 400
-    order = np.random.default_rng(seed).permutation(len(y))
-    online = grow(X[order], y[order], n_trees=n_trees, seed=seed, min_samples_split=least)
-    batch = grow(X, y, n_trees=n_trees, seed=seed + 100, min_samples_split=least)
-    batch.build()
-    a = np.array([measure(online, t) for t in range(n_trees)])
-    b = np.array([measure(batch, t) for t in range(n_trees)])
-    assert a[:, 1].min() > 1
-    for column in range(4):
-        assert stats.ks_2samp(a[:, column], b[:, column]).pvalue > LEVEL / 12
-
-
 def test_only_blocks_of_enough_samples_are_cut():
     X, y = draw(500, 0)
     for least in (2, 3, 10):
@@ -332,9 +306,6 @@ def test_only_blocks_of_enough_samples_are_cut():
 
 
 # The learned law of targets against its twin, and what it is for: intervals that hold.
-
-# Every test of a law uses this level, divided by how many comparisons it makes.
-LEVEL_OF_TAILS = 0.01
 
 
 @kernel
@@ -451,36 +422,3 @@ def test_a_target_from_far_away_widens_the_law_unless_it_is_set_aside(y):
     assert abs(y - 50.0) < 30.0
     assert math.fsum(after.values()) == pytest.approx(1.0)
     assert after[8.0] > 2.0 * before[8.0]
-
-
-NOISES = {
-    "normal": lambda rng, n: rng.normal(size=n),
-    "Laplace": lambda rng, n: rng.laplace(size=n),
-    "t": lambda rng, n: rng.standard_t(2, size=n),
-}
-
-
-def coverage(noise, law):
-    """Return how often the 50, 80 and 95 % intervals hold, and of how many targets."""
-    rng = np.random.default_rng(0)
-    n, start = 3000, 1000
-    X = rng.random((n, 2))
-    y = np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.3 * NOISES[noise](rng, n)
-    model = MondrianForestRegressor(tails=law, seed=1)
-    levels = []
-    for i, (row, target) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
-        x = dict(enumerate(row))
-        if i >= start:
-            levels.append(abs(2.0 * model.predict_one(x, with_dist=True).cdf(target) - 1.0))
-        model.learn_one(x, target)
-    return {q: float(np.mean(np.array(levels) <= q)) for q in (0.5, 0.8, 0.95)}, n - start
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("noise", NOISES)
-def test_intervals_hold_under_noise_of_any_tails(noise):
-    found, n = coverage(noise, "learned")
-    for q, share in found.items():
-        # The level's share, and 2 points for a law that is only learned.
-        most = stats.norm.isf(LEVEL_OF_TAILS / 18.0) * math.sqrt(q * (1.0 - q) / n) + 0.02
-        assert abs(share - q) < most

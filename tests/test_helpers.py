@@ -1,7 +1,5 @@
 """Helpers of kernels, with parts of numba that are not promised and without them."""
 
-from __future__ import annotations
-
 import importlib
 
 import numba

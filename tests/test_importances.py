@@ -1,20 +1,20 @@
 """What mattered: importances and explanations against their twins, and what they promise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 from naive import adaptive as naive_adaptive
 from naive import importances as naive
-from naive import mondrian
+from naive.mondrian import copied, route
+from river import base
 from test_adaptive import grown, long_slots, posteriors
+from test_configurations import CONFIGURATIONS, ROWS, learn
 from test_gaussian import as_twin as target_twin
 from test_gaussian import dense, hyperparameters, kernel_moments
 from test_gaussian import draw as draw_targets
 from test_gaussian import grow as grow_targets
-from test_kernels import as_twin, draw, grow, route
+from test_kernels import as_twin, draw, grow
 from test_weights import grow as grow_weighted
 
 from river_mondrian import (
@@ -221,18 +221,9 @@ def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
                 np.testing.assert_allclose(start[1 + v], own[0], atol=2e-5)
                 np.testing.assert_allclose(parts[1 + v], expected, atol=2e-5)
             # The first as in the exact forest, but by the counts of a replay.
-            counts = naive_adaptive.hnsp_counts(nodes, seen)
-            twins = [
-                mondrian.Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut)
-                for n in nodes
-            ]
-            for twin, node, count in zip(twins, nodes, counts, strict=True):
-                twin.count, twin.tab = count, [min(c, 1.0) for c in count]
-                twin.parent = twins[node.parent] if node.parent >= 0 else None
-                if not node.is_leaf:
-                    twin.left, twin.right = twins[node.left], twins[node.right]
+            twin = copied(nodes, naive_adaptive.hnsp_counts(nodes, seen))
             gamma = float(trees.forest.gamma)
-            first, expected = naive.explain_classes(twins[0], x.tolist(), gamma, [0.25] * 4)
+            first, expected = naive.explain_classes(twin, x.tolist(), gamma, [0.25] * 4)
             np.testing.assert_allclose(start[0], first, atol=1e-5)
             np.testing.assert_allclose(parts[0], expected, atol=1e-5)
             whole = start + parts.sum(axis=1)
@@ -298,35 +289,13 @@ def regressor(**params):
     return MondrianForestRegressor(3, seed=1, **params)
 
 
-def rising(n):
-    return n**0.3
-
-
 def adaptive(**params):
     return AdaptiveMondrianForestClassifier(4, seed=1, **params)
 
 
-MODELS = {
-    "classifier": classifier,
-    "uncut": lambda: classifier(lifetime=1e-9),
-    "pure blocks": lambda: classifier(split_pure=True, lifetime=6.0),
-    "small": lambda: classifier(max_nodes=15),
-    "directions": lambda: classifier(directions=4),
-    "given directions": lambda: classifier(directions=[{"a": 1.0, "b": -1.0}, {"c": 2.0}]),
-    "weighted": classifier,
-    "regressor": regressor,
-    "coarse": lambda: regressor(lifetime=2.0, min_samples_split=5),
-    "oblique": lambda: regressor(directions=4, scale=False),
-    "weighted regressor": regressor,
-    "small regressor": lambda: regressor(max_nodes=15),
-    "means": lambda: regressor(posterior="mean"),
-    "growing": lambda: regressor(posterior="mean", lifetime=rising),
-    "adaptive": adaptive,
-    "one cut": lambda: adaptive(n_candidates=1, autoregressive=True),
-    "weighted adaptive": adaptive,
-    "zeros": lambda: classifier(missing="zero"),
-    "adaptive zeros": lambda: adaptive(missing="zero"),
-}
+EXPLAINED = [name for name, make in CONFIGURATIONS.items() if hasattr(make(), "baseline")]
+
+
 NAMES = ["a", "b", "c", "d"]
 
 
@@ -348,24 +317,14 @@ def stream(n, seed=0, missing=0.1, regression=False):
     return list(zip(rows, y.tolist(), strict=True))
 
 
-def learned(name, n=300, **params):
-    model = MODELS[name]()
-    is_regressor = isinstance(model, MondrianForestRegressor)
-    for i, (x, y) in enumerate(stream(n, regression=is_regressor, **params)):
-        if name.startswith("weighted"):
-            model.learn_one(x, y, 0.5 + i % 3)
-        else:
-            model.learn_one(x, y)
-    return model
-
-
 def check_sums(model, x):
     """Check that what is explained adds up to what is predicted."""
     found, start = model.explain_one(x), model.baseline
-    if isinstance(model, MondrianForestRegressor):
+    if isinstance(model, base.Regressor):
         assert list(found) == model.feature_names
         total = start + math.fsum(found.values())
-        assert total == pytest.approx(model.predict_one(x), rel=ROUNDING)
+        rel = ROUNDING if isinstance(model, MondrianForestRegressor) else 1e-9
+        assert total == pytest.approx(model.predict_one(x), rel=rel)
         return
     predicted = model.predict_proba_one(x)
     assert list(found) == list(start) == list(predicted)
@@ -376,11 +335,13 @@ def check_sums(model, x):
         assert total == pytest.approx(p, rel=0, abs=ROUNDING)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", EXPLAINED)
 def test_explanations_add_up(name):
+    model, first = CONFIGURATIONS[name](), 0
     for n in (1, 2, 20, 300):
-        model = learned(name, n)
-        for x, _ in stream(12, seed=9, missing=0.3):
+        learn(model, first, n)
+        first = n
+        for x in ROWS[-12:]:
             check_sums(model, x)
             check_sums(model, {key: 5.0 * v - 2.0 for key, v in x.items()})
         check_sums(model, {})
@@ -419,22 +380,25 @@ def test_levels_are_explained(name, missing):
 
 
 def test_a_feature_of_given_directions_has_their_cuts():
-    model = learned("given directions", missing=0.0)
+    model = classifier(directions=[{"a": 1.0, "b": -1.0}, {"c": 2.0}])
+    for x, y in stream(300, missing=0.0):
+        model.learn_one(x, y)
     found = model.feature_importances
     # Both have nearly the same range.
     assert found["a"] == pytest.approx(found["b"], rel=0.02)
     assert found["d"] == 0.0
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", EXPLAINED)
 def test_before_any_learning_there_is_nothing(name):
-    model = MODELS[name]()
+    model = CONFIGURATIONS[name]()
+    is_regressor = isinstance(model, base.Regressor)
     assert model.feature_importances == model.explain_one({"a": 1.0}) == {}
-    assert model.baseline == (0.0 if isinstance(model, MondrianForestRegressor) else {})
+    assert model.baseline == (0.0 if is_regressor else {})
     # A sample may have no feature.
     model.learn_one({}, 1)
     assert model.feature_importances == {}
-    if not isinstance(model, MondrianForestRegressor):
+    if not is_regressor:
         assert model.baseline == {1: 1.0}
         assert model.explain_one({"a": 1.0}) == {1: {}}
 

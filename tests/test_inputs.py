@@ -1,7 +1,5 @@
 """Samples, targets and names as people have them: mappings of any kind, numbers of any type."""
 
-from __future__ import annotations
-
 import collections
 import copy
 import datetime
@@ -21,15 +19,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from river import (
-    base,
-    compose,
-    feature_extraction,
-    feature_selection,
-    metrics,
-    preprocessing,
-    stats,
-)
+from river import base, compose, feature_extraction, feature_selection, preprocessing, stats
 from test_contract import MODELS, answer
 from test_contract import learn as learn_all
 
@@ -204,11 +194,6 @@ def test_bags_of_words_are_warned_of_once(name):
             learn(model := MODELS[name](), kind_of(model), dict.fromkeys("abc"[: i % 3 + 1], 1.0))
 
 
-def test_all_models_tell_their_memory_in_bytes(learned):
-    model, _ = learned
-    assert model.memory_usage == model._raw_memory_usage > 0
-
-
 @pytest.mark.parametrize("kind", ["classifier", "adaptive", "ogd", "dual"])
 def test_classes_that_are_fractions_are_warned_of(kind):
     model = MODELS[kind]()
@@ -319,20 +304,6 @@ def test_transformers_of_river_go_along_with_a_model(name, tmp_path):
         for one in (step, extra["step"]):
             one.learn_one(x, 1.0) if supervised else one.learn_one(x)
     assert extra["step"].transform_one(new) == step.transform_one(new)
-
-
-def test_metrics_of_river_go_along_with_a_model(tmp_path):
-    found = [metrics.Accuracy(), metrics.F1(), metrics.LogLoss(), metrics.MAE()]
-    for i in range(20):
-        for metric in found:
-            metric.update(i % 2, 1.0 if i % 3 else 0.0)
-    path = tmp_path / "model"
-    save(MondrianForestClassifier(2, seed=1), path, extra={"metrics": found})
-    _, extra = load(path, with_extra=True)
-    for one, other in zip(extra["metrics"], found, strict=True):
-        other.update(1, 1.0)
-        one.update(1, 1.0)
-        assert one.get() == other.get()
 
 
 def test_integers_of_128_bits_and_decimals_are_read_from_frames():

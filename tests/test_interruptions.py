@@ -1,7 +1,5 @@
 """Real signals and a real limit of memory leave a model as before a call or as after it."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

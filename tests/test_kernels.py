@@ -152,34 +152,7 @@ def test_inputs_are_scaled_by_their_robust_ranges():
 def as_twin(trees, t, hidden=False):
     """Copy a tree into the twin's nodes."""
     read = trees.read(t, hidden)
-    nodes = [
-        naive.Node(
-            list(node.lower),
-            list(node.upper),
-            time=node.time,
-            dim=node.dim,
-            cut=node.cut,
-            count=node.counts.tolist(),
-            tab=np.minimum(node.counts, 1).tolist(),
-        )
-        for node in read
-    ]
-    for twin, node in zip(nodes, read, strict=True):
-        if node.parent >= 0:
-            twin.parent = nodes[node.parent]
-        if not node.is_leaf:
-            twin.left, twin.right = nodes[node.left], nodes[node.right]
-    return nodes[0]
-
-
-def route(root, X):
-    """Put the points into the leaves of a twin."""
-    for n, x in enumerate(X):
-        node = root
-        while not node.is_leaf:
-            node = node.left if x[node.dim] <= node.cut else node.right
-        node.points.append(n)
-    return root
+    return naive.copied(read, [node.counts.tolist() for node in read])
 
 
 @pytest.mark.parametrize("params", SETTINGS)
@@ -236,7 +209,7 @@ def test_counts_are_those_of_algorithm_5(params, places, seed):
     trees = grow(X, y, seed=seed, **params)
     root = as_twin(trees, 0)
     stored = {id(node): list(node.count) for node in naive.walk(root)}
-    hnsp.initialize_counts(route(root, X), y, 4)
+    hnsp.initialize_counts(naive.route(root, X), y, 4)
     for node in naive.walk(root):
         assert node.count == stored[id(node)]
         points = [n for leaf in naive.leaves(node) for n in leaf.points]
@@ -283,7 +256,7 @@ def test_a_missing_value_follows_both_sides(seed):
     """On a small tree no branch is too light, so the twin follows all of them."""
     X, y = draw(12, 3, dims=2, classes=2)
     trees = grow(X, y, seed=seed)
-    root = route(as_twin(trees, 0), X)
+    root = naive.route(as_twin(trees, 0), X)
     for x in ([np.nan, 0.4], [0.6, np.nan], [np.nan, np.nan]):
         x = np.array(x, dtype=np.float32).astype(float)
         expected = hnsp.predict(root, x.tolist(), 7.0, [0.5, 0.5])
@@ -296,7 +269,7 @@ def test_a_missing_value_follows_both_sides(seed):
 
 def features_of(root, X, n_points):
     """Summaries of a tree that its law decides."""
-    routed = naive.leaves(route(root, X))
+    routed = naive.leaves(naive.route(root, X))
     together = naive.depth(routed[0])
     for leaf in routed:
         if 0 in leaf.points and 1 in leaf.points:
@@ -363,23 +336,6 @@ def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
     ]
     compare(online, batch, n_tests=6 * 3 * 2)
     compare(online, twin, n_tests=6 * 3 * 2)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
-    """How often a cut falls into a late block depends on how much of the lifetime is left."""
-    X = np.array([[0.0], [0.3], [1.3], [0.15]])
-    X = X.astype(np.float32).astype(float)
-    y = [0, 0, 1, 1]
-    n_trees = 8000
-    trees = grow(X, y, n_trees=n_trees, seed=seed, lifetime=3.0)
-
-    def leaves():
-        return [{"leaves": sum(n.is_leaf for n in trees.read(t))} for t in range(n_trees)]
-
-    online = leaves()
-    trees.build()
-    compare(online, leaves(), n_tests=3)
 
 
 def strip(root):

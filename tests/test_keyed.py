@@ -1,7 +1,5 @@
 """Models by key: those that are packed or in a folder answer as those that are ready."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random

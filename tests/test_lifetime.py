@@ -1,7 +1,5 @@
 """The sweep over lifetimes against dense matrices, and as its users meet it."""
 
-from __future__ import annotations
-
 import copy
 import math
 

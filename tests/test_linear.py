@@ -207,21 +207,6 @@ def test_classes_that_appear_are_learned_as_by_the_twin(multiclass, loss, rate, 
     assert len(names) == 6 == len(model.classes)
 
 
-@pytest.mark.parametrize("multiclass", ["softmax", "ovr"])
-def test_a_third_class_changes_no_prediction_between_the_others(multiclass):
-    model = OGDClassifier(frozen(), "log", multiclass=multiclass)
-    for x in rows(200):
-        model.learn_one(x, label(x, 2))
-    queries = rows(50, seed=1)
-    before = [model.predict_proba_one(x) for x in queries]
-    model.learn_one({"a": 0.1}, "new", w=0.0)
-    for x, p in zip(queries, before, strict=True):
-        after = model.predict_proba_one(x)
-        if multiclass == "softmax":
-            assert after[1] / after[0] == pytest.approx(p[1] / p[0])
-        assert (after[1] > after[0]) == (p[1] > p[0])
-
-
 @pytest.mark.parametrize("first", [True, False])
 def test_the_positive_class_is_true(first):
     """A weight for positives is one for True, whichever is seen first."""

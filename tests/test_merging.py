@@ -1,7 +1,5 @@
 """Models of parts of the samples, merged: the model of all of them."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

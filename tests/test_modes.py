@@ -3,8 +3,6 @@
 `python tests/test_modes.py NAME ...` prints what configurations predict, in the mode it runs in.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

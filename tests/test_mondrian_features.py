@@ -1,19 +1,13 @@
 """Mondrian features against their twin, the process's laws and the kernel they estimate."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
 import numpy as np
 import pytest
 from naive import cells as naive
-from scipy import stats
 
 from river_mondrian import MondrianFeatures
-
-LEVEL = 0.01
-SEEDS = range(8)
 
 
 def samples(n, seed=0, dims=3, holes=0.0):
@@ -76,39 +70,6 @@ def test_a_sample_has_one_cell_per_partition_and_keeps_it():
     for row, expected in zip(X, first, strict=True):
         assert features.transform_one(mapping(row)) == expected
     assert len({name for x in first for name in x}) == features._map.n_columns
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_share_of_common_cells_is_the_laplace_kernel(seed):
-    """Whatever other samples there are, and whenever they come (Proposition 1)."""
-    X = samples(30, seed=seed)
-    features = learned(X, 2000, 1.5, seed=seed)
-    pairs = [(0, 1), (3, 29), (28, 29)]
-    for i, j in pairs:
-        shared = round(2000 * features.kernel(mapping(X[i]), mapping(X[j])))
-        expected = naive.laplace(X[i].tolist(), X[j].tolist(), 1.5)
-        assert stats.binomtest(shared, 2000, expected).pvalue > LEVEL / (len(pairs) * len(SEEDS))
-
-
-def n_cells(features, t):
-    return sum(node.is_leaf for node in features.nodes(t))
-
-
-@pytest.mark.parametrize("lifetime", [0.7, 1.5])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_numbers_of_cells_keep_to_their_bounds(seed, lifetime):
-    X = samples(300, seed=seed, dims=2)
-    features = learned(X, 400, lifetime, seed=seed)
-    counts = np.array([n_cells(features, t) for t in range(400)])
-    # Sides of at most 1: the mean of all cells, empty ones, too, and Proposition 3.
-    slack = stats.norm.ppf(1 - LEVEL / (2 * len(SEEDS))) * counts.std() / math.sqrt(400)
-    assert counts.mean() < (1.0 + lifetime) ** 2 + slack
-    for n in (20.0, 40.0):
-        allowed = min(1.0, math.exp(2.0 * lifetime) / n)
-        more = stats.binomtest(int((counts > n).sum()), 400, allowed, alternative="greater")
-        assert more.pvalue > LEVEL / (4 * len(SEEDS))
-    # In a plane full of samples few cells are empty.
-    assert counts.mean() > 0.8 * (1.0 + 0.97 * lifetime) ** 2
 
 
 def test_memory_grows_with_cells_only():

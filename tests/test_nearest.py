@@ -1,7 +1,5 @@
 """The nearest-neighbour detector: its definition, its twin, and what it holds."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """Compiled code that comes with the package: when it is used, and what happens where it is not."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

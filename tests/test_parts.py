@@ -1,7 +1,5 @@
 """Forests whose trees learn in parts, without Ray: node by node those of the one model."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

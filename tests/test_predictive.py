@@ -1,7 +1,5 @@
 """Predictive distributions against numerical integrals."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

@@ -31,21 +31,7 @@ LEVEL = 0.001
 
 def as_twin(trees, t, X):
     """Copy a tree into the twin's nodes, with the points of the window in its leaves."""
-    read = trees.read(t)
-    nodes = [
-        mondrian.Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut) for n in read
-    ]
-    for twin, node in zip(nodes, read, strict=True):
-        if node.parent >= 0:
-            twin.parent = nodes[node.parent]
-        if not node.is_leaf:
-            twin.left, twin.right = nodes[node.left], nodes[node.right]
-    for n, x in enumerate(X):
-        node = nodes[0]
-        while not node.is_leaf:
-            node = node.left if x[node.dim] <= node.cut else node.right
-        node.points.append(n)
-    return nodes[0]
+    return mondrian.route(mondrian.copied(trees.read(t)), X)
 
 
 def draw(n, seed, dims=2, places=0):

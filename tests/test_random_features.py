@@ -1,7 +1,5 @@
 """Random Fourier features and random binning: their twins, their laws, and features that appear."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
@@ -326,16 +324,6 @@ def rounding_of_products(matrix, n):
     """
     magnitudes = abs(matrix)
     return (n + 1) * np.finfo(float).eps * (magnitudes @ magnitudes.T).toarray()
-
-
-@each
-def test_before_learning(make):
-    features = make()
-    assert features.transform_one({"a": 1.0}) == {}
-    assert features.transform_many(FRAME).empty
-    features.learn_many(FRAME[:0])
-    with pytest.raises(RuntimeError, match="cannot map yet: it has to learn samples first"):
-        features.gram(FRAME)
 
 
 @pytest.mark.blas

@@ -1,7 +1,5 @@
 """Robust ranges: against their twin, as shapes of features have them, unmoved by wild values."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 

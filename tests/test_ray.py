@@ -1,7 +1,5 @@
 """Forests, streams and data sets on Ray, whose workers are really killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The regressor as its users meet it: data of all kinds, bad input, copies, memory, frames."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
@@ -15,9 +13,7 @@ from test_gaussian import draw, forget_all, hyperparameters
 
 import river_mondrian as rm
 from river_mondrian import MondrianForestRegressor, PredictiveDistribution
-from river_mondrian.posteriors.targets import trees as target_trees
 from river_mondrian.posteriors.targets.hyperparameters import LAST_NOISE, MOST_CANDIDATES, chosen
-from river_mondrian.posteriors.targets.trees import CHOICES, SPREAD_FROM
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -273,48 +269,6 @@ def test_steps_lead_uphill_one_at_a_time():
     assert best_by(lambda one: 0.001 * one[1], (0, 0))[0] == (0, 0)
 
 
-@pytest.mark.parametrize("n", [1024, 2048])
-def test_each_sample_takes_a_step_and_trees_take_over_in_turn(n, monkeypatch):
-    asked, put = [], []
-    add_densities = target_trees.hyperparameters.add_densities
-    put_hyperparameters = target_trees.learning.put_hyperparameters
-    monkeypatch.setattr(
-        target_trees.hyperparameters,
-        "add_densities",
-        lambda *args: (asked.append(args[2]), add_densities(*args)),
-    )
-    monkeypatch.setattr(
-        target_trees.learning,
-        "put_hyperparameters",
-        lambda *args: (put.append(args[4:]), put_hyperparameters(*args)),
-    )
-    model, xs, ys = begun(n)
-    asked.clear(), put.clear()
-    most = max(8192 // n, 1)
-    for x, y in zip(xs, ys, strict=True):
-        before = len(asked), len(put)
-        pairs = [hyperparameters(model._trees, t) for t in range(N_TREES)]
-        was_asking = model._trees.change is not None and not model._trees.change.is_chosen
-        model.learn_one(x, y)
-        assert (len(asked) - before[0]) + (len(put) - before[1]) <= 1
-        assert all(stop - start <= most for start, stop in asked)
-        if was_asking:
-            # Nothing shows that candidates are tried.
-            assert pairs == [hyperparameters(model._trees, t) for t in range(N_TREES)]
-        if model._trees.change is None:
-            break
-    assert model.n_samples < n + 200
-    assert model._trees.change is None
-    assert bool(asked) == (n == 1024)
-    assert [stop - start for start, stop in put[:-1]] == [most] * (len(put) - 1)
-    assert len({hyperparameters(model._trees, t) for t in range(N_TREES)}) == 1
-    trees = model._trees
-    before = trees.__getstate__()["nodes"].rows
-    forget_all(trees)
-    for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
-        np.testing.assert_array_equal(rows, old)
-
-
 def test_a_sample_that_is_forgotten_ends_the_change():
     model, xs, ys = begun()
     first_xs, first_ys = stream(BEGIN + 305)
@@ -365,11 +319,3 @@ def test_a_damaged_change_is_refused(name, value):
     del stored["change"][name]
     with pytest.raises(rm.ModelFormatError, match="other parts"):
         made.__setstate__(stored)
-
-
-def test_parts_are_made_once_no_change_can_be_under_way():
-    assert SPREAD_FROM in CHOICES
-    for n_trees in (1, 10, 300):
-        trees = rm.MondrianForestRegressor(n_trees, seed=1)._grown()
-        least = CHOICES[-1] + MOST_CANDIDATES * -(-min(n_trees, 10) // 2) + -(-n_trees // 2)
-        assert least < trees.splits_at < least + 10

@@ -1,7 +1,5 @@
 """Forests whose trees are drawn anew while they learn in parts: at any time those of one model."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle

@@ -1,7 +1,5 @@
 """Exact ridge regression against its dense twin, and as its users meet it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

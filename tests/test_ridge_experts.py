@@ -15,7 +15,6 @@ from river_mondrian import ModelFormatError
 from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.learners.regression import designs, ridges, solving
 from river_mondrian.learners.regression.records import (
-    ADDITIVE,
     FORGETTING,
     IDLE,
     LOG_WAVES,
@@ -256,16 +255,6 @@ def test_units_do_not_matter(power):
     np.testing.assert_allclose(
         run(new(3), X, y * 2.0**power) / 2.0**power, plain, rtol=1e-9, atol=1e-9
     )
-
-
-def test_an_input_that_comes_late_gets_columns():
-    X, y = samples(6, 1200, 3)
-    own = new(2)
-    run(own, X[:600, 1:], y[:600])
-    own.reserve(4, 3, np.zeros(N_RIDGES))
-    with_it = np.hstack([X[600:, 1:], X[600:, :1], np.full((600, 1), np.nan)])
-    errors = np.abs(run(own, with_it, y[600:]) - y[600:, None])
-    assert errors[300:, ADDITIVE].mean() < 0.5 * errors[:16, ADDITIVE].mean()
 
 
 @given(

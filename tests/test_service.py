@@ -1,7 +1,5 @@
 """The service of the examples: what it refuses, and that kills lose nothing."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """Models whose arrays come in memory of others: memmaps, other processes, Ray."""
 
-from __future__ import annotations
-
 import pickle
 
 import joblib

@@ -78,35 +78,6 @@ def test_the_mixture_is_the_twins(seed, loss, spread):
         np.testing.assert_allclose(mixture.learned[name], getattr(twin, name), rtol=1e-6)
 
 
-@given(st.integers(0, 2**20), st.integers(2, 300), st.integers(1, 9), st.sampled_from([0.0, 1.5]))
-@settings(max_examples=40, deadline=None)
-def test_the_first_share_is_within_its_bound_of_the_best_expert(seed, n, n_experts, spread):
-    """Its density is the weighted one of the experts; losses count by weight over the largest."""
-    rng = np.random.default_rng(seed)
-    predicted, y = recorded(rng, n, n_experts)
-    weights = np.exp(spread * rng.normal(size=n))
-    mixture, twin = TargetMixtures(n_experts), naive.Mixture(n_experts, mixing)
-    shared, single, parts, largest, move = 0.0, np.zeros(n_experts), [], 1.0, 0.0
-    for i in range(n):
-        mixture.predicted[:] = predicted[i]
-        predict(mixture.record)
-        largest = max(weights[i], 1.0, (1.0 - mixing.FADING) * largest)
-        if i > 0:
-            rate = 1.0 / min(1.0 + i, mixing.N_OF_LATE)
-            move += rate * (abs(y[i] - y[i - 1]) - move)
-            twin.move = move
-            densities = twin.densities(predicted[i], y[i], mixture.learned["widths"])
-            part = weights[i] / largest
-            parts.append(part)
-            powers = np.array(densities) ** part
-            shared -= math.log(mixture.learned["shared"] @ powers)
-            single -= np.log(powers)
-        learn(mixture.record, y[i], weights[i])
-    rates = mixing.SHARE_RATE * np.array(parts[:-1])
-    bound = math.log(n_experts) - np.log(1.0 - rates + rates / n_experts).sum()
-    assert shared <= single.min() + bound + 1e-9 * (1.0 + abs(single.min()))
-
-
 @pytest.mark.parametrize("loss", [mixing.ABSOLUTE, mixing.SQUARED])
 @pytest.mark.parametrize("power", [-300, 70, 300])
 def test_units_do_not_matter(power, loss):
@@ -187,24 +158,6 @@ def test_the_law_is_the_twins(seed):
             z = (target - found.centres) / found.scales
             own = np.array([naive.density(v, s) for v, s in zip(z, found.freedoms, strict=True)])
             np.testing.assert_allclose(own / found.scales, twin.densities, rtol=1e-6)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_law_is_within_its_bound_of_the_best_component(seed):
-    points, spreads, sizes, y = of_noise(np.random.default_rng(seed), 300)
-    law, twin = ErrorLaws(), naive.Law(error_law)
-    shared, single = 0.0, np.zeros(error_law.N_COMPONENTS)
-    for i, (point, spread, size, target) in enumerate(zip(points, spreads, sizes, y, strict=True)):
-        before = law.law(point, spread, size)
-        twin.learn(point, spread, size, target)
-        if i > 0:
-            shared -= before.log_pdf(target)
-            single -= np.log(np.maximum(twin.densities, 1e-300))
-        learn_law(law.record, point, spread, size, target, 1.0)
-    m, rate = len(single), error_law.SHARE_RATE
-    # The root of a mean is above the mean of roots: a loss is at most twice that of the roots.
-    bound = 2.0 * (math.log(m) - (len(y) - 2) * math.log(1.0 - rate + rate / m))
-    assert shared <= single.min() + bound + 1e-6
 
 
 # State.

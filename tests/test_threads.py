@@ -1,10 +1,9 @@
 """Threads that share a model: answers never mix, and nothing that is learned is lost."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import copy
+import inspect
 import itertools
 import os
 import pickle
@@ -211,8 +210,7 @@ def test_calls_that_are_prepared_within_a_change_are_forgotten_with_it(name):
 @models
 def test_public_methods_hold_the_lock(name):
     """All but those that work in room of their own: the classifiers', for one sample."""
-    model = learned(name, 40)
-    entered = []
+    model, entered = learned(name, 40), []
 
     class Lock:
         def __enter__(self):
@@ -224,53 +222,27 @@ def test_public_methods_hold_the_lock(name):
         def _is_owned(self):
             return False
 
-    own_room = {
-        rm.MondrianForestClassifier: {
-            "learn_one",
-            "learn_many",
-            "predict_one",
-            "predict_proba_one",
-        },
-        rm.AdaptiveMondrianForestClassifier: {"predict_one", "predict_proba_one"},
-    }.get(type(model), ())
     model._lock = Lock()
-    frame = pd.DataFrame([x for x, _ in stream(4, 2)])
+    left = {"clone", "warmup"}
+    if name in ("classifier", "classifier, window", "adaptive"):
+        left |= {"predict_one", "predict_proba_one"}
+    if name.startswith("classifier"):
+        left |= {"learn_one", "learn_many"}
+    frame, labels = pd.DataFrame([x for x, _ in stream(4, 2)]), [y for _, y in stream(4, 2)]
     x, y = stream(1, 3)[0]
-    arguments = {
-        "X": frame,
-        "x": x,
-        "y": y,
-        "partition": 0,
-        "tree": 0,
-        "t": 0,
-        "feature": "a",
-        "levels": ["red"],
-        "y_many": [y for _, y in stream(4, 2)],
-    }
-    for attribute in dir(type(model)):
-        method = getattr(type(model), attribute)
-        if attribute.startswith("_") or not callable(method) or isinstance(method, type):
+    known = {"X": frame, "x": x, "y": y, "partition": 0, "tree": 0, "t": 0}
+    known |= {"feature": "a", "levels": ["red"]}
+    for attribute, method in inspect.getmembers(type(model), inspect.isfunction):
+        is_own = method.__module__.startswith("river_mondrian")
+        if attribute.startswith(("_", "draw")) or attribute in left or not is_own:
             continue
-        if not method.__module__.startswith("river_mondrian") or attribute in ("clone", "warmup"):
-            continue
-        if attribute in own_room:
-            continue
-        if attribute.startswith("draw"):
-            continue
-        names = list(method.__code__.co_varnames[1 : method.__code__.co_argcount])
-        if hasattr(method, "__wrapped__"):
-            code = method.__wrapped__.__code__
-            names = list(code.co_varnames[1 : code.co_argcount])
-        given = {}
-        for one in names:
-            if one in arguments:
-                given[one] = arguments[one]
-        if "X" in given and "y" in given:
-            given["y"] = arguments["y_many"]
-        if attribute in ("kernel", "limit_kernel"):
-            given["y"] = x
+        given = {key: known[key] for key in inspect.signature(method).parameters if key in known}
         if attribute == "gram":
             given = {"X": frame}
+        elif {"X", "y"} <= given.keys():
+            given["y"] = labels
+        elif attribute in ("kernel", "limit_kernel"):
+            given["y"] = x
         entered.clear()
         # What has not been learned cannot be forgotten.
         try:

@@ -1,7 +1,5 @@
 """The rounding bounds by which searches for Voronoi cells are exact, against exact arithmetic."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -311,24 +311,6 @@ def test_renewed_trees_have_the_law_of_trees_that_were_told_the_widths(kind, own
     assert_one_law(first, second, model._trees.forest.n_dims, 1e-3 / 6)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_full_trees_have_the_law_of_trees_that_learned_under_their_widths(seed):
-    X, y = corner(600, seed, at=280)
-    own = {"n_estimators": 200, "max_nodes": 901}
-    model = learned(make("regressor", seed=seed, **own), X, y)
-    assert model._trees.forest.is_full and model.widths["a"] > 5.0
-    ranges = {name: (0.0, width) for name, width in model.widths.items()}
-    other = learned(make("regressor", seed=99 - seed, ranges=ranges, **own), X, y)
-    first, second = (shapes_of(one, range(200)) for one in (model, other))
-    assert (first[:, 3] == 901).all() and (second[:, 3] == 901).all()
-    # In raw units.
-    for shapes, one in ((first, model), (second, other)):
-        shapes[:, 2] = [
-            one._trees.cut_of(t, int(shape[1]), shape[2])[1] for t, shape in enumerate(shapes)
-        ]
-    assert_one_law(first[:, [0, 1, 2, 4, 4]], second[:, [0, 1, 2, 4, 4]], 3, 1e-3)
-
-
 # What trees cut.
 
 

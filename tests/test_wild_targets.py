@@ -1,7 +1,5 @@
 """What a few wild targets or values cost a regressor: some samples, and never for good."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -1,7 +1,5 @@
 """Every class in every wrapper of River's that it fits, and in what else composes models."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from pathlib import Path
@@ -45,11 +43,6 @@ def test_a_class_in_a_wrapper(kind, path, name):
     found = wrapper.result(path, KINDS[kind][name])
     assert found is not None and found != {}
     assert all(math.isfinite(one) for one in numbers_in(found))
-
-
-def test_every_class_is_here():
-    listed = {name for kind in KINDS.values() for name in kind}
-    assert listed == {type(make()).__name__ for make in MODELS.values()}
 
 
 def test_the_table_of_the_docs():

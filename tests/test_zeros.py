@@ -1,7 +1,5 @@
 """What is absent as 0: forests on bags of words, counts and one-hot encodings."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -145,6 +143,3 @@ def test_a_feature_that_is_undone_has_counted_nothing():
 
 
 # Within River's pipelines.
-
-
-# Interruptions.

@@ -14,6 +14,7 @@ from typing import Any
 from river import (
     anomaly,
     bandit,
+    base,
     compose,
     ensemble,
     linear_model,
@@ -25,33 +26,20 @@ from river import (
     tree,
 )
 
-import river_mondrian as rm
+from tests.test_contract import MODELS
 
-CLASSIFIERS: dict[str, Callable[[], Any]] = {
-    "AdaptiveMondrianForestClassifier": lambda: rm.AdaptiveMondrianForestClassifier(2, seed=1),
-    "MondrianForestClassifier": lambda: rm.MondrianForestClassifier(3, seed=1),
-    "OGDClassifier": lambda: rm.OGDClassifier(_features(), seed=1),
-    "DualOGDClassifier": lambda: rm.DualOGDClassifier(),
-}
-REGRESSORS: dict[str, Callable[[], Any]] = {
-    "AdaptiveMondrianForestRegressor": lambda: rm.AdaptiveMondrianForestRegressor(2, seed=1),
-    "MondrianForestRegressor": lambda: rm.MondrianForestRegressor(3, seed=1),
-    "OGDRegressor": lambda: rm.OGDRegressor(_features(), seed=1),
-    "RidgeRegressor": lambda: rm.RidgeRegressor(_features(), seed=1),
-}
-DETECTORS: dict[str, Callable[[], Any]] = {
-    "Alarms": lambda: rm.Alarms(rm.NearestNeighborDetector(window=64, seed=1)),
-    "DensityForest": lambda: rm.DensityForest(3, seed=1),
-    "NearestNeighborDetector": lambda: rm.NearestNeighborDetector(window=64, seed=1),
-    "RandomCutForest": lambda: rm.RandomCutForest(3, window=64, seed=1),
-}
-MAPS: dict[str, Callable[[], Any]] = {
-    "IsolationFeatures": lambda: _features(),
-    "MondrianFeatures": lambda: rm.MondrianFeatures(5, seed=1),
-    "NystromFeatures": lambda: rm.NystromFeatures(16),
-    "RandomBinningFeatures": lambda: rm.RandomBinningFeatures(5, seed=1),
-    "RandomFourierFeatures": lambda: rm.RandomFourierFeatures(6, seed=1),
-}
+
+def _of(kind: type) -> dict[str, Callable[[], Any]]:
+    """Return a model of each class of a kind, by the names of classes."""
+    found: dict[str, Callable[[], Any]] = {}
+    for make in MODELS.values():
+        if isinstance(make(), kind):
+            found.setdefault(type(make()).__name__, make)
+    return found
+
+
+CLASSIFIERS, REGRESSORS = _of(base.Classifier), _of(base.Regressor)
+DETECTORS, MAPS = _of(base.AnomalyDetector), _of(base.Transformer)
 KINDS = {
     "classifiers": CLASSIFIERS,
     "regressors": REGRESSORS,
@@ -62,10 +50,6 @@ KINDS = {
 
 def logistic() -> Any:
     return linear_model.LogisticRegression(optim.SGD(0.1))
-
-
-def _features() -> Any:
-    return rm.IsolationFeatures(6, 4, pool_size=32, seed=1)
 
 
 def mappings(n: int) -> Iterator[dict[str, float]]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import threading
+import dataclasses
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from river import base, compose
 
-from ..arguments import check_flag, check_integer, check_takes
+from ..arguments import at_least_one, check_arguments, check_takes
 from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.density import DensityForest
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.classes import name_of
 from ..inputs import as_dict
-from ..model import ClonesWhole
+from ..model import ClonesWhole, new_lock
 from .model_store import ModelStore, digest_of, plain_key, text_of
 
 # How often a worker may die while it is asked, and the seconds that one may take to start again.
@@ -31,6 +32,7 @@ def _end_of(model: Any) -> Any:
     return model
 
 
+@dataclass(eq=False, repr=False)
 class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
     """One model for each key of a stream, made from a prototype when the key first appears.
 
@@ -81,6 +83,38 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
     """
 
+    key: str | Callable[[Mapping[Any, Any]], Hashable]
+    model: Any
+    max_bytes: int | None = None
+    folder: str | None = None
+    trusted: bool = False
+    n_ready: int = 1000
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        key, model, folder = self.key, self.model, self.folder
+        if not isinstance(key, str) and not callable(key):
+            raise ValueError(f"key must be the name of a feature or a function, got {key!r}")
+        if callable(key):
+            check_takes("key", key, "x")
+        kinds = base.Classifier | base.Regressor | base.AnomalyDetector
+        if not isinstance(_end_of(model), kinds):
+            raise TypeError(
+                "only classifiers, regressors and anomaly detectors are kept by key, "
+                f"got {type(model).__name__}"
+            )
+        if self.max_bytes is not None and folder is None:
+            raise ValueError("max_bytes needs a folder for models without room, got None")
+        if folder is not None and not self.trusted and name_of(type(model)) is None:
+            raise ValueError(
+                f"{type(model).__name__} is stored by pickle, which executes code from "
+                "the file: if only you can write to the folder, pass trusted=True"
+            )
+        self._lock = new_lock()
+        self._store = ModelStore(self.n_ready, self.max_bytes, folder, self.trusted)
+        # What answers for keys that have not been learned.
+        self._blank = model.clone()
+
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Make what the prototype is."""
         if cls is KeyedModels:
@@ -91,47 +125,6 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
                 cls = KeyedRegressor
         return super().__new__(cls)
 
-    def __init__(
-        self,
-        key: str | Callable[[Mapping[Any, Any]], Hashable],
-        model: Any,
-        max_bytes: int | None = None,
-        folder: str | None = None,
-        trusted: bool = False,
-        n_ready: int = 1000,
-    ) -> None:
-        if not isinstance(key, str) and not callable(key):
-            raise ValueError(f"key must be the name of a feature or a function, got {key!r}")
-        if callable(key):
-            check_takes("key", key, "x")
-        check_flag("trusted", trusted)
-        check_integer("n_ready", n_ready, 1)
-        kinds = base.Classifier | base.Regressor | base.AnomalyDetector
-        if not isinstance(_end_of(model), kinds):
-            raise TypeError(
-                "only classifiers, regressors and anomaly detectors are kept by key, "
-                f"got {type(model).__name__}"
-            )
-        if max_bytes is not None:
-            check_integer("max_bytes", max_bytes, 1)
-            if folder is None:
-                raise ValueError("max_bytes needs a folder for models without room, got None")
-        if folder is not None and not trusted and name_of(type(model)) is None:
-            raise ValueError(
-                f"{type(model).__name__} is stored by pickle, which executes code from "
-                "the file: if only you can write to the folder, pass trusted=True"
-            )
-        self.key = key
-        self.model = model
-        self.max_bytes = max_bytes
-        self.folder = folder
-        self.trusted = trusted
-        self.n_ready = n_ready
-        self._lock = threading.RLock()
-        self._store = ModelStore(n_ready, max_bytes, folder, trusted)
-        # What answers for keys that have not been learned.
-        self._blank = model.clone()
-
     @property
     def _wrapped_model(self) -> Any:
         return self.model
@@ -139,14 +132,6 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
     @property
     def _multiclass(self) -> bool:
         return bool(getattr(self.model, "_multiclass", True))
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return {name: own for name, own in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         """Return the number of models in memory."""
@@ -268,8 +253,7 @@ class KeyedClassifier(KeyedModels, base.Classifier):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of each label by the model of a sample's key."""
-        found: dict[Any, float] = self._ask("predict_proba_one", x, **kwargs)
-        return found
+        return self._ask("predict_proba_one", x, **kwargs)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the label by the model of a sample's key."""
@@ -362,15 +346,12 @@ class SpreadKeyedModels:
     ) -> None:
         from .engine import check_cpus, ray_module
 
-        check_integer("n_workers", n_workers, 1)
+        at_least_one("n_workers", n_workers)
         self.models = models
         self._ray = ray_module()
         given: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1} | dict(options or {})
         check_cpus(self._ray, n_workers, given["num_cpus"])
-        arguments = (
-            *(models.key, models.model, models.max_bytes),
-            *(models.folder, models.trusted, models.n_ready),
-        )
+        arguments = [getattr(models, one.name) for one in dataclasses.fields(models)]
         actor = self._ray.remote(_KeyedWorker).options(**given)
         self.workers = [actor.remote(*arguments) for _ in range(n_workers)]
 

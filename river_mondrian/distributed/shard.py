@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..arguments import lifetimes_after
 from ..estimators.classifier import MondrianForestClassifier
 from ..files.store import load, save
 from ..frames import Block, read_frame, read_labels, read_targets, read_weights
-from ..inputs import FeatureIndex, ordered, read_values
+from ..inputs import FeatureIndex, Floats, ordered, read_values
 from ..posteriors.targets.scale_mixture import learn_law
 
 
@@ -23,7 +24,7 @@ class Rows:
     """Checked rows: names of columns, values with NaN for what is missing and codes for levels."""
 
     names: list[Hashable]
-    columns: NDArray[np.float64]
+    columns: Floats
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -121,12 +122,8 @@ class Known:
         n = len(rows)
         weights = read_weights(w, n, frame)
         if self.is_classifier:
-            labels = read_labels(y, n, frame)
-            kept = np.flatnonzero(weights)
             # What weighs nothing is not learned.
-            return Block(
-                rows.names, rows.columns[kept], [labels[i] for i in kept.tolist()], weights[kept]
-            )
+            return Block(rows.names, rows.columns, read_labels(y, n, frame), weights).weighing()
         if callable(self.model.lifetime):
             lifetimes_after(self.model.lifetime, self.n_samples, n, self.horizon)
         return Block(rows.names, rows.columns, read_targets(y, n, frame), weights)
@@ -164,7 +161,7 @@ class Known:
         return Known(self.model, features, labels, self.n_samples + n, horizon)
 
 
-Told = NDArray[np.float64] | None
+Told = Floats | None
 
 
 class Shard:
@@ -241,15 +238,14 @@ class Shard:
         """Return the part as a model."""
         return self._model
 
-    def predict(self, rows: Rows, law: Told) -> NDArray[np.float64]:
+    def predict(self, rows: Rows, law: Told) -> Floats:
         """Return the probabilities of classes, or means and variances, by these trees."""
         model: Any = self._model
         trees = self._tell(law)
         values = model._arrange(rows.names, rows.columns)
-        found: NDArray[np.float64] = trees.predict_rows(values, model.n_jobs)
-        return found
+        return trees.predict_rows(values, model.n_jobs)
 
-    def predict_mixture(self, rows: Rows, law: Told) -> NDArray[np.float64]:
+    def predict_mixture(self, rows: Rows, law: Told) -> Floats:
         """Return weights, centres and scales of the mixture for one row."""
         trees = self._tell(law)
         trees.vector[:] = self._model._arrange(rows.names, rows.columns)[0]
@@ -289,25 +285,6 @@ class WorkerDied(Exception):
     """A worker's process has ended, or failed to learn a block."""
 
 
-class Engine(Protocol):
-    """What starts workers, each with a `Shard`, and calls them; calls to one are run in order."""
-
-    def start(self, path: str, save_every: int) -> Any:
-        """Start a worker with the part of a file."""
-
-    def call(self, worker: Any, name: str, *arguments: Any) -> Any:
-        """Call a method of a worker's shard; returns what `get` waits for."""
-
-    def get(self, call: Any) -> Any:
-        """Return what a call has returned; raises `WorkerDied` where the worker has died."""
-
-    def put(self, block: Any) -> Any:
-        """Keep a block where all workers find it; returns what they are given for it."""
-
-    def stop(self, worker: Any) -> None:
-        """End a worker, which may have died."""
-
-
 class _Member:
     """A worker, the last block that it was sent, and its calls that have not been taken in."""
 
@@ -325,7 +302,7 @@ class Crew:
     Parameters
     ----------
     engine
-        What runs workers.
+        What starts, calls and ends workers, as `RayEngine` does.
     paths
         The files with the parts, saved at position 0.
     known
@@ -343,10 +320,10 @@ class Crew:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Any,
         paths: Sequence[str],
         known: Known,
-        law: NDArray[np.float64] | None,
+        law: Floats | None,
         save_every: int,
         in_flight: int,
         max_restarts: int,
@@ -368,7 +345,7 @@ class Crew:
         return self._accepted[1]
 
     @property
-    def law(self) -> NDArray[np.float64] | None:
+    def law(self) -> Floats | None:
         """The numbers of the targets' law."""
         return self._taken_in[1]
 
@@ -406,7 +383,10 @@ class Crew:
         """Take in what workers tell of the blocks up to the last."""
         while self._taken_in[0] < last:
             number = self._taken_in[0] + 1
-            answers = [self._answer(member, number) for member in self._members]
+            answers = [
+                self._get(member, partial(member.calls.__getitem__, number))
+                for member in self._members
+            ]
             for member, (_, saved) in zip(self._members, answers, strict=True):
                 member.saved = max(member.saved, saved)
             told, law = [one for one, _ in answers if one is not None], self.law
@@ -422,12 +402,12 @@ class Crew:
             covered = min(number, *(member.saved for member in self._members))
             self._blocks = {n: block for n, block in self._blocks.items() if n > covered}
 
-    def _answer(self, member: _Member, number: int) -> Any:
-        """Return a worker's answer to a block."""
+    def _get(self, member: _Member, call: Callable[[], Any]) -> Any:
+        """Return the answer to a call, which is asked for again after each restart."""
         while True:
             self._send(member)
             try:
-                found = self._engine.get(member.calls[number])
+                found = self._engine.get(call())
             except WorkerDied as error:
                 self._restart(member, error)
             else:
@@ -461,20 +441,12 @@ class Crew:
     def ask(self, name: str, *arguments: Any) -> list[Any]:
         """Return what a method of all shards returns, once they have learned all blocks."""
         self.finish()
-        engine = self._engine
-        calls = [engine.call(member.worker, name, *arguments) for member in self._members]
+        call = self._engine.call
+        first = [call(member.worker, name, *arguments) for member in self._members]
         found = []
-        for member, call in zip(self._members, calls, strict=True):
-            while True:
-                try:
-                    found.append(engine.get(call))
-                except WorkerDied as error:
-                    self._restart(member, error)
-                    self._send(member)
-                    call = engine.call(member.worker, name, *arguments)
-                else:
-                    member.deaths = 0
-                    break
+        for member, one in zip(self._members, first, strict=True):
+            again = (call(member.worker, name, *arguments) for _ in itertools.count())
+            found.append(self._get(member, itertools.chain([one], again).__next__))
         return found
 
     def put(self, rows: Any) -> Any:

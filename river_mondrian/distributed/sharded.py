@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_integer
+from ..arguments import check_arguments
 from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.merging import bounds_of, check_parts, divided, splits_at, united
 from ..estimators.regressor import MondrianForestRegressor
@@ -23,12 +25,13 @@ from ..model import ClonesWhole
 from ..posteriors.predictive import PredictiveDistribution
 from ..progress import Progress, in_pieces
 from .engine import RayEngine
-from .shard import Crew, Engine, Known, Rows
+from .shard import Crew, Known, Rows
 
 # Rows of a block that workers learn at once.
 BLOCK_ROWS = 8192
 
 
+@dataclass(eq=False, repr=False)
 class ShardedForest(ClonesWhole, base.Estimator):
     """A Mondrian forest whose trees learn in several processes or machines, by Ray.
 
@@ -95,46 +98,32 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     """
 
+    model: Any
+    n_shards: int = 2
+    folder: str | None = None
+    save_every: int = 100
+    in_flight: int = 4
+    max_restarts: int = 3
+    options: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        check_parts(self.model, self.n_shards)
+        if self.model.n_jobs < 1:
+            raise ValueError(
+                "n_jobs of the model must be >= 1, the processors that each worker asks for, got "
+                f"{self.model.n_jobs!r}"
+            )
+        self._lock = threading.RLock()
+        # The whole model, or the workers: one assignment changes all that there is.
+        self._state: Any = self.model.clone()
+        self._files: Any = None
+
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Make a classifier or a regressor, as the model is."""
         if cls is ShardedForest:
             cls = ShardedRegressor if isinstance(model, base.Regressor) else ShardedClassifier
         return super().__new__(cls)
-
-    def __init__(
-        self,
-        model: Any,
-        n_shards: int = 2,
-        folder: str | None = None,
-        save_every: int = 100,
-        in_flight: int = 4,
-        max_restarts: int = 3,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        for name, value in (
-            ("n_shards", n_shards),
-            ("save_every", save_every),
-            ("in_flight", in_flight),
-            ("max_restarts", max_restarts),
-        ):
-            check_integer(name, value, 1)
-        check_parts(model, n_shards)
-        if model.n_jobs < 1:
-            raise ValueError(
-                "n_jobs of the model must be >= 1, the processors that each worker asks for, got "
-                f"{model.n_jobs!r}"
-            )
-        self.model = model
-        self.n_shards = n_shards
-        self.folder = folder
-        self.save_every = save_every
-        self.in_flight = in_flight
-        self.max_restarts = max_restarts
-        self.options = options
-        self._lock = threading.RLock()
-        # The whole model, or the workers: one assignment changes all that there is.
-        self._state: Any = model.clone()
-        self._files: Any = None
 
     @classmethod
     def scatter(cls, model: Any, n_shards: int = 2, **arguments: Any) -> Any:
@@ -163,9 +152,14 @@ class ShardedForest(ClonesWhole, base.Estimator):
     def _multiclass(self) -> bool:
         return True
 
+    @property
+    def _known(self) -> Known:
+        """What has been learned, for reading samples."""
+        return self._state.known if isinstance(self._state, Crew) else Known.of(self._state)
+
     # From the whole model to workers, and back.
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> Any:
         code = {"lifetime": self.model.lifetime} if callable(self.model.lifetime) else {}
         return RayEngine(code, self.model.n_jobs, self.options or {}, self.n_shards)
 
@@ -251,9 +245,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
         """
         with self._lock:
-            state = self._state
-            known = state.known if isinstance(state, Crew) else Known.of(state)
-            block = known.read_block(X, y, w)
+            block = self._known.read_block(X, y, w)
             start = 0
             with Progress(progress, len(block)) as shown:
                 while start < len(block):
@@ -314,17 +306,13 @@ class ShardedForest(ClonesWhole, base.Estimator):
     def n_samples(self) -> int:
         """Number of samples learned or accepted."""
         with self._lock:
-            state = self._state
-            return state.known.n_samples if isinstance(state, Crew) else int(state.n_samples)
+            return self._known.n_samples
 
     @property
     def feature_names(self) -> list[Any]:
         """The features seen so far."""
         with self._lock:
-            state = self._state
-            return list(
-                state.known.features.names if isinstance(state, Crew) else state.feature_names
-            )
+            return list(self._known.features.names)
 
     @property
     def n_restarts(self) -> int:
@@ -349,34 +337,33 @@ class ShardedForest(ClonesWhole, base.Estimator):
         with self._lock:
             if isinstance(self._state, Crew):
                 return sum(one["nbytes"] for one in self.describe_shards())
-            found: int = self._state._raw_memory_usage
-            return found
+            return self._state._raw_memory_usage
 
     # Predicting.
 
-    def _ask_rows(self, name: str, crew: Crew, rows: Rows) -> list[NDArray[np.float64]]:
+    def _ask_rows(self, name: str, rows: Rows) -> list[NDArray[np.float64]]:
         """Return what all shards say of rows."""
+        crew = self._state
         crew.finish()
-        found: list[NDArray[np.float64]] = crew.ask(name, crew.put(rows), crew.law)
-        return found
+        return crew.ask(name, crew.put(rows), crew.law)
 
-    def _of_rows(
-        self,
-        function: Callable[[Crew, Rows], NDArray[np.float64]],
-        crew: Crew,
-        rows: Rows,
-        progress: bool,
-    ) -> NDArray[np.float64]:
-        """Return what shards make of rows: of all at once, or in blocks to show how far it is."""
-        return in_pieces(
-            lambda part: function(crew, Rows(rows.names, part)), rows.columns, progress, BLOCK_ROWS
+    @abc.abstractmethod
+    def _combined(self, rows: Rows) -> NDArray[np.float64]:
+        """Return what all trees predict of rows, of what shards do."""
+
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
+        """Predict a frame's rows, at once or in blocks to show how far it is."""
+        if not isinstance(self._state, Crew):
+            return self._state._predict_rows(X, progress)
+        frame, rows = self._state.known.read_frame(X)
+        return frame, in_pieces(
+            lambda part: self._combined(Rows(rows.names, part)), rows.columns, progress, BLOCK_ROWS
         )
 
     def _shares(self) -> NDArray[np.float64]:
         """Return which share of the trees each shard has."""
         n = self.model.n_estimators
-        found: NDArray[np.float64] = np.diff(bounds_of(n, self.n_shards)) / n
-        return found
+        return np.diff(bounds_of(n, self.n_shards)) / n
 
 
 class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
@@ -390,11 +377,10 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
     def classes(self) -> list[Any]:
         """The labels seen so far, in order of appearance."""
         with self._lock:
-            state = self._state
-            return list(state.known.labels if isinstance(state, Crew) else state.classes)
+            return list(self._known.labels)
 
-    def _probabilities(self, crew: Crew, rows: Rows) -> NDArray[np.float64]:
-        found = self._ask_rows("predict", crew, rows)
+    def _combined(self, rows: Rows) -> NDArray[np.float64]:
+        found = self._ask_rows("predict", rows)
         total = np.zeros_like(found[0])
         for share, one in zip(self._shares(), found, strict=True):
             total += share * one
@@ -403,20 +389,15 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Predict the probability of each label seen so far."""
         with self._lock:
-            crew = self._state
-            if not isinstance(crew, Crew):
-                found: dict[Any, float] = crew.predict_proba_one(x)
-                return found
-            (row,) = self._probabilities(crew, crew.known.read_one(x)).tolist()
-            return dict(zip(crew.known.labels, row, strict=True))
+            if not isinstance(self._state, Crew):
+                return self._state.predict_proba_one(x)
+            (row,) = self._combined(self._state.known.read_one(x)).tolist()
+            return dict(zip(self.classes, row, strict=True))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
         """Predict the most probable label; None at first."""
-        with self._lock:
-            if not isinstance(self._state, Crew):
-                return self._state.predict_one(x)
-            found = self.predict_proba_one(x)
-            return max(found, key=found.__getitem__)
+        found = self.predict_proba_one(x)
+        return max(found, key=found.__getitem__) if found else None
 
     def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the probability of each label for a frame's rows.
@@ -435,12 +416,8 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
         """
         with self._lock:
-            crew = self._state
-            if not isinstance(crew, Crew):
-                return crew.predict_proba_many(X, progress=progress)
-            frame, rows = crew.known.read_frame(X)
-            columns = self._of_rows(self._probabilities, crew, rows, progress).T
-            return native_frame(dict(zip(crew.known.labels, columns, strict=True)), like=frame)
+            frame, found = self._predict_rows(X, progress)
+            return native_frame(dict(zip(self.classes, found.T, strict=True)), like=frame)
 
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the most probable label for a frame's rows.
@@ -459,12 +436,9 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
         """
         with self._lock:
-            crew = self._state
-            if not isinstance(crew, Crew):
-                return crew.predict_many(X, progress=progress)
-            frame, rows = crew.known.read_frame(X)
-            found = self._of_rows(self._probabilities, crew, rows, progress)
-            best, classes = found.argmax(axis=1), self.classes
+            frame, found = self._predict_rows(X, progress)
+            classes = self.classes or [None]
+            best = found.argmax(axis=1) if found.shape[1] else np.zeros(len(found), int)
             return native_series([classes[k] for k in best.tolist()], name=None, like=frame)
 
 
@@ -481,13 +455,12 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
         with self._lock:
             state = self._state
             if isinstance(state, Crew):
-                found: dict[str, float] = state.ask("describe")[0]["hyperparameters"]
-                return found
+                return state.ask("describe")[0]["hyperparameters"]
             return dict(state.hyperparameters)
 
-    def _moments(self, crew: Crew, rows: Rows) -> NDArray[np.float64]:
-        """Return means and variances over all trees, shape (n, 2)."""
-        found = np.array(self._ask_rows("predict", crew, rows))
+    def _combined(self, rows: Rows) -> NDArray[np.float64]:
+        # Means and variances over all trees.
+        found = np.array(self._ask_rows("predict", rows))
         shares = self._shares()[:, None]
         mean = (shares * found[:, :, 0]).sum(axis=0)
         variance = (shares * (found[:, :, 1] + (found[:, :, 0] - mean) ** 2)).sum(axis=0)
@@ -510,9 +483,9 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
                 return crew.predict_one(x, with_dist)
             row = crew.known.read_one(x)
             if not with_dist:
-                return float(self._moments(crew, row)[0, 0])
+                return float(self._combined(row)[0, 0])
             self.model._need_distribution()
-            found = self._ask_rows("predict_mixture", crew, row)
+            found = self._ask_rows("predict_mixture", row)
             weights = [share * one[0] for share, one in zip(self._shares(), found, strict=True)]
             centres, scales = (np.concatenate([one[i] for one in found]) for i in (1, 2))
             n = self.n_samples
@@ -533,13 +506,10 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
 
         """
         with self._lock:
-            crew = self._state
-            if not isinstance(crew, Crew):
-                return crew.predict_many(X, with_dist, progress=progress)
             if with_dist:
                 self.model._need_distribution()
-            frame, rows = crew.known.read_frame(X)
-            means, variances = self._of_rows(self._moments, crew, rows, progress).T
+            frame, moments = self._predict_rows(X, progress)
+            means, variances = moments.T
             if with_dist:
                 return native_frame({"mean": means, "variance": variances}, like=frame)
             return native_series(means, name=None, like=frame)

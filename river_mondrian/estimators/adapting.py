@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-import abc
 import copy
 import sys
-from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from river import base
 
 from ..arguments import check_integer
 from ..checks import refuse
 from ..frames import Block
-from ..learners.drift import (
-    ADWIN,
-    AFTER_DRIFT,
-    LEAST_KEPT,
-    MOST_BUCKETS,
-    NOBODY,
-    OUTSIDE,
-    DriftWatch,
-)
+from ..learners import drift
 from ..model import locked
-from ..posteriors.rebuilt.trees import RebuiltTrees
 from ..progress import pieces
 from .forest import MondrianForest
 
 DETECTORS = (base.DriftDetector, base.BinaryDriftDetector)
 Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
-
-Trees = TypeVar("Trees", bound=RebuiltTrees[Any, Any])
-
-
-def check_bounds(window: int, max_bytes: int | None, drift_detector: Detector) -> None:
-    """Check the arguments that bound what is kept of a stream."""
-    check_integer("window", window, 1000)
-    if max_bytes is not None:
-        check_integer("max_bytes", max_bytes, 1)
-    if not (drift_detector is None or isinstance(drift_detector, DETECTORS)):
-        raise ValueError(
-            "drift_detector must be a drift detector of River's, or None for ADWIN, "
-            f"got {drift_detector!r}"
-        )
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
@@ -50,33 +25,34 @@ def _is_of_river(detector: Detector, name: str) -> bool:
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 
-def watch_for(detector: Detector) -> DriftWatch:
+def watch_for(detector: Detector) -> drift.DriftWatch:
     """Return a watch over errors by ADWIN, by a detector that Python feeds, or by none."""
     if detector is None:
-        return DriftWatch(ADWIN)
+        return drift.DriftWatch(drift.ADWIN)
     if _is_of_river(detector, "NoDrift"):
-        return DriftWatch(NOBODY)
+        return drift.DriftWatch(drift.NOBODY)
     own: Any = detector
     if (
         _is_of_river(detector, "ADWIN")
         and own.delta > 0.0
         and own.clock >= 1
-        and 1 <= own.max_buckets <= MOST_BUCKETS
+        and 1 <= own.max_buckets <= drift.MOST_BUCKETS
     ):
-        return DriftWatch(
-            ADWIN,
+        return drift.DriftWatch(
+            drift.ADWIN,
             own.delta,
             own.clock,
             own.max_buckets,
             own.min_window_length,
             own.grace_period,
         )
-    return DriftWatch(OUTSIDE)
+    return drift.DriftWatch(drift.OUTSIDE)
 
 
-class AdaptingForest(MondrianForest[Trees]):
+class AdaptingForest(MondrianForest):
     """A forest whose trees are rebuilt from a window, and at drifts from the samples since."""
 
+    window: int
     drift_detector: Detector
 
     # A detector that Python feeds: as it was before the sample of a number, that number, and the
@@ -84,13 +60,19 @@ class AdaptingForest(MondrianForest[Trees]):
     # samples tells which one counts. None where a kernel detects drifts, or nobody.
     _fed: tuple[Any, int, Any] | None
 
-    def _begin(self) -> None:
-        super()._begin()
+    def __post_init__(self) -> None:
+        check_integer("window", self.window, 1000)
+        detector: Any = self.drift_detector
+        if not (detector is None or isinstance(detector, DETECTORS)):
+            raise ValueError(
+                "drift_detector must be a drift detector of River's, or None for ADWIN, "
+                f"got {detector!r}"
+            )
+        super().__post_init__()
         self._fed = None
-        if watch_for(self.drift_detector).record.detector == OUTSIDE:
-            assert self.drift_detector is not None
-            detector = self.drift_detector.clone()
-            self._fed = detector, 0, detector
+        if watch_for(detector).record.detector == drift.OUTSIDE:
+            fed: Any = self.drift_detector.clone()  # type: ignore[union-attr]
+            self._fed = fed, 0, fed
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         fed = state.get("_fed", ())
@@ -126,7 +108,7 @@ class AdaptingForest(MondrianForest[Trees]):
         self._fed = detector, n, fed
         if not fed.drift_detected:
             return 0
-        return max(int(getattr(fed, "width", AFTER_DRIFT)), LEAST_KEPT)
+        return max(int(getattr(fed, "width", drift.AFTER_DRIFT)), drift.LEAST_KEPT)
 
     @locked
     def _learn_each(self, rows: Block, progress: bool) -> None:
@@ -137,10 +119,6 @@ class AdaptingForest(MondrianForest[Trees]):
         for part in pieces(len(rows), progress):
             for i in range(part.start, part.stop):
                 self.learn_one(rows.mapping(i), rows.y[i], weights[i])
-
-    @abc.abstractmethod
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn a sample."""
 
     @locked
     def resample(self) -> None:

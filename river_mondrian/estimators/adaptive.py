@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..arguments import check_flag, check_integer
 from ..frames import read_block, read_labels
-from ..inputs import FeatureIndex, check_label, check_weight, ordered
+from ..inputs import FeatureIndex, check_label, check_weight
 from ..limits import LARGEST_WEIGHT, TOO_LARGE
 from ..model import locked
 from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
-from ..progress import in_pieces
-from .adapting import AdaptingForest, Detector, check_bounds, watch_for
+from .adapting import AdaptingForest, Detector, watch_for
 from .forest import Prepared
 from .label_forest import LabelForest
 
 
 class _Calls(Prepared):
     """What learning one sample needs, too."""
-
-    __slots__ = ("vector", "version_now")
 
     def __init__(
         self, trees: AdaptiveTrees, features: FeatureIndex, labels: dict[Hashable, int]
@@ -36,9 +30,8 @@ class _Calls(Prepared):
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
 
-class AdaptiveMondrianForestClassifier(
-    AdaptingForest[AdaptiveTrees], LabelForest[AdaptiveTrees, _Calls]
-):
+@dataclass(eq=False, repr=False)
+class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     """Adaptive Mondrian forest classifier.
 
     The default choice for classes: a Mondrian forest[^1] without parameters to tune. In contrast to
@@ -164,38 +157,20 @@ class AdaptiveMondrianForestClassifier(
 
     """
 
-    def __init__(
-        self,
-        n_estimators: int = 20,
-        n_candidates: int = 20,
-        autoregressive: bool = False,
-        window: int = 50_000,
-        max_bytes: int | None = None,
-        drift_detector: Detector = None,
-        scale: bool = True,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        rescale: bool = True,
-        missing: str = "unknown",
-        n_jobs: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        check_integer("n_candidates", n_candidates, 1)
-        check_flag("autoregressive", autoregressive)
-        check_bounds(window, max_bytes, drift_detector)
-        self.n_estimators = n_estimators
-        self.n_candidates = n_candidates
-        self.autoregressive = autoregressive
-        self.window = window
-        self.max_bytes = max_bytes
-        self.drift_detector = drift_detector
-        self.scale = scale
-        self.ranges = ranges
-        self.rescale = rescale
-        self.missing = missing
-        self.n_jobs = n_jobs
-        self.seed = seed
-        self._begin()
+    n_estimators: int = 20
+    n_candidates: int = 20
+    autoregressive: bool = False
+    window: int = 50_000
+    max_bytes: int | None = None
+    drift_detector: Detector = None
+    scale: bool = True
+    ranges: Mapping[Any, tuple[float, float]] | None = None
+    rescale: bool = True
+    missing: str = "unknown"
+    n_jobs: int = 1
+    seed: int | None = None
 
+    _CALLS = _Calls
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def _make_trees(self) -> AdaptiveTrees:
@@ -273,33 +248,17 @@ class AdaptiveMondrianForestClassifier(
         check_label(y)
         if check_weight(weight) == 0.0:
             return
-        is_inside = self._is_inside
+        is_inside, is_new = self._is_inside, False
+
+        def learn(trees: AdaptiveTrees) -> None:
+            self._learn(trees, self._add_label(y), weight, is_new)
+
         with self._lock:
             if not is_inside:
                 self._settle()
-            self._learn_values(values, y, weight)
-
-    def _learn_values(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
-        """Learn a checked sample, with all that it may need besides the kernel."""
-        # Another thread may have added a feature.
-        values = self._features.agreed(values)
-        trees = self._grown()
-        label = self._labels.get(y)
-        is_new = label is None
-        changes = is_new or not values.keys() <= self._features.places.keys()
-        if changes:
-            trees.begin_change()
-            self._add_features({name: values[name] for name in ordered(values)})
-            label = self._add_label(y)
-        assert label is not None
-        self._features.write(values, trees.vector)
-        self._learn(trees, label, weight, is_new)
-        if changes:
-            trees.end_change()
-        self._prepare(trees)
-
-    def _new_calls(self, trees: AdaptiveTrees) -> _Calls:
-        return _Calls(trees, self._features, self._labels)
+            is_new = y not in self._labels
+            self._learn_new(values, learn, is_new)
+            self._prepare(self._trees)
 
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in the trees' `inputs`."""
@@ -341,15 +300,6 @@ class AdaptiveMondrianForestClassifier(
 
         """
         self._learn_each(read_block(self._read_frame(X), y, w, read_labels), progress)
-
-    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        frame, values = self._read_rows(X)
-        trees = self._trees
-        if values is None or trees is None:
-            return frame, np.empty((len(frame), 0))
-        return frame, in_pieces(
-            lambda rows: trees.predict_rows(rows, self.n_jobs), values, progress
-        )
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         return super()._summary(x) + [

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_flag, check_integer
 from ..frames import native_frame, native_series, read_block
-from ..inputs import check_target, check_weight
+from ..inputs import Floats, check_target, check_weight
 from ..limits import TOO_LARGE
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
 from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
 from ..posteriors.predictive import unknown
 from ..progress import in_pieces
-from .adapting import AdaptingForest, Detector, check_bounds, watch_for
-from .explaining import TargetExplanations
+from .adapting import AdaptingForest, Detector, watch_for
+from .forest import TargetExplanations
 
 LOSSES = ("absolute", "squared")
 
 
+@dataclass(eq=False, repr=False)
 class AdaptiveMondrianForestRegressor(
-    AdaptingForest[AdaptiveTargetTrees],
-    TargetExplanations[AdaptiveTargetTrees],
+    AdaptingForest,
+    TargetExplanations,
     base.MiniBatchRegressor,
 ):
     """Adaptive Mondrian forest regressor.
@@ -143,43 +142,26 @@ class AdaptiveMondrianForestRegressor(
 
     """
 
-    _REHEARSED: ClassVar[Mapping[str, Any]] = {"autoregressive": True}
+    n_estimators: int = 10
+    n_candidates: int = 15
+    loss: str = "absolute"
+    autoregressive: bool = False
+    window: int = 50_000
+    max_bytes: int | None = None
+    drift_detector: Detector = None
+    scale: bool = True
+    ranges: Mapping[Any, tuple[float, float]] | None = None
+    rescale: bool = True
+    missing: str = "unknown"
+    n_jobs: int = 1
+    seed: int | None = None
 
-    def __init__(
-        self,
-        n_estimators: int = 10,
-        n_candidates: int = 15,
-        loss: str = "absolute",
-        autoregressive: bool = False,
-        window: int = 50_000,
-        max_bytes: int | None = None,
-        drift_detector: Detector = None,
-        scale: bool = True,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        rescale: bool = True,
-        missing: str = "unknown",
-        n_jobs: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        check_integer("n_candidates", n_candidates, 1)
-        if loss not in LOSSES:
-            raise ValueError(f'loss must be "absolute" or "squared", got {loss!r}')
-        check_flag("autoregressive", autoregressive)
-        check_bounds(window, max_bytes, drift_detector)
-        self.n_estimators = n_estimators
-        self.n_candidates = n_candidates
-        self.loss = loss
-        self.autoregressive = autoregressive
-        self.window = window
-        self.max_bytes = max_bytes
-        self.drift_detector = drift_detector
-        self.scale = scale
-        self.ranges = ranges
-        self.rescale = rescale
-        self.missing = missing
-        self.n_jobs = n_jobs
-        self.seed = seed
-        self._begin()
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise ValueError(f'loss must be "absolute" or "squared", got {self.loss!r}')
+        super().__post_init__()
+
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"autoregressive": True}
 
     def _make_trees(self) -> AdaptiveTargetTrees:
         # One more is being built.
@@ -345,16 +327,14 @@ class AdaptiveMondrianForestRegressor(
             found = np.zeros((len(frame), 3))
         else:
             found = in_pieces(
-                lambda rows: self._predict_rows(trees, rows, with_dist), values, progress
+                lambda rows: self._predict_block(trees, rows, with_dist), values, progress
             )
         if with_dist:
             names = ("prediction", "mean", "variance")
             return native_frame(dict(zip(names, found.T, strict=True)), like=frame)
         return native_series(found[:, 0], name=None, like=frame)
 
-    def _predict_rows(
-        self, trees: AdaptiveTargetTrees, rows: NDArray[np.float64], with_dist: bool
-    ) -> NDArray[np.float64]:
+    def _predict_block(self, trees: AdaptiveTargetTrees, rows: Floats, with_dist: bool) -> Floats:
         """Return the predictions of rows, and the means and variances of laws that are wanted."""
         said = trees.predict_rows(rows, self.n_jobs)
         if not with_dist:
@@ -364,43 +344,6 @@ class AdaptiveMondrianForestRegressor(
             law = trees.law_of(one.tolist())
             out[1:] = law.mean, law.var
         return found
-
-    # How a prediction has come about.
-
-    @property
-    @locked
-    def baseline(self) -> float:
-        """The prediction from which explanations begin: that of a sample without any value."""
-        return 0.0 if self._trees is None else float(self._trees.root_prediction()[0])
-
-    @locked
-    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return what each feature adds to the predicted target.
-
-        Features are made known one after the other; what a prediction changes by then is the
-        feature's. That is done in several orders and their reverses, and the mean is taken: an
-        estimate of Shapley values. It takes as many predictions as there are features, times 32.
-
-        Parameters
-        ----------
-        x
-            A mapping from feature to number, or to a level of a category; unknown features are
-            ignored.
-
-        Returns
-        -------
-        A mapping from feature to its contribution; `baseline` and all contributions add up to
-        `predict_one`. Empty before any learning.
-
-        Raises
-        ------
-        TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far.
-        ValueError
-            If a value is infinite or too large for single precision.
-
-        """
-        return super().explain_one(x)
 
     # Reading.
 

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Directions, check_flag, is_real
-from ..frames import Block, Frame, read_block, read_labels
-from ..inputs import FeatureIndex, check_label, check_weight, ordered
+from ..arguments import Directions, is_real
+from ..frames import Block, Frame, read_labels
+from ..inputs import check_label, check_weight
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..model import locked
 from ..posteriors.labels.trees import LabelTrees
-from ..progress import Progress, in_pieces
 from .forest import Prepared
 from .forgetting import ForgettingForest
 from .label_forest import LabelForest
 
 
-class _Calls(Prepared):
-    """What learning one sample needs, too."""
-
-    __slots__ = ("learn",)
-
-    def __init__(
-        self, trees: LabelTrees, features: FeatureIndex, labels: dict[Hashable, int]
-    ) -> None:
-        super().__init__(trees, features, labels)
-        self.learn = trees.learner()
-
-
-class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTrees, _Calls]):
+@dataclass(eq=False, repr=False)
+class MondrianForestClassifier(ForgettingForest, LabelForest):
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
@@ -161,40 +151,28 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
 
     """
 
-    def __init__(
-        self,
-        n_estimators: int = 10,
-        lifetime: Any = math.inf,
-        prior_rate: float | None = None,
-        split_pure: bool = False,
-        window: int | None = None,
-        max_nodes: int | None = None,
-        directions: Directions = None,
-        scale: bool = True,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        rescale: bool = True,
-        missing: str = "unknown",
-        n_jobs: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        if prior_rate is not None and not (is_real(prior_rate) and 0.0 < prior_rate < math.inf):
-            raise ValueError(f"prior_rate must be None or a finite number > 0, got {prior_rate!r}")
-        check_flag("split_pure", split_pure)
-        self.n_estimators = n_estimators
-        self.lifetime = lifetime
-        self.prior_rate = prior_rate
-        self.split_pure = split_pure
-        self.window = window
-        self.max_nodes = max_nodes
-        self.directions = directions
-        self.scale = scale
-        self.ranges = ranges
-        self.rescale = rescale
-        self.missing = missing
-        self.n_jobs = n_jobs
-        self.seed = seed
-        self._begin()
+    n_estimators: int = 10
+    lifetime: Any = math.inf
+    prior_rate: float | None = None
+    split_pure: bool = False
+    window: int | None = None
+    max_nodes: int | None = None
+    directions: Directions = None
+    scale: bool = True
+    ranges: Mapping[Any, tuple[float, float]] | None = None
+    rescale: bool = True
+    missing: str = "unknown"
+    n_jobs: int = 1
+    seed: int | None = None
 
+    def __post_init__(self) -> None:
+        rate = self.prior_rate
+        if rate is not None and not (is_real(rate) and 0.0 < rate < math.inf):
+            raise ValueError(f"prior_rate must be None or a finite number > 0, got {rate!r}")
+        super().__post_init__()
+
+    _CHECK_Y = staticmethod(check_label)
+    _READ_Y = staticmethod(read_labels)
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
 
     def _make_trees(self) -> LabelTrees:
@@ -242,7 +220,7 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         self._learn_rarely(x, y, weight)
 
     def _complete(
-        self, prepared: _Calls, status: int, inputs: bytes, label: int, weight: float
+        self, prepared: Prepared, status: int, inputs: bytes, label: int, weight: float
     ) -> bool:
         """Complete what a kernel has begun or lacks; False where there is more to do."""
         if status <= TOO_LARGE:
@@ -271,30 +249,15 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
 
     @locked
     def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
-        # Another thread may have added a feature.
-        values = self._features.agreed(values)
-        trees = self._grown()
-        label = self._labels.get(y)
-        is_new = label is None or not values.keys() <= self._features.places.keys()
-        is_new |= weight != 1.0 and not trees.has_weights
-        if is_new:
-            trees.begin_change()
-            if weight != 1.0:
-                trees.weigh()
-            self._add_features({name: values[name] for name in ordered(values)})
-            label = self._add_label(y)
-        assert label is not None
-        self._features.write(values, trees.vector)
-        bad = trees.learn(label, weight)
-        if bad >= 0:
-            raise self._too_large(bad, trees.vector[bad])
-        if is_new:
-            trees.end_change()
-        else:
-            self._prepare(trees)
+        weighs = weight != 1.0 and not self._grown().has_weights
 
-    def _new_calls(self, trees: LabelTrees) -> _Calls:
-        return _Calls(trees, self._features, self._labels)
+        def learn(trees: Any) -> None:
+            if weighs:
+                trees.weigh()
+            self._check_input(trees, trees.learn(self._add_label(y), weight))
+
+        if not self._learn_new(values, learn, weighs or y not in self._labels):
+            self._prepare(self._trees)
 
     # Many samples.
 
@@ -329,71 +292,28 @@ class MondrianForestClassifier(ForgettingForest[LabelTrees], LabelForest[LabelTr
         """
         self._learn_read(self._read_frame(X), y, w, progress)
 
-    def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
-        """Learn the rows of a frame that has been read; features and labels may be new."""
-        rows = read_block(frame, y, w, read_labels)
-        if not rows.w.all():
-            # What weighs nothing is not learned.
-            kept = np.flatnonzero(rows.w)
-            labels = [rows.y[i] for i in kept.tolist()]
-            rows = Block(rows.names, rows.columns[kept], labels, rows.w[kept])
-        start = 0
-        with Progress(progress, len(rows)) as shown:
-            while start < len(rows) and self._warms_up:
-                self.learn_one(rows.mapping(start), rows.y[start], float(rows.w[start]))
-                start += 1
-            while start < len(rows):
-                shown.reach(start)
-                start = self._learn_rows(rows, start)
-            shown.reach(start)
+    def _read_block(self, frame: Frame, y: Any, w: Any) -> Block:
+        # What weighs nothing is not learned.
+        return super()._read_block(frame, y, w).weighing()
 
-    @locked
-    def _learn_rows(self, rows: Block, start: int) -> int:
-        """Learn rows of a frame up to the next new feature or label; returns where they end."""
-        stop = min(len(rows), start + self._grown().learned_at_once(self.n_jobs))
-        # Another thread may have added a feature.
-        self._features.agree(rows.names, rows.columns[start:stop], start)
-        trees, first = self._grown(), rows.mapping(start)
-        trees.begin_change()
+    def _begin_rows(self, rows: Block, start: int, stop: int) -> int:
+        trees = self._grown()
         if rows.w[start] != 1.0:
             trees.weigh()
-        if not trees.has_weights:
-            # The first of another weight begins a block.
-            stop = start + int(np.append(rows.w[start:stop] == 1.0, False).argmin())
-        new = self._features.first_rows(rows.names, rows.columns[start:stop])
-        stop = min([stop, *(start + row for row in new.values() if row > 0)])
-        self._add_features({name: first[name] for name, row in new.items() if row == 0})
+        if trees.has_weights:
+            return stop
+        # The first of another weight begins a block.
+        return start + int(np.append(rows.w[start:stop] == 1.0, False).argmin())
+
+    def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[np.int64]:
         self._add_label(rows.y[start])
-        numbers = list(map(self._labels.get, rows.y[start:stop]))
-        if None in numbers:
-            stop = start + numbers.index(None)
-            del numbers[stop - start :]
-        block = rows.part(start, stop)
-        inputs = self._arrange(block.names, block.columns)
-        trees.learn_rows(inputs, np.array(numbers, dtype=np.int64), block.w, self.n_jobs)
-        trees.end_change()
-        return stop
+        known = itertools.takewhile(self._labels.__contains__, rows.y[start:stop])
+        return np.array([self._labels[label] for label in known], dtype=np.int64)
 
     # Forgetting.
-
-    def _check_y(self, y: Any) -> Any:
-        check_label(y)
-        return y
-
-    def _read_ys(self, y: Any, n: int, like: Any) -> list[Any]:
-        return read_labels(y, n, like)
 
     def _putter(self, trees: LabelTrees, y: Any, w: float) -> Callable[[int], None] | None:
         label = self._labels.get(y)
         if label is None or (w != 1.0 and not trees.has_weights):
             return None
         return lambda p: trees._put(np.array([label]), np.array([w]), p)
-
-    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        frame, values = self._read_rows(X)
-        if values is None:
-            return frame, np.empty((len(frame), 0))
-        trees = self._grown()
-        return frame, in_pieces(
-            lambda rows: trees.predict_rows(rows, self.n_jobs), values, progress
-        )

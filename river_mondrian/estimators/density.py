@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
-from ..arguments import (
-    DIRECTION_DRAWS,
-    check_directions,
-    check_integer,
-    check_lifetime,
-    check_seed,
-    check_takes,
-    coefficients,
-    draw_lifetimes,
-    is_distribution,
-    is_real,
-    sphere_directions,
-)
+from .. import arguments
+from ..arguments import at_least_one, check_integer
 from ..checks import check_number, check_types
 from ..density.trees import ESTIMATORS, PivotTrees
 from ..density.walks import check_oblique
-from ..features.kinds import draw_seed
 from ..frames import read_frame
-from ..inputs import FeatureIndex, check_value, ordered
+from ..inputs import FeatureIndex, Floats, check_value, ordered
 from ..limits import DONE, WAITS
-from ..model import locked, new_lock
+from ..model import locked
 from ..progress import PIECE, Progress
 from .density_readings import LEAST_LIFETIME, DensityReadings, check_lifetime_size
 
 
-def given_matrix(
-    directions: Sequence[Mapping[Any, float]], names: Sequence[Hashable]
-) -> NDArray[np.float64]:
-    """Return the coefficients of given directions, shape (1, directions, features)."""
-    return coefficients(directions, names)[None]
-
-
-def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> NDArray[np.float64]:
+def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
     """Draw `n` random directions of `d` features for each tree, shape (trees, n, d).
 
     Raises
@@ -54,8 +34,10 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> NDArray[np.float6
     """
     if d == 0:
         raise ValueError("random directions need a feature in the first sample, got none")
-    generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(DIRECTION_DRAWS,)))
-    drawn = [sphere_directions(n, d, generator) for _ in range(n_trees)]
+    generator = np.random.default_rng(
+        np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
+    )
+    drawn = [arguments.sphere_directions(n, d, generator) for _ in range(n_trees)]
     for one in drawn:
         check_oblique(one)
     return np.array(drawn)
@@ -72,7 +54,7 @@ def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | Non
     names: list[Any] = []
     if isinstance(directions, Sequence):
         names = ordered({name for direction in directions for name in direction})
-        check_oblique(coefficients(directions, names))
+        check_oblique(arguments.coefficients(directions, names))
     if origin is None:
         return names, None
     if not isinstance(origin, Mapping) or not origin:
@@ -95,6 +77,7 @@ def _finite(name: Hashable, value: Any) -> float:
 AUTO = "auto"
 
 
+@dataclass(eq=False, repr=False)
 class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
@@ -204,56 +187,47 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     """
 
-    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
+    n_estimators: int = 100
+    lifetime: Any = "auto"
+    method: str | None = None
+    window: int | None = None
+    max_nodes: int | None = None
+    directions: Any = None
+    origin: Mapping[Any, float] | None = None
+    seed: int | None = None
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        lifetime: Any = "auto",
-        method: str | None = None,
-        window: int | None = None,
-        max_nodes: int | None = None,
-        directions: Any = None,
-        origin: Mapping[Any, float] | None = None,
-        seed: int | None = None,
-    ) -> None:
-        check_integer("n_estimators", n_estimators, 1)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lifetime, origin, directions = self.lifetime, self.origin, self.directions
         is_auto = isinstance(lifetime, str) and lifetime == AUTO
         if not is_auto and (
-            is_distribution(lifetime) or not (lifetime is None or callable(lifetime))
+            arguments.is_distribution(lifetime) or not (lifetime is None or callable(lifetime))
         ):
-            check_lifetime(lifetime)
-            if is_real(lifetime):
+            arguments.check_lifetime(lifetime)
+            if arguments.is_real(lifetime):
                 check_lifetime_size(lifetime)
         elif callable(lifetime):
-            check_takes("lifetime", lifetime, "n")
-        check_directions(directions)
-        check_seed(seed)
-        is_known = isinstance(method, str) and method in ESTIMATORS
-        if method is not None and not is_known:
-            raise ValueError(f"method must be one of {[*ESTIMATORS]} or None, got {method!r}")
-        _check_bounds(n_estimators, window, max_nodes)
-        if (window or max_nodes) and origin is not None:
+            arguments.check_takes("lifetime", lifetime, "n")
+        if self.method is not None and self.method not in [*ESTIMATORS]:
+            raise ValueError(f"method must be one of {[*ESTIMATORS]} or None, got {self.method!r}")
+        if self.window is not None:
+            at_least_one("window", self.window)
+        if self.max_nodes is not None:
+            check_integer("max_nodes", self.max_nodes, self.n_estimators)
+        if (self.window or self.max_nodes) and origin is not None:
             raise ValueError("window and max_nodes need trees without an origin")
-        if method == "kernel" and directions is not None:
+        if self.method == "kernel" and directions is not None:
             raise ValueError('method "kernel" needs cuts along the axes, got directions')
-        self.n_estimators = n_estimators
-        self.lifetime = lifetime
-        self.method = method
-        self.window = window
-        self.max_nodes = max_nodes
-        self.directions = directions
-        self.origin = origin
-        self.seed = seed
-        self._lock = new_lock()
         self._features = FeatureIndex()
         self._trees: PivotTrees | None = None
         self._grows = (
             lifetime is None
             or (is_auto and not self._is_auto)
-            or (callable(lifetime) and not is_distribution(lifetime))
+            or (callable(lifetime) and not arguments.is_distribution(lifetime))
         )
         self._features.add(declared(directions, origin)[0])
+
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     @property
     def _is_auto(self) -> bool:
@@ -267,9 +241,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return self.method or ("kernel" if self._is_auto else "forest")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Files from before there were these lack them; the order stays.
-        lacking = [name for name in ("origin", "window", "max_nodes") if name not in state]
-        super().__setstate__(state | dict.fromkeys(lacking))
+        super().__setstate__(state)
         check_types(self, {"_trees": (type(None), PivotTrees)})
         trees = self._trees
         if trees is not None:
@@ -324,16 +296,16 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     def _begin(self, names: list[Hashable]) -> PivotTrees:
         """Return trees that have learned nothing; `names` are the first sample's features."""
-        seed = draw_seed(self.seed)
+        seed = arguments.draw_seed(self.seed)
         lifetimes = matrix = None
         if self._grows:
             lifetimes = np.full(self.n_estimators, LEAST_LIFETIME)
         elif not self._is_auto:
-            lifetimes = draw_lifetimes(self.lifetime, self.n_estimators, seed)
+            lifetimes = arguments.draw_lifetimes(self.lifetime, self.n_estimators, seed)
             for lifetime in lifetimes.tolist():
                 check_lifetime_size(lifetime)
         if isinstance(self.directions, Sequence):
-            matrix = given_matrix(self.directions, self._features.names)
+            matrix = arguments.coefficients(self.directions, self._features.names)[None]
         elif self.directions is not None:
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
@@ -413,9 +385,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         if len(columns) > 0:
             self._learn_rows(names, columns, progress)
 
-    def _new_features(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> dict[Hashable, int]:
+    def _new_features(self, names: Sequence[Hashable], columns: Floats) -> dict[Hashable, int]:
         """Return the features that rows add, each with the row of its first value."""
         if self.origin is not None:
             return {}
@@ -425,9 +395,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             columns = columns[:1]
         return self._features.first_rows(names, columns)
 
-    def _lifetimes(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> NDArray[np.float64] | None:
+    def _lifetimes(self, names: Sequence[Hashable], columns: Floats) -> Floats | None:
         """Return the lifetimes after each of checked rows that come next; None if none changes."""
         if not self._grows:
             return None
@@ -443,7 +411,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return found
 
     def _learn_rows(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], progress: bool = False
+        self, names: Sequence[Hashable], columns: Floats, progress: bool = False
     ) -> None:
         """Learn checked rows, whose features may be new."""
         with self._lock:
@@ -467,8 +435,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self,
         names: Sequence[Hashable],
-        columns: NDArray[np.float64],
-        lifetimes: NDArray[np.float64] | None,
+        columns: Floats,
+        lifetimes: Floats | None,
     ) -> int:
         """Learn rows up to the next new feature, or one with new features; returns how many."""
         trees, index = self._trees, self._features
@@ -498,13 +466,5 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     @property
     def _raw_memory_usage(self) -> int:
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + self._features.nbytes
+        size = super()._raw_memory_usage + self._features.nbytes
         return size + (0 if self._trees is None else self._trees.nbytes)
-
-
-def _check_bounds(n_trees: int, window: Any, max_nodes: Any) -> None:
-    """Refuse bounds that are none."""
-    if window is not None:
-        check_integer("window", window, 1)
-    if max_nodes is not None:
-        check_integer("max_nodes", max_nodes, n_trees)

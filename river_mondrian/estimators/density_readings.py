@@ -14,7 +14,7 @@ from ..arguments import is_real
 from ..density.mixture import FLOORED, LOG_DENSITY, SCORE
 from ..density.trees import PivotTrees
 from ..frames import native_series, read_frame
-from ..inputs import FeatureIndex, check_value, too_large
+from ..inputs import FeatureIndex, Floats, check_value, too_large
 from ..limits import LARGEST
 from ..model import Model, locked
 from ..progress import pieces
@@ -141,9 +141,7 @@ class DensityReadings(Model):
         """
         return self._read(x, SCORE, 0.0)
 
-    def _read_many(
-        self, X: Any, reading: int, before: float, progress: bool
-    ) -> tuple[Any, NDArray[np.float64]]:
+    def _read_many(self, X: Any, reading: int, before: float, progress: bool) -> tuple[Any, Floats]:
         frame, names, columns = read_frame(X)
         out = np.full(len(columns), before)
         if self._trees is not None:
@@ -342,7 +340,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | NDArray[np.float64
 
 def _matrix(
     what: str, values: Any, names: list[Hashable] | None
-) -> tuple[list[Hashable] | None, NDArray[np.float64]]:
+) -> tuple[list[Hashable] | None, Floats]:
     """Read a frame, whose columns are to be `names` if given, or an array, which has none."""
     if hasattr(values, "columns"):
         _, found, matrix = read_frame(values)

@@ -5,22 +5,25 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from river import base
 
 from ..arguments import check_kernel, check_positive
-from ..checks import LARGEST_SIZE, check_array, check_number, check_numbering, refuse
+from ..checks import LARGEST_SIZE, check_array, check_number, refuse
 from ..features.kernel_maps import IsolationFeatures
 from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.support_vectors import CellSupports, SparseSupports, SupportVectors
-from ..model import Model, Snapshot, locked, new_lock
+from ..model import Snapshot, locked
 from ..records import owned
 from ..records.memory import grown
+from .labels import NumbersLabels
 
 
-class DualOGDClassifier(Model, base.Classifier):
+@dataclass(eq=False, repr=False)
+class DualOGDClassifier(NumbersLabels, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
     A sample with a positive hinge loss becomes a support vector, and a prediction sums the kernel
@@ -77,27 +80,20 @@ class DualOGDClassifier(Model, base.Classifier):
 
     """
 
-    def __init__(
-        self,
-        kernel: str | IsolationFeatures = "laplace",
-        lifetime: float = 1.0,
-        gamma: float = 1.0,
-        learning_rate: float = 0.5,
-    ) -> None:
-        if not isinstance(kernel, IsolationFeatures):
-            check_kernel(kernel, lifetime, gamma)
-        check_positive("learning_rate", learning_rate)
-        self.kernel = kernel
-        self.lifetime = lifetime
-        self.gamma = gamma
-        self.learning_rate = learning_rate
-        self._lock = new_lock()
-        self._renew()
-        self._labels: dict[Hashable, int] = {}
+    kernel: str | IsolationFeatures = "laplace"
+    lifetime: float = 1.0
+    gamma: float = 1.0
+    learning_rate: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        kernel, lifetime, gamma = self.kernel, self.lifetime, self.gamma
+        check_positive("learning_rate", self.learning_rate)
         self._supports: SupportVectors[Any]
         if isinstance(kernel, IsolationFeatures):
             self._supports = CellSupports(kernel)
         else:
+            check_kernel(kernel, lifetime, gamma)
             self._supports = SparseSupports(kernel, lifetime if kernel == "laplace" else gamma)
         # What a class's f has for alpha c: a row for each support vector, a column for each class.
         self._coefficients = np.zeros((0, 0))
@@ -107,7 +103,6 @@ class DualOGDClassifier(Model, base.Classifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(owned(state))
-        check_numbering(self, "_labels", self._labels)
         self._coefficients = np.ascontiguousarray(self._coefficients)
         check_array(self, "_coefficients", self._coefficients, np.float64, -math.inf, math.inf)
         n_supports, n_labels = len(self._supports), len(self._labels)
@@ -117,17 +112,6 @@ class DualOGDClassifier(Model, base.Classifier):
         )
         if self._coefficients.shape[1:] != (n_labels,):
             refuse(self, "the shape of _coefficients", self._coefficients.shape, f"not {n_labels}")
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
-    @property
-    def classes(self) -> list[Any]:
-        """The labels seen so far, in order of appearance."""
-        with self._lock:
-            self._enter()
-            return list(self._labels)
 
     @property
     @locked
@@ -264,8 +248,6 @@ class DualOGDClassifier(Model, base.Classifier):
 
     @property
     def _raw_memory_usage(self) -> int:
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + int(self._supports.nbytes)
-        size += sys.getsizeof(self._coefficients) + sys.getsizeof(self._labels)
-        if isinstance(self.kernel, IsolationFeatures):
-            size += self.kernel._raw_memory_usage
-        return size + sum(sys.getsizeof(label) for label in self._labels)
+        size = super()._raw_memory_usage + int(self._supports.nbytes)
+        size += sys.getsizeof(self._coefficients)
+        return size + getattr(self.kernel, "_raw_memory_usage", 0)

@@ -7,21 +7,20 @@ import sys
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
 from ..features.kernel_maps import IsolationFeatures
 from ..frames import Block, read_block
-from ..inputs import check_target, check_weight
+from ..inputs import Floats, check_target, check_weight
 from ..learners.ridge.posterior import Weights
 from ..limits import DONE
 from ..maps.record import Array, CompiledMap, Pool, Sample
-from ..model import Model, Snapshot, Steps, locked, new_lock
+from ..model import Model, Snapshot, Steps, locked
 from ..progress import Progress, pieces
 
 # Stored samples that a call replays when the map is new.
@@ -31,8 +30,6 @@ REPLAY = 32
 BLOCK = 4096
 # The same where the map learns them ahead of the weights.
 GROWING_BLOCK = 256
-
-W = TypeVar("W", bound=Weights)
 
 
 class Ahead(tuple[Any, Sample, float, float]):
@@ -56,7 +53,7 @@ def _store(n_stored: int, kept: Iterable[tuple[array[float], float]]) -> None:
             values.append(value)
 
 
-class FeatureLearner(Model, base.Estimator, Generic[W]):
+class FeatureLearner(Model, base.Estimator):
     """A learner on a feature map that may be built anew.
 
     While the map collects the samples that it is built from, the learner keeps their targets. When
@@ -67,22 +64,21 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
     _SAVED: ClassVar[tuple[str, ...]] = ("_current", "_next", "_position")
 
-    def __init__(
-        self,
-        features: FeatureMap | None,
-        default: Callable[[], FeatureMap],
-        mixes: bool = False,
-    ) -> None:
-        if features is not None and not isinstance(features, FeatureMap):
+    features: FeatureMap | None
+    seed: int | None
+    # Whether the loss may choose among the lifetimes of a map.
+    _MIXES: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = self.features
+        if given is not None and not isinstance(given, FeatureMap):
             raise TypeError(
-                f"features must be a feature map of this package or None, got {features!r}"
+                f"features must be a feature map of this package or None, got {given!r}"
             )
-        self._lock = new_lock()
-        self._renew()
-        self.features = features
-        self._features = default() if features is None else features._own_copy(mixes)
-        self._current: W | None = None
-        self._next: W | None = None
+        self._features = self._default_features() if given is None else given._own_copy(self._MIXES)
+        self._current: Any = None
+        self._next: Any = None
         # The samples to replay: those of the pool from the first that this learner has seen.
         self._pool = self._features._pool
         self._first = 0 if self._pool is None else len(self._pool)
@@ -108,15 +104,19 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         elif self._next is not None:
             refuse(self, "_pool", None, "but there are samples to learn again")
 
+    def _default_features(self) -> FeatureMap:
+        """Return the map of a learner that is given none."""
+        return IsolationFeatures(seed=self.seed)
+
     @abc.abstractmethod
-    def _make_weights(self, compiled: CompiledMap) -> W:
+    def _make_weights(self, compiled: CompiledMap) -> Weights:
         """Return what has learned nothing yet for a map."""
 
-    def _kernel_target(self, target: float, weights: W) -> float:
+    def _kernel_target(self, target: float, weights: Any) -> float:
         """Turn a target into the kernel's."""
         return target
 
-    def _kernel_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _kernel_targets(self, targets: Floats) -> Floats:
         """Turn targets into the kernel's."""
         return targets
 
@@ -154,11 +154,11 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         if status != DONE:
             raise features._bad_input(status, x, weights.compiled)
 
-    def _locate(self, x: Mapping[Any, Any], weights: W, learns: bool) -> Sample:
+    def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
         """Write a sample that is learned or predicted where weights' kernels read it."""
         return self._features._locate(x, weights.compiled)
 
-    def _learn_ahead(self, weights: W, sample: Sample, target: float, weight: float) -> int:
+    def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
         """Learn a sample that the map learns first; returns DONE or the place of a bad input."""
         compiled = weights.compiled
         self._pending = Ahead((weights, sample, target, weight))
@@ -196,7 +196,6 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
 
     def _store_inputs(self, n_stored: int, values: Mapping[Hashable, float]) -> None:
         """Store the inputs of a sample where the map has not done so."""
-        assert self._pool is not None
         if len(self._pool) == self._first + n_stored:
             self._pool.append(*self._features._reader.entries(values))
 
@@ -245,7 +244,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
 
     def _learn_once(
         self,
-        weights: W,
+        weights: Any,
         n_before: int,
         values: Mapping[Hashable, float],
         target: float,
@@ -267,16 +266,15 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         else:
             self._next, self._position = weights, 0
 
-    def _replay(self, weights: W, start: int, stop: int, n_before: int) -> None:
+    def _replay(self, weights: Any, start: int, stop: int, n_before: int) -> None:
         """Learn some of the stored samples again, but for those that the weights have learned."""
         start += weights.n_learned - n_before
         if start < stop:
-            assert self._pool is not None
             targets = self._kernel_targets(np.array(self._targets[start:stop]))
             by = np.array(self._weights[start:stop])
             weights.learn_stored(self._pool, self._first + start, targets, by)
 
-    def _after_replay(self, weights: W, stop: int, n_stored: int) -> dict[str, Any]:
+    def _after_replay(self, weights: Any, stop: int, n_stored: int) -> dict[str, Any]:
         """Return what attributes are then; weights that know all stored samples are in use."""
         if stop < n_stored:
             return {"_position": stop}
@@ -312,7 +310,6 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
     def _learn_block(self, block: Block) -> None:
         """Learn rows without new features by the map that there is."""
         current = self._current
-        assert current is not None
         samples = self._features._rows(block.names, block.columns)
         if samples is not None:
             numbers = self._kernel_targets(block.y).tolist(), block.w.tolist()
@@ -329,7 +326,6 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
 
     def _learn_outputs(self, n_before: int, block: Block) -> None:
         """Map rows as they are learned, and learn them, but for those that are known."""
-        assert self._current is not None
         done = self._current.n_learned - n_before
         if done < len(block):
             compiled = self._current.compiled
@@ -342,7 +338,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
     def _blocks(
         self,
         names: Sequence[Hashable],
-        columns: NDArray[np.float64],
+        columns: Floats,
         compiled: CompiledMap,
         progress: bool,
     ) -> Iterator[tuple[slice, Array]]:
@@ -355,7 +351,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
 
     @property
     def _raw_memory_usage(self) -> int:
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
+        size = super()._raw_memory_usage
         size += sys.getsizeof(self._targets) + sys.getsizeof(self._weights)
         for features in (self.features, self._features):
             size += 0 if features is None else features._raw_memory_usage
@@ -369,7 +365,7 @@ class FeatureLearner(Model, base.Estimator, Generic[W]):
         return size
 
 
-class TargetLearner(FeatureLearner[W], base.MiniBatchRegressor):
+class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
     """A learner of targets that are numbers."""
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:

@@ -9,24 +9,19 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..arguments import (
-    ClonesLifetime,
-    Directions,
-    check_directions,
-    check_integer,
-    check_lifetime,
-    check_window,
-)
-from ..frames import mapping_of, read_weights
+from numpy.typing import NDArray
+
+from .. import arguments
+from ..arguments import ClonesLifetime, Directions, check_integer
+from ..frames import Block, Frame, read_block
 from ..inputs import check_weight
 from ..model import locked
 from ..partitions.mondrian.tree_memory import Partitions
-from ..progress import pieces
+from ..progress import Progress, pieces
 from .forest import MondrianForest
-from .inspection import Trees
 
 
-class WindowForest(MondrianForest[Trees]):
+class WindowForest(MondrianForest):
     """Base of the forests that may hold the latest samples only.
 
     When a sample is removed, the rest is distributed like a forest that never had it, given its
@@ -36,14 +31,14 @@ class WindowForest(MondrianForest[Trees]):
 
     window: int | None
 
-    def _begin(self) -> None:
-        check_window(self.window)
-        super()._begin()
+    def __post_init__(self) -> None:
+        arguments.check_window(self.window)
+        super().__post_init__()
 
     def _partitions(self, n_trees: int) -> Partitions:
         return dataclasses.replace(super()._partitions(n_trees), window=self.window)
 
-    def _write_known(self, values: Mapping[Hashable, float]) -> Trees | None:
+    def _write_known(self, values: Mapping[Hashable, float]) -> Any:
         """Write a checked sample to the trees' vector; None where no sample that is held is it."""
         trees = self._trees
         if trees is None or not values.keys() <= self._features.places.keys():
@@ -51,7 +46,7 @@ class WindowForest(MondrianForest[Trees]):
         self._features.write(self._features.agreed(dict(values)), trees.vector)
         return trees
 
-    def _take_out(self, trees: Trees, put: Callable[[int], None]) -> bool:
+    def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
         """Forget a sample that equals the written one; returns whether there is any.
 
         `put` writes what it has besides its inputs as a point, whose number it is given.
@@ -65,7 +60,7 @@ class WindowForest(MondrianForest[Trees]):
         return is_held
 
 
-class ForgettingForest(WindowForest[Trees], ClonesLifetime):
+class ForgettingForest(WindowForest, ClonesLifetime):
     """Base of the forests over labels or targets from which samples can be taken out again."""
 
     # Whether the lifetime may be a function of the number of samples.
@@ -74,7 +69,7 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
     max_nodes: int | None
     directions: Directions
 
-    def _begin(self) -> None:
+    def __post_init__(self) -> None:
         if self.max_nodes is not None:
             check_integer("max_nodes", self.max_nodes, 1)
             if self.window is not None:
@@ -83,9 +78,8 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
                     f"that could be taken out, got max_nodes={self.max_nodes}"
                 )
         if not (self._GROWS and callable(self.lifetime)):
-            check_lifetime(self.lifetime)
-        check_directions(self.directions)
-        super()._begin()
+            arguments.check_lifetime(self.lifetime)
+        super().__post_init__()
 
     def _partitions(self, n_trees: int) -> Partitions:
         lifetime = math.inf if self._GROWS and callable(self.lifetime) else self.lifetime
@@ -101,7 +95,7 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
         # Directions are sums of numbers.
         return self.directions is None
 
-    def _write_known(self, values: Mapping[Hashable, float]) -> Trees | None:
+    def _write_known(self, values: Mapping[Hashable, float]) -> Any:
         if self.max_nodes is not None:
             raise ValueError(
                 f"full trees do not keep their samples: nothing can be forgotten with max_nodes="
@@ -109,16 +103,78 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
             )
         return super()._write_known(values)
 
-    @abc.abstractmethod
-    def _check_y(self, y: Any) -> Any:
-        """Check a label or a target, and return it as it is learned."""
+    # Learning rows.
+
+    # How a label or target is read, and those of a frame's rows.
+    _CHECK_Y: ClassVar[Any]
+    _READ_Y: ClassVar[Any]
+
+    def _read_block(self, frame: Frame, y: Any, w: Any) -> Block:
+        """Read the rows to be learned."""
+        return read_block(frame, y, w, self._READ_Y)
 
     @abc.abstractmethod
-    def _read_ys(self, y: Any, n: int, like: Any) -> Sequence[Any]:
-        """Return the checked labels or targets of `n` rows."""
+    def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[Any]:
+        """Return what the trees learn of rows, up to the one before the next new label."""
+
+    def _begin_rows(self, rows: Block, start: int, stop: int) -> int:
+        """Prepare the trees for rows; returns the end of those that they can learn at once."""
+        return stop
+
+    def _horizons(self, more: int) -> list[float] | None:
+        """Return the lifetimes after each of `more` samples, none less than one before, or None."""
+        return None
+
+    def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
+        """Learn the rows of a frame that has been read, whose features may be new."""
+        rows, start = self._read_block(frame, y, w), 0
+        with self._lock:
+            self._settle()
+            horizons = self.n_samples, self._horizons(len(rows))
+        with Progress(progress, len(rows)) as shown:
+            while start < len(rows) and self._warms_up:
+                self.learn_one(rows.mapping(start), rows.y[start], float(rows.w[start]))
+                start += 1
+            while start < len(rows):
+                shown.reach(start)
+                # Others may call in between.
+                with self._lock:
+                    self._settle()
+                    start = self._learn_rows(rows, start, *horizons)
+            shown.reach(start)
+
+    def _learn_rows(
+        self, rows: Block, start: int, n_before: int, horizons: list[float] | None
+    ) -> int:
+        """Learn rows after the warm-up up to the next new feature or label; returns their end.
+
+        `horizons` are the lifetimes after each row, if `n_before` samples come before the first.
+        """
+        trees = self._grown()
+        stop = min(len(rows), start + trees.learned_at_once(self.n_jobs))
+        # Another thread may have added a feature, or learned.
+        self._features.agree(rows.names, rows.columns[start:stop], start)
+        own = None if horizons is None else horizons[start:stop]
+        if own is not None and self.n_samples != n_before + start:
+            own = self._horizons(stop - start)
+        trees.begin_change()
+        stop = self._begin_rows(rows, start, stop)
+        new = self._features.first_rows(rows.names, rows.columns[start:stop])
+        stop = min([stop, *(start + row for row in new.values() if row > 0)])
+        first = rows.mapping(start)
+        self._add_features({name: first[name] for name, row in new.items() if row == 0})
+        numbers = self._numbers(rows, start, stop)
+        block = rows.part(start, start + len(numbers))
+        inputs = self._arrange(block.names, block.columns)
+        more = () if own is None else (own[: len(block)],)
+        trees.learn_rows(inputs, numbers, block.w.copy(), self.n_jobs, *more)
+        trees.end_change()
+        return start + len(block)
+
+    # Forgetting.
 
     @abc.abstractmethod
-    def _putter(self, trees: Trees, y: Any, w: float) -> Callable[[int], None] | None:
+    def _putter(self, trees: Any, y: Any, w: float) -> Callable[[int], None] | None:
         """Return what writes a label or target, and a weight, as a point's.
 
         None where no sample that was learned has them.
@@ -174,7 +230,7 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
 
         """
         values = self._read(x)
-        self._forget(values, self._check_y(y), check_weight(w), x)
+        self._forget(values, self._CHECK_Y(y), check_weight(w), x)
 
     def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Remove the rows of a frame from every tree, like `forget_one`.
@@ -202,11 +258,10 @@ class ForgettingForest(WindowForest[Trees], ClonesLifetime):
             As for `forget_one`, or if a column is doubled or a length wrong.
 
         """
-        frame, names, columns = self._read_frame(X)
-        n = len(columns)
-        ys, weights = self._read_ys(y, n, frame), read_weights(w, n, frame).tolist()
-        rows = [mapping_of(names, row) for row in columns]
-        self._forget_rows(list(zip(rows, ys, weights, strict=True)), progress)
+        rows = read_block(self._read_frame(X), y, w, self._READ_Y)
+        ys = rows.y if isinstance(rows.y, list) else rows.y.tolist()
+        samples = zip(map(rows.mapping, range(len(rows))), ys, rows.w.tolist(), strict=True)
+        self._forget_rows(list(samples), progress)
 
     @locked
     def _forget_rows(

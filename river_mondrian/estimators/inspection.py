@@ -1,58 +1,51 @@
-"""Inspection of a forest: text and tables of its trees, and what is drawn of them."""
+"""Reading of models: text and tables of trees, and what is drawn of trees and scores."""
 
 from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from river import base
 
 from ..arguments import check_place
 from ..checks import require
-from ..inputs import as_dict, check_level
+from ..inputs import FeatureIndex, Floats, as_dict, check_level
 from ..model import Model, locked
-from ..partitions.mondrian.reading import (
-    NodeView,
-    Plane,
-    Shades,
-    TreeView,
-    box_in,
-    cells_of_plane,
-    check_plane,
-)
-from ..partitions.mondrian.trees import MondrianTrees
+from ..partitions.mondrian import reading
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Trees = TypeVar("Trees", bound=MondrianTrees[Any, Any])
 
-
-def _distance(node: NodeView, values: Any) -> float:
+def _distance(node: reading.NodeView, values: Any) -> float:
     """Return how far values lie outside a node's box, missing ones aside."""
     outside = np.fmax(node.lower - values, values - node.upper)
     return float(np.nansum(np.fmax(outside, 0.0)))
 
 
-class InspectableForest(Model, abc.ABC, Generic[Trees]):
+class InspectableForest(Model, abc.ABC):
     """What can be read of a forest's trees."""
 
     n_estimators: int
+    _features: FeatureIndex
     # Whether features may be categories.
     _takes_levels = True
     # None before any learning.
-    _trees: Trees | None
+    _trees: Any
 
     @property
-    @abc.abstractmethod
+    @locked
     def feature_names(self) -> list[Any]:
         """The features seen so far, in the order of the trees."""
+        return list(self._features.names)
 
     @abc.abstractmethod
-    def _grown(self) -> Trees:
+    def _grown(self) -> Any:
         """Return the trees, made at first use."""
 
     @property
@@ -66,9 +59,8 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         return [] if self._trees is None else self._trees.read(tree)
 
     @property
-    @abc.abstractmethod
-    def _categories(self) -> Collection[Hashable]:
-        """The features that are categories."""
+    def _categories(self) -> frozenset[Hashable]:
+        return self._features.categories
 
     def _name(self, dim: int) -> Any:
         """Return what a tree's dimension is called."""
@@ -76,21 +68,21 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
 
     # What the kinds of forest say of nodes.
 
-    @abc.abstractmethod
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
         """Return columns that the frame of a tree's nodes has besides the others."""
+        return {}
 
-    @abc.abstractmethod
     def _leaf_text(self, node: Any) -> str:
         """Describe a leaf."""
+        return ""
 
     @abc.abstractmethod
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         """Describe the forest's prediction."""
 
-    @abc.abstractmethod
-    def _shades(self, nodes: list[Any]) -> Shades | None:
+    def _shades(self, nodes: list[Any]) -> reading.Shades | None:
         """Return what nodes are coloured by."""
+        return None
 
     @locked
     def debug_one(self, x: Mapping[Any, Any], tree: int = 0) -> str:
@@ -195,7 +187,7 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         return frame
 
     @locked
-    def _tree_view(self, tree: int) -> TreeView:
+    def _tree_view(self, tree: int) -> reading.TreeView:
         """Return a tree as it is drawn."""
         nodes, trees = self._learned_nodes(tree), self._grown()
         cuts = [
@@ -204,21 +196,21 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
             else f"{self._name(node.dim)} <= {trees.cut_of(tree, node.dim, node.cut)[1]:.3g}"
             for node in nodes
         ]
-        return TreeView(nodes, cuts, self._shades(nodes), float(trees.end_of(tree)))
+        return reading.TreeView(nodes, cuts, self._shades(nodes), float(trees.end_of(tree)))
 
     @locked
-    def _plane(self, tree: int, time: float) -> Plane:
+    def _plane(self, tree: int, time: float) -> reading.Plane:
         """Return a tree's partition of the plane at a time."""
         nodes, trees = self._learned_nodes(tree), self._grown()
-        check_plane(self.feature_names)
+        reading.check_plane(self.feature_names)
         # A box without width is drawn as a line.
         widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
-        cells = cells_of_plane(trees, tree, nodes, time)
-        boxes = [box_in(trees, tree, nodes[i], cell, widths) for i, cell in cells.items()]
+        cells = reading.cells_of_plane(trees, tree, nodes, time)
+        boxes = [reading.box_in(trees, tree, nodes[i], cell, widths) for i, cell in cells.items()]
         shades = self._shades(nodes)
         if shades is not None:
             shades = shades._replace(values=shades.values[list(cells)])
-        return Plane(list(cells.values()), boxes, shades, self.feature_names)
+        return reading.Plane(list(cells.values()), boxes, shades, self.feature_names)
 
     def _learned_nodes(self, tree: int) -> list[Any]:
         """Read a tree's nodes, of which there are some."""
@@ -328,3 +320,51 @@ class InspectableForest(Model, abc.ABC, Generic[Trees]):
         """
         check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.directions_of(tree, self.feature_names)
+
+
+class ScoringDetector(Model, base.AnomalyDetector):
+    """A detector that keeps the raw scores of the latest samples."""
+
+    # What a raw score is, for pictures.
+    _SCORE: ClassVar[str]
+
+    @property
+    @abc.abstractmethod
+    def recent_scores(self) -> list[float]:
+        """The raw scores of the samples learned last, the latest last."""
+
+    @property
+    @abc.abstractmethod
+    def _n_mappings(self) -> int:
+        """Number of mappings learned, also those that have not filled a shingle."""
+
+    def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
+        """Draw the scores of the samples learned last; see `river_mondrian.plot.scores`.
+
+        Parameters
+        ----------
+        threshold
+            Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
+        ax
+            Axes of matplotlib to draw on; None stands for those of a new figure.
+
+        Returns
+        -------
+        The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of
+        several marked samples in a row is labelled with its number.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not within [0, 1].
+
+        """
+        from ..plot.over_time import scores
+
+        return scores(self, threshold, ax=ax)
+
+    @locked
+    def _recent(self) -> tuple[NDArray[np.int64], Floats]:
+        """Return the numbers of the samples learned last, and their scores."""
+        scores = np.array(self.recent_scores, dtype=np.float64)
+        return self._n_mappings + 1 - len(scores) + np.arange(len(scores)), scores

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import abc
 import itertools
-import sys
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
-from ..checks import ModelFormatError, check_numbering
-from ..frames import native_frame, native_series
+from ..checks import ModelFormatError
 from ..inputs import warn_of_numbers
 from ..limits import TOO_LARGE
 from ..model import has_global_lock, locked
 from ..partitions.mondrian.reading import Shades
-from ..partitions.mondrian.trees import ClassTrees
-from .explaining import ClassExplanations
-from .forest import Prepared
-
-Classes = TypeVar("Classes", bound=ClassTrees[Any, Any])
-Calls = TypeVar("Calls", bound=Prepared)
+from .forest import ExplainedForest, Prepared
+from .labels import ClassifiesRows
 
 
 def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, float]:
@@ -37,33 +29,23 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
     return found
 
 
-class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[Classes, Calls]):
+class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
 
-    # Calls on one sample need it, once a sample has been learned.
+    # Prepared on one sample need it, once a sample has been learned.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
 
     def _renew(self) -> None:
         super()._renew()
-        self._prepared: Calls | None = None
-
-    def _begin(self) -> None:
-        super()._begin()
-        # The number of each label seen, in order of appearance.
-        self._labels: dict[Hashable, int] = {}
+        self._prepared: Any = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_numbering(self, "_labels", self._labels)
         n_classes = 0 if self._trees is None else self._trees.forest.n_classes
         if n_classes != len(self._labels):
             raise ModelFormatError(
                 f"the trees have {n_classes} classes, but {len(self._labels)} are named"
             )
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
 
     def _enter(self) -> None:
         super()._enter()
@@ -83,29 +65,22 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
             self._labels = self._labels | {y: label}
         return label
 
-    @property
-    @locked
-    def classes(self) -> list[Any]:
-        """The labels seen so far, in order of appearance."""
-        return list(self._labels)
-
     # Predicting one sample.
 
-    @abc.abstractmethod
-    def _new_calls(self, trees: Classes) -> Calls:
-        """Return what calls on one sample need, by trees, features and labels as they are."""
+    # What calls on one sample need.
+    _CALLS: ClassVar[type[Prepared]] = Prepared
 
-    def _prepare(self, trees: Classes) -> Calls:
+    def _prepare(self, trees: Any) -> Prepared:
         """Prepare calls on one sample."""
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
-            prepared = self._new_calls(trees)
+            prepared = self._CALLS(trees, self._features, self._labels)
             # Without a global lock each call takes the way that holds the model's.
             if has_global_lock():
                 self._prepared = prepared
         return prepared
 
-    def _predict(self, x: Mapping[Any, Any]) -> tuple[Calls, int, bytearray] | None:
+    def _predict(self, x: Mapping[Any, Any]) -> tuple[Prepared, int, bytearray] | None:
         """Return the number of the most probable label, and packed probabilities."""
         prepared = self._prepared
         if prepared is not None:
@@ -119,7 +94,7 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
     @locked
     def _predict_checked(
         self, values: dict[Hashable, float]
-    ) -> tuple[Calls, int, bytearray] | None:
+    ) -> tuple[Prepared, int, bytearray] | None:
         trees = self._trees
         if trees is None or not self._labels:
             return None
@@ -129,14 +104,6 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         if best <= TOO_LARGE:
             raise prepared.too_large(TOO_LARGE - best, inputs)
         return prepared, best, out
-
-    def _probabilities(self, x: Mapping[Any, Any]) -> tuple[dict[Hashable, int], Sequence[float]]:
-        """Return the labels, and a sample's probability of each."""
-        found = self._predict(x)
-        if found is None:
-            return {}, ()
-        prepared, _, out = found
-        return prepared.labels, prepared.unpack(out)
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Predict the probability of each label seen so far.
@@ -152,7 +119,11 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         A mapping from label to probability; empty before any learning.
 
         """
-        return by_label(*self._probabilities(x))
+        found = self._predict(x)
+        if found is None:
+            return {}
+        prepared, _, out = found
+        return by_label(prepared.labels, prepared.unpack(out))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
         """Predict the most probable label; of several, the one seen first.
@@ -174,62 +145,47 @@ class LabelForest(ClassExplanations[Classes], base.MiniBatchClassifier, Generic[
         prepared, best, _ = found
         return prepared.names[best]
 
-    @abc.abstractmethod
-    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        """Return a frame as a narwhals one, and its rows' probabilities, shape (n, labels)."""
-
-    @locked
-    def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Predict the probability of each label for the rows of a frame.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
-        progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
-
-        Returns
-        -------
-        A frame or array like `X` (and with its pandas index) with a column per label, in the order
-        of `classes`; no column before any learning.
-
-        """
-        frame, probabilities = self._predict_rows(X, progress)
-        columns = dict(zip(self._labels, probabilities.T, strict=False))
-        return native_frame(columns, like=frame)
-
-    @locked
-    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Predict the most probable label for the rows of a frame.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
-        progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
-
-        Returns
-        -------
-        A series or array like `X` (and with its pandas index); None per row before any learning.
-
-        """
-        frame, probabilities = self._predict_rows(X, progress)
-        labels: list[Any] = [None] * len(probabilities)
-        if self._labels and len(labels):
-            classes = self.classes
-            labels = [classes[k] for k in probabilities.argmax(axis=1)]
-        return native_series(labels, name=None, like=frame)
-
     @property
-    def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + sys.getsizeof(self._labels)
-        return size + sum(sys.getsizeof(label) for label in self._labels)
+    @locked
+    def baseline(self) -> dict[Any, float]:
+        """The probability of each label where explanations begin; empty at first."""
+        found = np.empty(0) if self._trees is None else self._trees.root_prediction()
+        return dict(zip(self.classes, found.tolist(), strict=True))
+
+    @locked
+    def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
+        """Return what each feature adds to the predicted probability of each label.
+
+        Along the paths of the sample, the change by a cut belongs to its feature. The change
+        because the sample is outside a node's box belongs to the features in which it is outside,
+        in proportion to the distances. This takes some tens of milliseconds for 10 trees.
+
+        Parameters
+        ----------
+        x
+            A mapping from feature to number, or to a level of a category; unknown features are
+            ignored.
+
+        Returns
+        -------
+        A mapping from label to a mapping from feature to its contribution. For each label,
+        `baseline` and all contributions add up to the probability of `predict_proba_one`. Empty
+        before any learning.
+
+        Raises
+        ------
+        TypeError
+            If a value is neither a number nor a level, or not of the type of its feature so far.
+        ValueError
+            If a value is infinite or too large for single precision.
+
+        """
+        found = self._explain(x)
+        features = self.feature_names
+        return {
+            label: dict(zip(features, added, strict=True))
+            for label, added in zip(self.classes, found.T.tolist(), strict=True)
+        }
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
         return {

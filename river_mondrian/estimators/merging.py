@@ -184,7 +184,6 @@ def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]
                 f"{type(features).__name__} are drawn from the samples that a model has learned: "
                 "give both the same features, with a full pool"
             )
-        assert its._map is not None
         return np.arange(its._map.n_columns)
     if not isinstance(features, RandomFourierFeatures | RandomBinningFeatures):
         raise ValueError(
@@ -205,8 +204,7 @@ def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]
     features._reader._use(index.with_more(new), None)
     features._know()
     if isinstance(features, RandomBinningFeatures):
-        found: NDArray[np.int64] = here.add_cells_of(there)
-        return found
+        return here.add_cells_of(there)
     return np.arange(there.n_columns)
 
 
@@ -251,7 +249,7 @@ def _with_trees(model: AnyForest, trees: Any, n: int) -> AnyForest:
     """Return a forest of `n` trees with the features and labels of another one."""
     made = type(model)(**model._arguments() | {"n_estimators": n})
     made._features = copy.deepcopy(model._features)
-    if isinstance(model, MondrianForestClassifier):
+    if isinstance(made, MondrianForestClassifier):
         made._labels = dict(model._labels)
     made._trees = trees
     return made
@@ -265,8 +263,7 @@ def splits_at(model: AnyForest) -> int:
 
 def bounds_of(n_trees: int, n_parts: int) -> list[int]:
     """Return the first tree of each part, and the number of trees."""
-    found: list[int] = np.linspace(0, n_trees, n_parts + 1).round().astype(int).tolist()
-    return found
+    return np.linspace(0, n_trees, n_parts + 1).round().astype(int).tolist()
 
 
 def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:

@@ -5,32 +5,26 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arguments import (
-    check_flag,
-    check_integer,
-    check_jobs,
-    check_missing,
-    check_ranges,
-    check_seed,
-    check_window,
-)
+from ..arguments import check_missing, check_ranges, check_window
 from ..frames import mapping_of, native_series, read_frame
 from ..inputs import ordered, too_large, warn_of_words
 from ..limits import DONE
-from ..model import locked, new_lock
+from ..model import locked
 from ..partitions.mondrian.trees import n_threads_of
 from ..posteriors.nearest import RANK, RAW, NeighborTable
 from ..progress import pieces
-from .recent_scores import ScoringDetector
+from .inspection import ScoringDetector
 
 if TYPE_CHECKING:
     pass
 
 
+@dataclass(eq=False, repr=False)
 class NearestNeighborDetector(ScoringDetector):
     """Nearest-neighbour detector for anomalies among the latest samples.
 
@@ -116,42 +110,25 @@ class NearestNeighborDetector(ScoringDetector):
 
     """
 
-    # The scores that pictures show.
-    _SCORE = "distance to the nearest samples"
+    n_neighbors: int = 16
+    window: int | None = 2048
+    max_samples: int = 512
+    shingle: int = 1
+    scale: bool = True
+    ranges: Mapping[Any, tuple[float, float]] | None = None
+    missing: str = "unknown"
+    n_jobs: int = 1
+    seed: int | None = None
 
-    def __init__(
-        self,
-        n_neighbors: int = 16,
-        window: int | None = 2048,
-        max_samples: int = 512,
-        shingle: int = 1,
-        scale: bool = True,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        missing: str = "unknown",
-        n_jobs: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        check_integer("n_neighbors", n_neighbors, 1)
-        check_window(window)
-        check_integer("max_samples", max_samples, 1)
-        check_integer("shingle", shingle, 1)
-        check_flag("scale", scale)
-        check_missing(missing)
-        check_jobs(n_jobs)
-        check_seed(seed)
-        check_ranges(ranges, scale)
-        self._lock = new_lock()
-        self.n_neighbors = n_neighbors
-        self.window = window
-        self.max_samples = max_samples
-        self.shingle = shingle
-        self.scale = scale
-        self.ranges = ranges
-        self.missing = missing
-        self.n_jobs = n_jobs
-        self.seed = seed
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_window(self.window)
+        check_ranges(self.ranges, self.scale)
         # All that is learned: each change that is not one kernel's replaces it.
         self._table: NeighborTable | None = None
+
+    # The scores that pictures show.
+    _SCORE = "distance to the nearest samples"
 
     def _new_table(self) -> NeighborTable:
         window = self.window or math.inf

@@ -6,7 +6,7 @@ import abc
 import itertools
 import sys
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,21 +15,20 @@ import scipy
 from numpy.typing import NDArray
 from river import base, optim
 
-from ..arguments import check_flag, check_seed
 from ..checks import check_number, check_numbering, check_types, refuse
 from ..features.base import FeatureMap
-from ..features.kernel_maps import IsolationFeatures
-from ..frames import Block, mapping_of, native_frame, native_series, read_block, read_labels
-from ..inputs import check_label, check_weight, warn_of_numbers
+from ..frames import Block, mapping_of, native_series, read_block, read_labels
+from ..inputs import Floats, check_label, check_weight, warn_of_numbers
 from ..learners.gradient_descent.weights import DescentWeights, Rule
 from ..limits import DONE
 from ..maps.record import CompiledMap, Sample
 from ..model import locked
 from ..progress import Progress, pieces
 from .feature_learner import FeatureLearner, TargetLearner
+from .labels import ClassifiesRows
 
 
-class OnlineGradientDescent(FeatureLearner[DescentWeights]):
+class OnlineGradientDescent(FeatureLearner):
     """Online gradient descent on a feature map: what classifier and regressor share."""
 
     # Losses by name.
@@ -42,14 +41,13 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
     # What the losses of River's that fit are.
     _KIND: ClassVar[type[optim.losses.Loss]]
 
-    def __init__(
-        self,
-        features: FeatureMap | None,
-        loss: Any,
-        learning_rate: Any,
-        softmax: bool,
-        seed: int | None,
-    ) -> None:
+    _MIXES = True
+    loss: Any
+    learning_rate: Any
+    multiclass: str = "ovr"
+
+    def __post_init__(self) -> None:
+        loss = self.loss
         if not isinstance(loss, self._KIND) and not (
             isinstance(loss, str) and loss in self._LOSSES
         ):
@@ -57,18 +55,14 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
                 f"loss must be one of {', '.join(map(repr, self._LOSSES))} or a "
                 f"{self._KIND.__name__} of River's, got {loss!r}"
             )
-        check_seed(seed)
-        super().__init__(features, lambda: IsolationFeatures(seed=seed), mixes=True)
-        self.loss = loss
-        self.learning_rate = learning_rate
-        self.seed = seed
+        super().__post_init__()
         # Places of the words that count by themselves once the map is final: those of its features,
         # and of more. It is extended only: what no sample has moved changes nothing.
         self._words: dict[Hashable, int] | None = None
         self._rule = Rule(
             self._LOSSES[loss]() if isinstance(loss, str) else loss,
-            optim.AdaGrad(self._RATE) if learning_rate is None else learning_rate,
-            softmax,
+            optim.AdaGrad(self._RATE) if self.learning_rate is None else self.learning_rate,
+            self.multiclass == "softmax",
         )
         if self._features._auto and not self._rule.native:
             raise ValueError(
@@ -126,13 +120,12 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
     def _score(self, x: Mapping[Any, Any]) -> int:
         """Write the scores of a sample to those of the current weights; returns the best class."""
         weights = self._current
-        assert weights is not None
         status, best = weights.score(self._locate(x, weights, False))
         if status != DONE:
             raise self._features._bad_input(status, x, weights.compiled)
         return best
 
-    def _scores(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
+    def _scores(self, X: Any, progress: bool) -> tuple[Any, Floats]:
         """Read a frame; returns it as a narwhals one with the scores of its rows."""
         frame, names, columns = self._features._read_frame(X)
         weights = self._current
@@ -160,7 +153,8 @@ class OnlineGradientDescent(FeatureLearner[DescentWeights]):
         return size
 
 
-class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
+@dataclass(eq=False, repr=False)
+class OGDRegressor(OnlineGradientDescent, TargetLearner):
     """Online gradient descent regressor on a feature map.
 
     It learns map and weights like `OGDClassifier`, and predicts the score itself.
@@ -208,6 +202,11 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
 
     """
 
+    features: FeatureMap | None = None
+    loss: Any = "squared"
+    learning_rate: Any = None
+    seed: int | None = None
+
     _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]] = {
         "squared": optim.losses.Squared,
         "epsilon_insensitive": optim.losses.EpsilonInsensitiveHinge,
@@ -215,15 +214,6 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
     }
     _KIND = optim.losses.RegressionLoss
     _RATE = 0.1
-
-    def __init__(
-        self,
-        features: FeatureMap | None = None,
-        loss: Any = "squared",
-        learning_rate: Any = None,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(features, loss, learning_rate, False, seed)
 
     @property
     def _n_scores(self) -> int:
@@ -273,7 +263,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner[DescentWeights]):
         return native_series(self._rule.loss.mean_func(scores[:, 0]), name=None, like=frame)
 
 
-class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
+@dataclass(eq=False, repr=False)
+class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassifier):
     """Online gradient descent classifier on a feature map.
 
     A linear model on the outputs of `features`, learned one sample at a time. On the isolation
@@ -352,6 +343,19 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
 
     """
 
+    features: FeatureMap | None = None
+    loss: Any = "log"
+    learning_rate: Any = None
+    multiclass: str = "softmax"
+    linear: bool = True
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.multiclass not in ("softmax", "ovr"):
+            raise ValueError(f'multiclass must be "softmax" or "ovr", got {self.multiclass!r}')
+        super().__post_init__()
+        self._positive = 1
+
     _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]] = {
         "hinge": optim.losses.Hinge,
         "log": optim.losses.Log,
@@ -360,39 +364,9 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
     _SAVED = (*OnlineGradientDescent._SAVED, "_labels", "_positive")
     _RATE = 0.5
 
-    def __init__(
-        self,
-        features: FeatureMap | None = None,
-        loss: Any = "log",
-        learning_rate: Any = None,
-        multiclass: str = "softmax",
-        linear: bool = True,
-        seed: int | None = None,
-    ) -> None:
-        if multiclass not in ("softmax", "ovr"):
-            raise ValueError(f'multiclass must be "softmax" or "ovr", got {multiclass!r}')
-        check_flag("linear", linear)
-        super().__init__(features, loss, learning_rate, multiclass == "softmax", seed)
-        self.multiclass = multiclass
-        self.linear = linear
-        self._labels: dict[Hashable, int] = {}
-        self._positive = 1
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_numbering(self, "_labels", self._labels)
         check_number(self, "_positive", self._positive, 0, 1)
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
-    @property
-    def classes(self) -> list[Any]:
-        """The labels seen so far, in order of appearance."""
-        with self._lock:
-            self._enter()
-            return list(self._labels)
 
     @property
     def _n_scores(self) -> int:
@@ -414,7 +388,7 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
     def _kernel_target(self, target: float, weights: DescentWeights) -> float:
         return target if len(weights.scores) > 1 else float(target == self._positive)
 
-    def _kernel_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _kernel_targets(self, targets: Floats) -> Floats:
         return targets if self._n_scores > 1 else (targets == self._positive).astype(np.float64)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -537,22 +511,20 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
                 'the hinge loss gives no probabilities: use loss="log" for them'
             )
 
-    def _probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _probabilities(self, scores: Floats) -> Floats:
         """Turn rows of scores into probabilities by class."""
         n_classes = len(self._labels)
         if n_classes < 2:
             return np.ones((len(scores), n_classes))
         if n_classes > 2 and self._rule.softmax:
-            softmax: NDArray[np.float64] = scipy.special.softmax(scores, axis=1)
-            return softmax
+            return scipy.special.softmax(scores, axis=1)
         with np.errstate(over="ignore"):
             mean = self._rule.loss.mean_func(scores)
         if n_classes == 2:
             mean = np.hstack([1.0 - mean, mean] if self._positive == 1 else [mean, 1.0 - mean])
         total = mean.sum(axis=1, keepdims=True)
         even = np.full_like(mean, 1.0 / n_classes)
-        divided: NDArray[np.float64] = np.divide(mean, total, out=even, where=total > 0.0)
-        return divided
+        return np.divide(mean, total, out=even, where=total > 0.0)
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
         """Predict the probability of each label seen so far.
@@ -582,67 +554,15 @@ class OGDClassifier(OnlineGradientDescent, base.MiniBatchClassifier):
                 scores[0] = self._current.scores
             return dict(zip(self._labels, self._probabilities(scores)[0].tolist(), strict=True))
 
-    @locked
-    def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Predict the probability of each label for the rows of a frame.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
-        progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
-
-        Returns
-        -------
-        A frame or array like `X` (and with its pandas index) with a column per label, in the order
-        of `classes`; no column before any learning.
-
-        Raises
-        ------
-        NotImplementedError
-            If the loss is the hinge loss.
-
-        """
+    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, Floats]:
         self._check_probabilities()
         frame, scores = self._scores(X, progress)
-        columns = dict(zip(self._labels, self._probabilities(scores).T, strict=True))
-        return native_frame(columns, like=frame)
+        return frame, self._probabilities(scores)
 
-    @locked
-    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Predict the label with the largest score for the rows of a frame.
-
-        Parameters
-        ----------
-        X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
-        progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
-
-        Returns
-        -------
-        A series or array like `X` (and with its pandas index); None per row before any learning.
-
-        """
+    def _best(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.int64]]:
         frame, scores = self._scores(X, progress)
-        classes = self.classes
-        if not classes:
-            return native_series([None] * len(scores), name=None, like=frame)
-        if self._current is None:
-            best = np.zeros(len(scores), dtype=np.int64)
-        elif self._n_scores > 1:
-            best = scores.argmax(axis=1)
-        else:
+        best = scores.argmax(axis=1)
+        if self._n_scores == 1 and self._current is not None:
             best = (scores[:, 0] > 0.0).astype(np.int64)
-            best = np.minimum(best if self._positive == 1 else 1 - best, len(classes) - 1)
-        return native_series([classes[k] for k in best.tolist()], name=None, like=frame)
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + sys.getsizeof(self._labels)
-        return size + sum(sys.getsizeof(label) for label in self._labels)
+            best = np.minimum(best if self._positive == 1 else 1 - best, len(self._labels) - 1)
+        return frame, best

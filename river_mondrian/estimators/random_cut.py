@@ -5,41 +5,28 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..arguments import check_integer
 from ..checks import refuse
 from ..frames import Frame, mapping_of, native_series, read_frame
-from ..inputs import FeatureIndex, Level, ordered
+from ..inputs import FeatureIndex, Floats, Level, ordered
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
-from ..partitions.mondrian.reading import NodeView
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
-from ..posteriors.displacement import (
-    DENSITY,
-    DEPTH,
-    DISPLACEMENT,
-    N_READINGS,
-    RANK,
-    RELATIVE,
-    CutTrees,
-)
+from ..posteriors import displacement
 from ..progress import in_pieces, pieces
 from .forgetting import WindowForest
-from .recent_scores import ScoringDetector
-
-if TYPE_CHECKING:
-    pass
+from .inspection import ScoringDetector
 
 # What `raw_scores_one` tells.
 RAW_SCORES = {
-    "displacement": DISPLACEMENT,
-    "relative": RELATIVE,
-    "depth": DEPTH,
-    "density": DENSITY,
+    "displacement": displacement.DISPLACEMENT,
+    "relative": displacement.RELATIVE,
+    "depth": displacement.DEPTH,
+    "density": displacement.DENSITY,
 }
 
 
@@ -61,7 +48,8 @@ def _is_past(past: Any, shingle: int) -> bool:
     )
 
 
-class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
+@dataclass(eq=False, repr=False)
+class RandomCutForest(WindowForest, ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
     Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut chooses a
@@ -179,43 +167,30 @@ class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
 
     """
 
+    n_estimators: int = 50
+    window: int | None = 2048
+    max_samples: int = 512
+    shingle: int = 1
+    scale: bool = True
+    ranges: Mapping[Any, tuple[float, float]] | None = None
+    rescale: bool = True
+    missing: str = "unknown"
+    n_jobs: int = 1
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        # The samples before the next one, the latest first: while there are so many samples, and
+        # from then on.
+        self._past: Past = -1, (), ()
+        super().__post_init__()
+
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "window": WARM_UP}
     # The scores that pictures show.
     _SCORE = "log(1 + displacement) / log(1 + n)"
 
-    def __init__(
-        self,
-        n_estimators: int = 50,
-        window: int | None = 2048,
-        max_samples: int = 512,
-        shingle: int = 1,
-        scale: bool = True,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        rescale: bool = True,
-        missing: str = "unknown",
-        n_jobs: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        check_integer("shingle", shingle, 1)
-        check_integer("max_samples", max_samples, 1)
-        self.n_estimators = n_estimators
-        self.window = window
-        self.max_samples = max_samples
-        self.shingle = shingle
-        self.scale = scale
-        self.ranges = ranges
-        self.rescale = rescale
-        self.missing = missing
-        self.n_jobs = n_jobs
-        self.seed = seed
-        # The samples before the next one, the latest first: while there are so many samples, and
-        # from then on.
-        self._past: Past = -1, (), ()
-        self._begin()
-
-    def _make_trees(self) -> CutTrees:
+    def _make_trees(self) -> displacement.CutTrees:
         entering = 1.0 if self.window is None else min(1.0, self.max_samples / self.window)
-        return CutTrees(self._partitions(self.n_estimators), entering)
+        return displacement.CutTrees(self._partitions(self.n_estimators), entering)
 
     def _partitions(self, n_trees: int) -> Partitions:
         found = super()._partitions(n_trees)
@@ -270,7 +245,7 @@ class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
             if joined is not None:
                 self._learn_new(joined, self._learn_written)
 
-    def _learn_written(self, trees: CutTrees) -> None:
+    def _learn_written(self, trees: displacement.CutTrees) -> None:
         """Learn what has been written to the trees' vector."""
         self._check_input(trees, trees.learn())
 
@@ -393,7 +368,7 @@ class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
 
     # Scores.
 
-    def _readings(self, x: Mapping[Any, Any]) -> NDArray[np.float64]:
+    def _readings(self, x: Mapping[Any, Any]) -> Floats:
         """Return what trees say of a sample, in their vector then; zeros where they hold none."""
         trees = self._whole()
         if trees is not None and self.shingle == 1:
@@ -401,7 +376,7 @@ class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
         else:
             joined = self._joined(self._read(x))
             if trees is None or joined is None:
-                return np.zeros(N_READINGS)
+                return np.zeros(displacement.N_READINGS)
             self._features.write(self._features.agreed(joined), trees.vector)
         self._check_input(trees, trees.score())
         return trees.out
@@ -431,7 +406,7 @@ class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
 
         """
         with self._lock:
-            return float(self._readings(x)[RANK])
+            return float(self._readings(x)[displacement.RANK])
 
     @locked
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
@@ -466,12 +441,12 @@ class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
         if trees is not None and len(columns):
             rows = self._arrange(names, columns)
             found = in_pieces(lambda part: trees.score_rows(part, self.n_jobs), rows, progress)
-            scores[n_short:] = found[:, RANK]
+            scores[n_short:] = found[:, displacement.RANK]
         return native_series(scores, name="score", like=frame)
 
     def _joined_rows(
-        self, names: list[Hashable], columns: NDArray[np.float64]
-    ) -> tuple[list[Hashable], NDArray[np.float64], int]:
+        self, names: list[Hashable], columns: Floats
+    ) -> tuple[list[Hashable], Floats, int]:
         """Return the rows of a frame as shingles, and how many at first have too few before."""
         past = self._past_now()[::-1]
         every = [*names, *ordered({name for values in past for name in values} - {*names})]
@@ -548,7 +523,7 @@ class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
         any feature has been learned.
 
         """
-        score, trees = float(self._readings(x)[RANK]), self._trees
+        score, trees = float(self._readings(x)[displacement.RANK]), self._trees
         if trees is None:
             return {}
         parts = trees.explain(trees.vector[: trees.n_inputs])[1]
@@ -564,16 +539,7 @@ class RandomCutForest(WindowForest[CutTrees], ScoringDetector):
     def _n_mappings(self) -> int:
         return self.n_samples + self.shingle - 1
 
-    def _columns(self, nodes: list[NodeView]) -> dict[str, list[Any]]:
-        return {}
-
-    def _leaf_text(self, node: NodeView) -> str:
-        return ""
-
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         found = self._readings(x)
         raw = [f"{name} {found[place]:.4g}" for name, place in RAW_SCORES.items()]
-        return [*raw, f"rank {found[RANK]:.4f}"]
-
-    def _shades(self, nodes: list[NodeView]) -> None:
-        return None
+        return [*raw, f"rank {found[displacement.RANK]:.4f}"]

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
-from ..arguments import (
-    Directions,
-    check_integer,
-    check_takes,
-    is_distribution,
-    is_real,
-    lifetimes_after,
-)
-from ..frames import Block, Frame, native_frame, native_series, read_block, read_targets
-from ..inputs import check_target, check_weight
+from ..arguments import Directions, check_takes, is_distribution, is_real, lifetimes_after
+from ..frames import Block, native_frame, native_series, read_targets
+from ..inputs import Floats, check_target, check_weight
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
 from ..posteriors.predictive import unknown
 from ..posteriors.targets import learning
 from ..posteriors.targets.trees import TargetTrees, TargetView
-from ..progress import Progress, in_pieces
-from .explaining import TargetExplanations
+from .forest import TargetExplanations
 from .forgetting import ForgettingForest
 
 
-class MondrianForestRegressor(
-    TargetExplanations[TargetTrees], ForgettingForest[TargetTrees], base.MiniBatchRegressor
-):
+@dataclass(eq=False, repr=False)
+class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBatchRegressor):
     """Mondrian forest regressor.
 
     An ensemble of Mondrian trees whose cuts are random and ignore targets, extended online like
@@ -178,66 +169,47 @@ class MondrianForestRegressor(
 
     """
 
-    _GROWS = True
+    n_estimators: int = 10
+    lifetime: Any = math.inf
+    posterior: str = "gaussian"
+    prior_variance: float | None = None
+    prior_rate: float | None = None
+    noise_variance: float | None = None
+    tails: str = "learned"
+    min_samples_split: int = 2
+    window: int | None = None
+    max_nodes: int | None = None
+    directions: Directions = None
+    scale: bool = True
+    ranges: Mapping[Any, tuple[float, float]] | None = None
+    rescale: bool = True
+    missing: str = "unknown"
+    n_jobs: int = 1
+    seed: int | None = None
 
-    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
-
-    def __init__(
-        self,
-        n_estimators: int = 10,
-        lifetime: Any = math.inf,
-        posterior: str = "gaussian",
-        prior_variance: float | None = None,
-        prior_rate: float | None = None,
-        noise_variance: float | None = None,
-        tails: str = "learned",
-        min_samples_split: int = 2,
-        window: int | None = None,
-        max_nodes: int | None = None,
-        directions: Directions = None,
-        scale: bool = True,
-        ranges: Mapping[Any, tuple[float, float]] | None = None,
-        rescale: bool = True,
-        missing: str = "unknown",
-        n_jobs: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        if posterior not in ("gaussian", "mean"):
-            raise ValueError(f'posterior must be "gaussian" or "mean", got {posterior!r}')
-        if tails not in ("learned", "normal"):
-            raise ValueError(f'tails must be "learned" or "normal", got {tails!r}')
-        if callable(lifetime) and posterior != "mean":
+    def __post_init__(self) -> None:
+        if self.posterior not in ("gaussian", "mean"):
+            raise ValueError(f'posterior must be "gaussian" or "mean", got {self.posterior!r}')
+        if self.tails not in ("learned", "normal"):
+            raise ValueError(f'tails must be "learned" or "normal", got {self.tails!r}')
+        if callable(self.lifetime) and self.posterior != "mean":
             raise ValueError('a lifetime that depends on n needs posterior="mean"')
-        if callable(lifetime) and not is_distribution(lifetime):
-            check_takes("lifetime", lifetime, "n")
-        check_integer("min_samples_split", min_samples_split, 2)
-        for name, value in (
-            ("prior_variance", prior_variance),
-            ("prior_rate", prior_rate),
-            ("noise_variance", noise_variance),
-        ):
+        if callable(self.lifetime) and not is_distribution(self.lifetime):
+            check_takes("lifetime", self.lifetime, "n")
+        for name in ("prior_variance", "prior_rate", "noise_variance"):
+            value = getattr(self, name)
             if value is not None and not (is_real(value) and 1e-100 <= value <= 1e100):
                 raise ValueError(
                     f"{name} must be None or a number from 1e-100 to 1e100, got {value!r}"
                 )
-        self.n_estimators = n_estimators
-        self.lifetime = lifetime
-        self.posterior = posterior
-        self.prior_variance = prior_variance
-        self.prior_rate = prior_rate
-        self.noise_variance = noise_variance
-        self.tails = tails
-        self.min_samples_split = min_samples_split
-        self.window = window
-        self.max_nodes = max_nodes
-        self.directions = directions
-        self.scale = scale
-        self.ranges = ranges
-        self.rescale = rescale
-        self.missing = missing
-        self.n_jobs = n_jobs
-        self.seed = seed
-        self._begin()
+        super().__post_init__()
+
+    _GROWS = True
+    _CHECK_Y = staticmethod(check_target)
+    _READ_Y = staticmethod(read_targets)
+    _N_BEFORE = 2
+
+    _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
 
     def _make_trees(self) -> TargetTrees:
         return TargetTrees(
@@ -266,8 +238,9 @@ class MondrianForestRegressor(
             return {}
         return self._trees.tail_weights
 
-    def _horizons(self, more: int) -> list[float]:
-        """Return the lifetimes after each of `more` samples; none may be less than one before."""
+    def _horizons(self, more: int) -> list[float] | None:
+        if not callable(self.lifetime):
+            return None
         trees, n = self._trees, self.n_samples
         last = 0.0 if trees is None or n == 0 else trees.horizon
         return lifetimes_after(self.lifetime, n, more, last)
@@ -304,7 +277,7 @@ class MondrianForestRegressor(
                 y, w = check_target(y), check_weight(w)
             trees = self._whole()
             grows = callable(self.lifetime)
-            horizon = self._horizons(1)[0] if grows else math.inf
+            horizon = self._horizons(1)[0] if grows else math.inf  # type: ignore[index]
             if trees is None or not self._features.read_known(x, trees.vector):
                 self._learn_new(self._read(x), lambda trees: self._learn(trees, y, w, horizon))
                 return
@@ -324,8 +297,7 @@ class MondrianForestRegressor(
         bad = trees.predict()
         if bad >= 0:
             self._check_input(trees, bad)
-        found: list[float] = trees.out[0].tolist()
-        return found
+        return trees.out[0].tolist()
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Predict the target of a sample.
@@ -402,70 +374,13 @@ class MondrianForestRegressor(
         """
         self._learn_read(self._read_frame(X), y, w, progress)
 
-    def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
-        """Learn the rows of a frame that has been read, whose features may be new."""
-        rows, start, horizons = read_block(frame, y, w), 0, None
-        if callable(self.lifetime):
-            with self._lock:
-                self._settle()
-                horizons = self.n_samples, self._horizons(len(rows))
-        with Progress(progress, len(rows)) as shown:
-            while start < len(rows) and self._warms_up:
-                self.learn_one(rows.mapping(start), float(rows.y[start]), float(rows.w[start]))
-                start += 1
-            while start < len(rows):
-                shown.reach(start)
-                # Others may call in between.
-                with self._lock:
-                    self._settle()
-                    start = self._learn_rows(rows, start, horizons)
-            shown.reach(start)
-
-    def _learn_rows(self, rows: Block, start: int, horizons: tuple[int, list[float]] | None) -> int:
-        """Learn rows up to the next new feature, after the warm-up; returns where they end.
-
-        `horizons` are the lifetimes after each row, if a number of samples comes before the first.
-        """
-        stop = min(len(rows), start + self._grown().learned_at_once(self.n_jobs))
-        # Another thread may have added a feature.
-        self._features.agree(rows.names, rows.columns[start:stop], start)
-        new = self._features.first_rows(rows.names, rows.columns[start:stop])
-        stop = min([stop, *(start + row for row in new.values() if row > 0)])
-        own = None
-        if horizons is not None:
-            own = horizons[1][start:stop]
-            if self.n_samples != horizons[0] + start:
-                # Another thread has learned.
-                own = self._horizons(stop - start)
-        trees, block = self._grown(), rows.part(start, stop)
-        first = rows.mapping(start)
-        trees.begin_change()
-        self._add_features({name: first[name] for name, row in new.items() if row == 0})
-        inputs = self._arrange(block.names, block.columns)
-        trees.learn_rows(inputs, block.y.copy(), block.w.copy(), self.n_jobs, own)
-        trees.end_change()
-        return stop
+    def _numbers(self, rows: Block, start: int, stop: int) -> Floats:
+        return rows.y[start:stop].copy()
 
     # Forgetting.
 
-    def _check_y(self, y: Any) -> float:
-        return check_target(y)
-
-    def _read_ys(self, y: Any, n: int, like: Any) -> list[float]:
-        targets: list[float] = read_targets(y, n, like).tolist()
-        return targets
-
     def _putter(self, trees: TargetTrees, y: float, w: float) -> Callable[[int], None]:
         return lambda p: learning.put_target(trees.forest, y, w, p)
-
-    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        frame, values = self._read_rows(X)
-        if values is None:
-            return frame, np.zeros((len(frame), 2))
-        trees = self._grown()
-        return frame, in_pieces(
-            lambda rows: trees.predict_rows(rows, self.n_jobs), values, progress
-        )
 
     @locked
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:

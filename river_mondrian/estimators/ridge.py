@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_flag, check_integer, check_positive, check_seed, check_window
+from ..arguments import check_positive, check_window
 from ..checks import refuse
 from ..features.base import FeatureMap
 from ..features.kernel_maps import IsolationFeatures
@@ -27,7 +28,8 @@ from ..progress import pieces
 from .feature_learner import REPLAY, TargetLearner
 
 
-class RidgeRegressor(TargetLearner[Posterior]):
+@dataclass(eq=False, repr=False)
+class RidgeRegressor(TargetLearner):
     """Exact online Bayesian ridge regression on a feature map.
 
     A linear model on the outputs of `features` with a normal prior on its weights. The posterior is
@@ -115,34 +117,25 @@ class RidgeRegressor(TargetLearner[Posterior]):
 
     """
 
-    def __init__(
-        self,
-        features: FeatureMap | None = None,
-        l2: float = 1e-2,
-        noise_variance: float | None = None,
-        fit_intercept: bool = True,
-        max_columns: int = 2000,
-        window: int | None = None,
-        seed: int | None = None,
-    ) -> None:
-        check_positive("l2", l2)
-        if noise_variance is not None:
-            check_positive("noise_variance", noise_variance)
-        check_flag("fit_intercept", fit_intercept)
-        check_integer("max_columns", max_columns, 1)
-        check_seed(seed)
-        check_window(window)
-        super().__init__(features, lambda: IsolationFeatures(50, 16, seed=seed))
-        self.l2 = l2
-        self.noise_variance = noise_variance
-        self.fit_intercept = fit_intercept
-        self.max_columns = max_columns
-        self.seed = seed
-        self.window = window
+    features: FeatureMap | None = None
+    l2: float = 1e-2
+    noise_variance: float | None = None
+    fit_intercept: bool = True
+    max_columns: int = 2000
+    window: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.noise_variance is not None:
+            check_positive("noise_variance", self.noise_variance)
+        check_window(self.window)
+        super().__post_init__()
+
+    def _default_features(self) -> FeatureMap:
+        return IsolationFeatures(50, 16, seed=self.seed)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Models that were stored before there were windows have none.
-        super().__setstate__(state if "window" in state else state | {"window": None})
+        super().__setstate__(state)
         for posterior in (self._current, self._next):
             if posterior is not None and posterior.window != self.window:
                 refuse(self, "window", self.window, f"but it holds {posterior.window}")

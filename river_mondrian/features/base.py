@@ -34,8 +34,7 @@ from __future__ import annotations
 
 import abc
 import copy
-import sys
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,14 +44,14 @@ from river import base
 
 from ..checks import check_number, check_types, refuse
 from ..frames import Frame, native_frame, read_frame
-from ..inputs import too_large
+from ..inputs import Floats, too_large
 from ..maps.record import Array, CompiledMap, Pool, Sample
-from ..model import Model, Snapshot, Steps, locked, new_lock
+from ..model import Model, Snapshot, Steps, locked
 from ..progress import in_pieces, pieces
 from ..samples import SampleReader
 
 
-def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
+def share_of_equals(first: Array, second: Array, n: int) -> Floats:
     """Return the share of columns in which each row of an array equals each row of another.
 
     The numbers are less than `n`, and each belongs to one column only.
@@ -63,7 +62,7 @@ def share_of_equals(first: Array, second: Array, n: int) -> NDArray[np.float64]:
         starts = np.arange(0, rows.size + 1, rows.shape[1])
         return scipy.sparse.csr_matrix((np.ones(rows.size), rows.ravel(), starts), (len(rows), n))
 
-    shared: NDArray[np.float64] = (matrix(first) @ matrix(second).T).toarray()
+    shared: Floats = (matrix(first) @ matrix(second).T).toarray()
     shared /= first.shape[1]
     return shared
 
@@ -84,12 +83,11 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     _SAVED: ClassVar[tuple[str, ...]] = ("_map", "_pool")
 
-    def __init__(self) -> None:
-        self._lock = new_lock()
-        self._renew()
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._reader = SampleReader()
-        self._map: CompiledMap | None = None
-        self._pool: Pool | None = None
+        self._map: Any = None
+        self._pool: Any = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -131,7 +129,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         for part in pieces(len(columns), progress):
             self._learn_rows(names, columns[part])
 
-    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Learn from the rows of a frame."""
         self._observe_rows(names, columns)
 
@@ -180,24 +178,22 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         self._pending = Steps(steps)
         self._settle()
 
-    def _rows(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> Iterator[Sample] | None:
+    def _rows(self, names: Sequence[Hashable], columns: Floats) -> Iterator[Sample] | None:
         """Return the rows of a frame for a map that learns each by itself, else None."""
         return None
 
-    def _new_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> Collection[int]:
+    def _new_rows(self, names: Sequence[Hashable], columns: Floats) -> set[int]:
         """Return the rows of a frame at which a map that draws by features meets new ones."""
-        return ()
+        return set(self._reader.index.first_rows(names, columns).values())
 
-    def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def _observe_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Let the map learn from the rows of a frame that a learner is about to learn.
 
         It is called where `_is_final` only: before, a learner feeds the rows one by one.
         """
 
     def _learn_outputs(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
+        self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap
     ) -> Array:
         """Learn from the rows of a frame, and map each."""
         self._observe_rows(names, columns)
@@ -218,9 +214,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         name = self._reader.index.names[place]
         return too_large(name, x[name])
 
-    def _outputs(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
-    ) -> Array:
+    def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
         """Map the rows of a frame; raises ValueError where a value is too large."""
         if compiled.sparse:
             out, bad = compiled.transform_csr(*self._reader.csr(names, columns))
@@ -413,15 +407,14 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Return what the kernel compares of the rows of a frame."""
         return self._read(X)[1]
 
-    def _gram(self, first: Array, second: Array) -> NDArray[np.float64]:
+    def _gram(self, first: Array, second: Array) -> Floats:
         """Return the kernels of rows, by what is compared of them."""
         if self._ready().dense:
-            product: NDArray[np.float64] = first @ second.T
-            return product
+            return first @ second.T
         return share_of_equals(first, second, self._ready().n_columns)
 
     @property
     def _raw_memory_usage(self) -> int:
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + self._reader.nbytes
+        size = super()._raw_memory_usage + self._reader.nbytes
         size += 0 if self._map is None else self._map.nbytes
         return size + (0 if self._pool is None else self._pool.nbytes)

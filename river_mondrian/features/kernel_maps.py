@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from ..arguments import (
-    check_flag,
-    check_integer,
-    check_kernel,
-    check_positive,
-    check_seed,
-    new_entropy,
-)
+from ..arguments import check_integer, check_kernel, check_positive, draw_seed
 from ..frames import read_frame
+from ..inputs import Floats
 from ..limits import NO_ROOM
 from ..maps.binning import UNKNOWN, BinningMap
 from ..maps.binning import learn_one as learn_in_room
@@ -28,10 +22,12 @@ from ..model import Snapshot, Steps
 from ..partitions.isolation import IsolationTreesMap
 from ..partitions.voronoi.cuda import device_namespace
 from ..partitions.voronoi.diagrams import VoronoiMap
+from ..samples import SampleReader
 from .base import share_of_equals
 from .kinds import ByFeature, CellFeatures, Pooled
 
 
+@dataclass(eq=False, repr=False)
 class RandomFourierFeatures(ByFeature):
     """Random Fourier features of the Gaussian or the Laplace kernel.
 
@@ -97,31 +93,25 @@ class RandomFourierFeatures(ByFeature):
 
     """
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        kernel: str = "gaussian",
-        lifetime: float = 1.0,
-        gamma: float = 1.0,
-        seed: int | None = None,
-    ) -> None:
-        check_integer("n_components", n_components, 2)
-        if n_components % 2:
-            raise ValueError(f"n_components must be even, got {n_components!r}")
-        check_kernel(kernel, lifetime, gamma)
-        check_seed(seed)
-        self.n_components = n_components
-        self.kernel = kernel
-        self.lifetime = lifetime
-        self.gamma = gamma
-        self.seed = seed
-        super().__init__()
+    n_components: int = 100
+    kernel: str = "gaussian"
+    lifetime: float = 1.0
+    gamma: float = 1.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("n_components", self.n_components, 2)
+        if self.n_components % 2:
+            raise ValueError(f"n_components must be even, got {self.n_components!r}")
+        check_kernel(self.kernel, self.lifetime, self.gamma)
+        super().__post_init__()
 
     def _make(self, seed: int) -> FourierMap:
         rate = self.lifetime if self.kernel == "laplace" else self.gamma
         return FourierMap(seed, self.n_components, self.kernel, rate)
 
 
+@dataclass(eq=False, repr=False)
 class RandomBinningFeatures(ByFeature, CellFeatures):
     """Random binning features of the Laplace kernel.
 
@@ -178,19 +168,15 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     """
 
-    _map: BinningMap | None
-    _grows = True
+    n_partitions: int = 100
+    lifetime: float = 1.0
+    seed: int | None = None
 
-    def __init__(
-        self, n_partitions: int = 100, lifetime: float = 1.0, seed: int | None = None
-    ) -> None:
-        check_integer("n_partitions", n_partitions, 1)
-        check_positive("lifetime", lifetime)
-        check_seed(seed)
-        self.n_partitions = n_partitions
-        self.lifetime = lifetime
-        self.seed = seed
-        super().__init__()
+    def __post_init__(self) -> None:
+        check_positive("lifetime", self.lifetime)
+        super().__post_init__()
+
+    _grows = True
 
     def _make(self, seed: int) -> BinningMap:
         return BinningMap(seed, self.n_partitions, self.lifetime)
@@ -217,7 +203,6 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
             if not self._knows(x):
                 self._learn_new(self._reader.index.read(x))
                 return
-            assert self._map is not None
             sample = self._locate(x, self._map)
             bad = learn_in_room(self._map.record, sample)
             if bad == NO_ROOM:
@@ -231,24 +216,20 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return [partial(self._learn_observed, values)]
 
     def _learn_observed(self, values: Mapping[Hashable, float]) -> None:
-        assert self._map is not None
         self._map.learn(self._locate(values, self._map))
 
-    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         self._pending = Snapshot(self._changing())
         self._reader.add_columns(names, columns)
         self._know()
-        assert self._map is not None
         self._pending = Steps([partial(self._map.learn_csr, *self._reader.csr(names, columns))])
         self._settle()
 
-    def _observe_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
-        assert self._map is not None
+    def _observe_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         self._map.learn_csr(*self._reader.csr(names, columns))
 
     def _known(self, out: Array) -> Array:
-        known: Array = out[out != UNKNOWN]
-        return known
+        return out[out != UNKNOWN]
 
     def _cells(self, columns: Array) -> Array:
         # Those that have not been met are -1.
@@ -262,7 +243,6 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     def _codes(self, x: Mapping[Any, Any]) -> Array:
         self._ready()
-        assert self._map is not None
         found, bad = self._map.codes(self._locate(x, self._map))
         if bad >= 0:
             raise self._bad_input(bad, x, self._map)
@@ -270,17 +250,17 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     def _codes_many(self, X: Any) -> Array:
         self._ready()
-        assert self._map is not None
         _, names, columns = read_frame(X)
         return self._map.codes_csr(*self._reader.csr(names, columns))
 
-    def _gram(self, first: Array, second: Array) -> NDArray[np.float64]:
+    def _gram(self, first: Array, second: Array) -> Floats:
         both = np.concatenate([first, second])
         cells, numbers = np.unique(both, return_inverse=True)
         numbers = numbers.reshape(both.shape)
         return share_of_equals(numbers[: len(first)], numbers[len(first) :], len(cells))
 
 
+@dataclass(eq=False, repr=False)
 class NystromFeatures(Pooled):
     """Nystrom features of the Laplace or the Gaussian kernel.
 
@@ -347,43 +327,31 @@ class NystromFeatures(Pooled):
 
     """
 
-    _SAVED = (*Pooled._SAVED, "_entropy")
+    n_landmarks: int = 100
+    n_components: int | None = None
+    kernel: str = "laplace"
+    lifetime: float = 1.0
+    gamma: float = 1.0
+    pool_size: int | None = None
+    seed: int | None = None
 
-    def __init__(
-        self,
-        n_landmarks: int = 100,
-        n_components: int | None = None,
-        kernel: str = "laplace",
-        lifetime: float = 1.0,
-        gamma: float = 1.0,
-        pool_size: int | None = None,
-        seed: int | None = None,
-    ) -> None:
-        check_integer("n_landmarks", n_landmarks, 2)
-        if n_components is not None:
-            check_integer("n_components", n_components, 1)
-            if n_components > n_landmarks:
+    def __post_init__(self) -> None:
+        n = self.n_landmarks
+        check_integer("n_landmarks", n, 2)
+        if self.n_components is not None:
+            check_integer("n_components", self.n_components, 1)
+            if self.n_components > n:
                 raise ValueError(
-                    f"n_components must be at most n_landmarks = {n_landmarks}, "
-                    f"got {n_components!r}"
+                    f"n_components must be at most n_landmarks = {n}, got {self.n_components!r}"
                 )
-        check_kernel(kernel, lifetime, gamma)
-        if pool_size is not None:
-            check_integer("pool_size", pool_size, 2)
-            if pool_size < n_landmarks:
+        check_kernel(self.kernel, self.lifetime, self.gamma)
+        if self.pool_size is not None:
+            check_integer("pool_size", self.pool_size, 2)
+            if self.pool_size < n:
                 raise ValueError(
-                    f"pool_size must be at least n_landmarks = {n_landmarks}, got {pool_size!r}"
+                    f"pool_size must be at least n_landmarks = {n}, got {self.pool_size!r}"
                 )
-        check_seed(seed)
-        self.n_landmarks = n_landmarks
-        self.n_components = n_components
-        self.kernel = kernel
-        self.lifetime = lifetime
-        self.gamma = gamma
-        self.pool_size = pool_size
-        self.seed = seed
-        self._entropy: int | None = seed
-        super().__init__()
+        super().__post_init__()
 
     @property
     def _n_pooled(self) -> int:
@@ -394,8 +362,7 @@ class NystromFeatures(Pooled):
 
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
         if len(pool) > self.n_landmarks:
-            if self._entropy is None:
-                self._entropy = new_entropy()
+            self._entropy = draw_seed(self._entropy)
             sequence = np.random.SeedSequence(self._entropy, spawn_key=(number,))
             drawn = np.random.default_rng(sequence).choice(
                 len(pool), self.n_landmarks, replace=False
@@ -406,6 +373,7 @@ class NystromFeatures(Pooled):
         return NystromMap(number, pool, len(self._reader.index), rank, self.kernel, rate)
 
 
+@dataclass(eq=False, repr=False)
 class IsolationFeatures(Pooled, CellFeatures):
     """Isolation kernel feature map.
 
@@ -502,51 +470,35 @@ class IsolationFeatures(Pooled, CellFeatures):
 
     """
 
-    _SAVED = (*Pooled._SAVED, "_entropy")
+    n_partitions: int = 100
+    n_cells: int = 64
+    method: str = "anne"
+    pool_size: int = 1024
+    scale: bool = False
+    metric: str = "auto"
+    device: str = "cpu"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("pool_size", self.pool_size, 2)
+        if self.method not in ("anne", "iforest"):
+            raise ValueError(f'method must be "anne" or "iforest", got {self.method!r}')
+        metrics = ("auto", "euclidean", "cosine")
+        if self.metric not in metrics:
+            raise ValueError(f"metric must be one of {metrics}, got {self.metric!r}")
+        if self.method == "iforest" and self.metric == "cosine":
+            raise ValueError(
+                'metric="cosine" takes method="anne": isolation trees know no distance'
+            )
+        device_namespace(self.device)
+        super().__post_init__()
+        self._reader = SampleReader(shifts=self.metric != "cosine")
 
     # Enough points for a search in a tree.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"pool_size": 512}
 
-    def __init__(
-        self,
-        n_partitions: int = 100,
-        n_cells: int = 64,
-        method: str = "anne",
-        pool_size: int = 1024,
-        scale: bool = False,
-        metric: str = "auto",
-        device: str = "cpu",
-        seed: int | None = None,
-    ) -> None:
-        check_integer("n_partitions", n_partitions, 1)
-        check_integer("n_cells", n_cells, 1)
-        check_integer("pool_size", pool_size, 2)
-        check_flag("scale", scale)
-        check_seed(seed)
-        if method not in ("anne", "iforest"):
-            raise ValueError(f'method must be "anne" or "iforest", got {method!r}')
-        metrics = ("auto", "euclidean", "cosine")
-        if metric not in metrics:
-            raise ValueError(f"metric must be one of {metrics}, got {metric!r}")
-        if method == "iforest" and metric == "cosine":
-            raise ValueError(
-                'metric="cosine" takes method="anne": isolation trees know no distance'
-            )
-        device_namespace(device)
-        self.n_partitions = n_partitions
-        self.n_cells = n_cells
-        self.method = method
-        self.pool_size = pool_size
-        self.scale = scale
-        self.metric = metric
-        self.device = device
-        self.seed = seed
-        self._entropy: int | None = seed
-        super().__init__(shifts=metric != "cosine")
-
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
-        if self._entropy is None:
-            self._entropy = new_entropy()
+        self._entropy = draw_seed(self._entropy)
         n = len(pool)
         psi = max(1, min(self.n_cells, n // 4))
         rng = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(number,)))
@@ -556,9 +508,7 @@ class IsolationFeatures(Pooled, CellFeatures):
             VoronoiMap(*known, self.metric) if self.method == "anne" else IsolationTreesMap(*known)
         )
 
-    def _outputs(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64], compiled: CompiledMap
-    ) -> Array:
+    def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
         # Text would be as wide as its vocabulary there.
         if self.device == "cpu" or not isinstance(compiled, VoronoiMap) or compiled.sparse:
             return super()._outputs(names, columns, compiled)

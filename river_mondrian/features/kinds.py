@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inputs import as_dict
+from ..arguments import draw_seed
+from ..inputs import Floats, as_dict
 from ..maps.record import Array, CompiledMap, Pool, RowPerFeature, Sample
 from ..model import Snapshot, locked
 from ..samples import SampleReader
@@ -95,20 +96,10 @@ class CellFeatures(FeatureMap):
         return self._cells(self._read(X, progress)[1])
 
 
-def draw_seed(seed: int | None) -> int:
-    """Return a seed, a fresh one for None."""
-    if seed is not None:
-        return int(seed)
-    drawn = np.random.SeedSequence().entropy
-    assert isinstance(drawn, int)
-    return drawn
-
-
 class ByFeature(FeatureMap):
     """A map that learns which features exist: each has its own random numbers."""
 
     seed: int | None
-    _map: RowPerFeature | None
 
     @abc.abstractmethod
     def _make(self, seed: int) -> RowPerFeature:
@@ -134,10 +125,7 @@ class ByFeature(FeatureMap):
         self._know()
         return []
 
-    def _new_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> Collection[int]:
-        return set(self._reader.index.first_rows(names, columns).values())
-
-    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         self._pending = Snapshot(self._changing())
         self._reader.add_columns(names, columns)
         self._know()
@@ -175,20 +163,21 @@ class Pooled(FeatureMap):
     Samples that arrive while the last map is built are stored for learners.
     """
 
-    _SAVED = (*FeatureMap._SAVED, "_next", "_n_builds")
+    _SAVED = (*FeatureMap._SAVED, "_next", "_n_builds", "_entropy")
     pool_size: Any
+    seed: int | None
 
-    def __init__(self, shifts: bool = True) -> None:
-        super().__init__()
-        self._reader = SampleReader(shifts)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._reader = SampleReader(shifts=True)
         self._pool = Pool()
         self._next: CompiledMap | None = None
         self._n_builds = 0
+        self._entropy = self.seed
 
     @property
     def _n_pooled(self) -> int:
-        n: int = self.pool_size
-        return n
+        return self.pool_size
 
     @abc.abstractmethod
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
@@ -207,9 +196,11 @@ class Pooled(FeatureMap):
     def _knows(self, x: Mapping[Any, Any]) -> bool:
         return self._pool is None
 
+    def _new_rows(self, names: Sequence[Hashable], columns: Floats) -> set[int]:
+        return set()
+
     def _until_build(self) -> int:
         """Return how many samples may be stored up to the one that makes the map begin anew."""
-        assert self._pool is not None
         n = len(self._pool)
         return max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
 
@@ -245,7 +236,7 @@ class Pooled(FeatureMap):
             self._advance()
         return []
 
-    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         start = 0
         while start < len(columns) and self._pool is not None:
             stop = start + 1
@@ -258,21 +249,18 @@ class Pooled(FeatureMap):
             self._pending = None
             start = stop
 
-    def _store(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
-        assert self._pool is not None
+    def _store(self, names: Sequence[Hashable], columns: Floats) -> None:
         self._reader.add_columns(names, columns)
         places, values, starts = self._reader.csr(names, columns)
         self._pool.extend(places, values.astype(np.float32), starts)
 
     def _begin_where_due(self) -> None:
-        assert self._pool is not None
         n = len(self._pool)
         if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):
             self._next = self._begin(self._n_builds, self._pool)
             self._n_builds += 1
 
     def _advance(self) -> None:
-        assert self._pool is not None
         if self._next is not None and self._next.advance():
             self._map, self._next = self._next, None
             if len(self._pool) >= self._n_pooled:

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..arguments import (
-    ClonesLifetime,
-    Directions,
-    check_directions,
-    check_integer,
-    check_lifetime,
-    check_place,
-    check_positive,
-    check_seed,
-    distances,
-    is_distribution,
-    laplace_transform,
-)
+from .. import arguments
+from ..arguments import ClonesLifetime, Directions
 from ..checks import check_types, refuse
 from ..frames import mapping_of
-from ..inputs import of_kind
+from ..inputs import Floats, of_kind
 from ..limits import LARGEST, LEAST_LEVEL
 from ..maps.record import Array, Pool, Sample
 from ..model import locked
@@ -55,7 +44,7 @@ class _Start(Pool):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: list[NDArray[np.float64]] = []
+        self.rows: list[Floats] = []
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -87,20 +76,20 @@ class _Start(Pool):
         for row, values in zip(rows, self.rows, strict=True):
             row[: len(values)] = values
         gaps = [_gaps(rows[k:], rows[:-k]) for k in (1, 2, 3) if k < len(rows)]
-        found = distances(directions, names, np.concatenate([rows[:0], *gaps]))
+        found = arguments.distances(directions, names, np.concatenate([rows[:0], *gaps]))
         found = found[found > 0.0]
         median = float(np.median(found)) if len(found) else 1.0
-        grid: list[float] = (np.geomspace(*GRID_ENDS, GRID_SIZE) / median).tolist()
-        return grid
+        return (np.geomspace(*GRID_ENDS, GRID_SIZE) / median).tolist()
 
 
-def _gaps(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+def _gaps(first: Floats, second: Floats) -> Floats:
     """Return differences of samples: of two levels what their places differ by in the mean."""
     gaps = first - second
     gaps[(first >= LEAST_LEVEL) & (gaps != 0.0) & ~np.isnan(gaps)] = MEAN_GAP
     return gaps
 
 
+@dataclass(eq=False, repr=False)
 class MondrianFeatures(ClonesLifetime, CellFeatures):
     """Mondrian features of the Laplace kernel.
 
@@ -214,35 +203,26 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     """
 
-    _map: MondrianMap | None
+    n_partitions: int = 50
+    lifetime: Any = 1.0
+    directions: Directions = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        self._auto = isinstance(self.lifetime, str) and self.lifetime == "auto"
+        if arguments.is_distribution(self.lifetime):
+            arguments.check_lifetime(self.lifetime)
+        elif not self._auto:
+            arguments.check_positive("lifetime", self.lifetime)
+        super().__post_init__()
+        self._mixes = False
+
     _grows = True
 
     @property
     def _takes_levels(self) -> bool:  # type: ignore[override]
         # Directions are sums of numbers.
         return self.directions is None
-
-    def __init__(
-        self,
-        n_partitions: int = 50,
-        lifetime: Any = 1.0,
-        directions: Directions = None,
-        seed: int | None = None,
-    ) -> None:
-        check_integer("n_partitions", n_partitions, 1)
-        self._auto = isinstance(lifetime, str) and lifetime == "auto"
-        if is_distribution(lifetime):
-            check_lifetime(lifetime)
-        elif not self._auto:
-            check_positive("lifetime", lifetime)
-        check_directions(directions)
-        check_seed(seed)
-        self.n_partitions = n_partitions
-        self.lifetime = lifetime
-        self.directions = directions
-        self.seed = seed
-        super().__init__()
-        self._mixes = False
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
         own = super()._own_copy(mixes)
@@ -253,7 +233,6 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     def _begin(self) -> MondrianMap:
         """Make the map anew, of the samples of the stream's start."""
-        assert isinstance(self._pool, _Start)
         names = self._reader.index.names
         # The lifetimes tell when the partitions end.
         partitions = Partitions(self.n_partitions, math.inf, self.directions, seed=self.seed)
@@ -285,7 +264,6 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     def _store(self, values: Mapping[Hashable, float]) -> bool:
         """Store a sample of the stream's start; True where the map is made anew of all."""
-        assert isinstance(self._pool, _Start)
         row = np.full(len(self._reader.index), np.nan)
         for name, value in values.items():
             row[self._reader.index.places[name]] = value
@@ -344,7 +322,6 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
                 self._check_alone()
                 self._learn_new(self._read_values(x))
                 return
-            assert self._map is not None
             bad = self._learn_known(self._locate(x, self._map))
             if bad >= 0:
                 raise self._bad_input(bad, x, self._map)
@@ -352,7 +329,6 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
     def _learn_known(self, sample: Sample) -> int:
         """Extend the partitions by a sample; returns DONE or a bad input."""
         compiled = self._map
-        assert compiled is not None
         self._pending = compiled
         bad = compiled.learn(sample)
         self._pending = None
@@ -364,16 +340,11 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
                 'lifetime="auto" is chosen by a loss: use it in OGDClassifier or OGDRegressor'
             )
 
-    def _new_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> Collection[int]:
-        return set(self._reader.index.first_rows(names, columns).values())
-
-    def _rows(
-        self, names: Sequence[Hashable], columns: NDArray[np.float64]
-    ) -> Iterator[Sample] | None:
+    def _rows(self, names: Sequence[Hashable], columns: Floats) -> Iterator[Sample] | None:
         # Where a sample lacks values, its cell may be another after later ones.
         return _samples(self._reader.arrange(names, columns))
 
-    def _learn_rows(self, names: Sequence[Hashable], columns: NDArray[np.float64]) -> None:
+    def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         self._check_alone()
         new = {*self._new_rows(names, columns), *([0] if self._map is None else [])}
         for start, stop in itertools.pairwise([*sorted({0, *new}), len(columns)]):
@@ -386,9 +357,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
     def _cells(self, columns: Array) -> Array:
         compiled = self._map
-        assert compiled is not None
-        numbers: NDArray[np.int64] = compiled.trees.owners[columns, 1].astype(np.int64)
-        return numbers
+        return compiled.trees.owners[columns, 1].astype(np.int64)
 
     @locked
     def limit_kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
@@ -428,8 +397,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         names = [name for name in names if name not in levels]
         gaps = np.array([[first[name] - second[name] for name in names]])
         n_levels = sum(first[name] != second[name] for name in levels)
-        h = float(distances(self.directions, names, gaps)[0])
-        return laplace_transform(self.lifetime, h, n_levels)
+        h = float(arguments.distances(self.directions, names, gaps)[0])
+        return arguments.laplace_transform(self.lifetime, h, n_levels)
 
     @locked
     def cut_directions(self, partition: int = 0) -> list[dict[Any, float]]:
@@ -446,7 +415,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         feature. Empty before any learning.
 
         """
-        check_place("partition", partition, self.n_partitions)
+        arguments.check_place("partition", partition, self.n_partitions)
         return (
             []
             if self._map is None
@@ -479,7 +448,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         values are relative to the first sample's. Empty before any learning.
 
         """
-        check_place("partition", partition, self.n_partitions)
+        arguments.check_place("partition", partition, self.n_partitions)
         return [] if self._map is None else self._map.trees.read(partition)
 
     def draw_partition(
@@ -517,14 +486,14 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         """Return the cells that a partition has at a time."""
         if self._map is None:
             raise RuntimeError("MondrianFeatures has to learn samples first")
-        check_place("partition", partition, self.n_partitions)
+        arguments.check_place("partition", partition, self.n_partitions)
         check_plane(self.feature_names)
         trees = self._map.trees
         cells = cells_of_plane(trees, partition, trees.read(partition), time)
         return Plane(list(cells.values()), [], None, self.feature_names)
 
 
-def _samples(rows: NDArray[np.float64]) -> Iterator[Sample]:
+def _samples(rows: Floats) -> Iterator[Sample]:
     """Yield the rows of an array as samples, each until the next one."""
     memory = Memory(Sample)
     sample, values, width = memory[0], Float64s.of(np.ascontiguousarray(rows)), rows.shape[1]

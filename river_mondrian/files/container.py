@@ -15,7 +15,6 @@ import secrets
 import stat
 import zlib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,32 +94,6 @@ def _flush_folder(folder: str) -> None:
         os.close(number)
 
 
-def _write_into(path: str, pieces: Iterator[Any]) -> None:
-    """Write to a device or a pipe, which cannot be replaced."""
-    with open(path, "wb") as file:
-        for piece in pieces:
-            file.write(piece)
-
-
-def _write_whole(path: str, pieces: Iterator[Any], mode: int | None) -> None:
-    """Write a new file, with the mode of the one that it replaces, and flush it."""
-    with open(path, "xb", buffering=0) as file, ThreadPoolExecutor(1) as flusher:
-        number = file.fileno()
-        if mode is not None:
-            os.chmod(path, mode)
-        flushed = flusher.submit(os.fsync, number)
-        for piece in pieces:
-            rest = memoryview(piece)
-            while rest:
-                rest = rest[file.write(rest) :]
-            # The disk takes what is there while the rest is made.
-            if flushed.done():
-                flushed.result()
-                flushed = flusher.submit(os.fsync, number)
-        flushed.result()
-        os.fsync(number)
-
-
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
     """Write a file, or leave the one that is there as it is.
 
@@ -144,10 +117,16 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
     mode = os.stat(target).st_mode if os.path.exists(target) else None
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        _write_into(target, _pieces(arrays, metadata))
+        with open(target, "wb") as file:
+            file.writelines(_pieces(arrays, metadata))
         return
     try:
-        _write_whole(part, _pieces(arrays, metadata), None if mode is None else stat.S_IMODE(mode))
+        with open(part, "xb") as file:
+            if mode is not None:
+                os.chmod(part, stat.S_IMODE(mode))
+            file.writelines(_pieces(arrays, metadata))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(part, target)
     except BaseException:
         Path(part).unlink(missing_ok=True)

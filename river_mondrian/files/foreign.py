@@ -156,11 +156,6 @@ def distribution(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -
     return found(*arguments, **named)
 
 
-def state_of_generator(value: Any) -> Any:
-    """Return what a generator of random numbers, NumPy's or Python's, goes on from."""
-    return value.getstate() if isinstance(value, random.Random) else value.bit_generator.state
-
-
 def generator(state: Any) -> Any:
     """Return a generator of random numbers that goes on from a state.
 

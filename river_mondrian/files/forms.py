@@ -285,8 +285,10 @@ class Encoder:
     def _encode_foreign(self, value: Any, path: str) -> dict[str, Any]:
         if isinstance(value, array.array):
             return {"numbers": self._add(np.array(value), path)}
-        if isinstance(value, (np.random.Generator, random.Random)):
-            return {"generator": self.encode(foreign.state_of_generator(value), path)}
+        if isinstance(value, np.random.Generator):
+            return {"generator": self.encode(value.bit_generator.state, path)}
+        if isinstance(value, random.Random):
+            return {"generator": self.encode(value.getstate(), path)}
         if isinstance(value, scipy.sparse.csr_matrix):
             parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
             return {"csr": self._add_columns(parts, path), "shape": list(value.shape)}
@@ -312,8 +314,7 @@ def _plain(key: Any) -> bool:
 
 def _little(value: Any) -> bytes:
     """Return the bytes of an array, little-endian."""
-    found: bytes = value.astype(value.dtype.newbyteorder("<")).tobytes()
-    return found
+    return value.astype(value.dtype.newbyteorder("<")).tobytes()
 
 
 def code_in(tree: Any) -> Iterator[str]:

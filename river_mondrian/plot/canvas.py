@@ -50,8 +50,7 @@ def axes_for(ax: Axes | None) -> Axes:
     plt = require("matplotlib.pyplot", "plot", "drawing")
     if ax is not None and not hasattr(ax, "add_patch"):
         raise TypeError(f"ax must be axes of matplotlib or None, got {told(ax)}")
-    drawn: Axes = plt.subplots()[1] if ax is None else ax
-    return drawn
+    return plt.subplots()[1] if ax is None else ax
 
 
 def iterated(name: str, values: Any) -> Iterable[Any]:
@@ -65,8 +64,7 @@ def iterated(name: str, values: Any) -> Iterable[Any]:
     """
     if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
         raise TypeError(f"{name} must be a list or another sequence, got {told(values)}")
-    found: Iterable[Any] = values
-    return found
+    return values
 
 
 def numbers(name: str, values: Any) -> NDArray[np.float64]:
@@ -117,8 +115,7 @@ def text(name: Any) -> str:
 
 def text_color() -> str:
     """Return the colour of text, which is seen on the background of the user's style."""
-    found: str = require("matplotlib", "plot", "drawing").rcParams["text.color"]
-    return found
+    return require("matplotlib", "plot", "drawing").rcParams["text.color"]
 
 
 def node_colors(shades: Shades | None, n: int) -> list[Any]:

@@ -403,8 +403,7 @@ def _method_of(model: Any, name: str) -> Callable[[Mapping[Any, Any]], float]:
     method = getattr(model, name, None)
     if not callable(method):
         raise TypeError(f"model must have {name}, got {told(model)}")
-    found: Callable[[Mapping[Any, Any]], float] = method
-    return found
+    return method
 
 
 def _map(

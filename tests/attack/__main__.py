@@ -3,8 +3,6 @@
 It needs hours. A table says at the end how often each attack has been tried; none may succeed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -5,8 +5,6 @@ of kernels from one function, which they find by its name: so the k-th allocatio
 asks for it. The function is replaced for the kernels that are loaded after this module.
 """
 
-from __future__ import annotations
-
 import ctypes
 
 from llvmlite import binding, ir

@@ -6,8 +6,6 @@ kind of model. Where nothing is compiled (`NUMBA_DISABLE_JIT=1`), or accesses ar
 (`RIVER_MONDRIAN_CHECKS=1`), what is read or written outside of arrays is an error that is told.
 """
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import os

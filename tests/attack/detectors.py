@@ -1,7 +1,5 @@
 """A detector of drifts that is written in Python."""
 
-from __future__ import annotations
-
 from river import base
 
 

@@ -3,8 +3,6 @@
 The lines are those of the package, and those of what it calls that may be interrupted, too.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

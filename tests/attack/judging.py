@@ -1,7 +1,5 @@
 """Whether a call that fails at some point leaves a model as before it, or as after it."""
 
-from __future__ import annotations
-
 import os
 import pickle
 

@@ -1,7 +1,5 @@
 """A limit of the process's memory, under which allocations of all kinds fail."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import resource

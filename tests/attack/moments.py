@@ -1,7 +1,5 @@
 """Moments at which a model does more than learn a sample, each with the call that comes to it."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import pickle

@@ -1,7 +1,5 @@
 """Signals at any moment, whose handler raises, as Ctrl-C does."""
 
-from __future__ import annotations
-
 import copy
 import signal
 import time

@@ -1,7 +1,5 @@
 """How often each attack has been tried, for the table of `python -m tests.attack`."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A made-up device: CuPy's names over the host's memory, kernels by `cuda_on_host.cpp`."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import shutil

@@ -1,7 +1,5 @@
 """The adaptive forest in plain Python: statistics along paths, their weightings, Gini gains."""
 
-from __future__ import annotations
-
 import math
 
 DECAYS = (1.0, 0.95, 0.7)

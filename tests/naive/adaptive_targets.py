@@ -1,7 +1,5 @@
 """The adaptive forest over targets in plain Python: means along paths, gains, lags and fences."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Alarms, written from the description of `river_mondrian.Alarms`, with all of the past at hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Thresholds of calibrated predictions, one coverage at a time, as the papers have them."""
 
-from __future__ import annotations
-
 import math
 
 B_INTERVALS, B_SETS = 20.0, 8.0

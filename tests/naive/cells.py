@@ -1,7 +1,5 @@
 """Mondrian features by plain loops over a partition's nodes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What trees cut of a sample: scaled numbers, places of levels, sums along directions."""
 
-from __future__ import annotations
-
 import math
 
 from .levels import place

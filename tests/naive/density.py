@@ -1,7 +1,5 @@
 """Draws by keys, and the estimators of densities over cells."""
 
-from __future__ import annotations
-
 import math
 
 MASK = (1 << 64) - 1

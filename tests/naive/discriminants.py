@@ -3,8 +3,6 @@
 A value that is a string is a level of a category: an input of 1 of its own for the regressions.
 """
 
-from __future__ import annotations
-
 import math
 
 RATES = (0.1, 0.8)

@@ -1,7 +1,5 @@
 """Algorithm 1 of Ting, Wells and Washio (2020): OGD with support vectors, hinge loss."""
 
-from __future__ import annotations
-
 import math
 
 

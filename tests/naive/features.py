@@ -1,7 +1,5 @@
 """Random Fourier features, random binning and Nystrom features, written from their papers."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -3,8 +3,6 @@
 Numbers of samples and inputs decide, and nothing else.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Where a tree puts a level of a category: written from the definition, in whole numbers."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A learner per lifetime, mixed by exponential weights with a fixed share, by plain loops."""
 
-from __future__ import annotations
-
 import math
 
 SPREAD, MEMORY, RATE, LARGEST = 1e-3, 1000.0, 0.125, 50.0

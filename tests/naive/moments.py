@@ -1,7 +1,5 @@
 """Which targets count, and the extent of the data: by fences that follow the number of samples."""
 
-from __future__ import annotations
-
 import math
 
 from naive.ranges import robust_range

@@ -8,8 +8,9 @@ where both are as near.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -107,6 +108,28 @@ def depth(node: Node) -> int:
 def n_points(node: Node) -> int:
     """Return how many points lie in a node's block."""
     return sum(len(leaf.points) for leaf in leaves(node))
+
+
+def copied(read: Sequence[Any], counts: Iterable[Sequence[float]] | None = None) -> Node:
+    """Copy nodes as trees are read, with the counts of each; returns the root."""
+    nodes = [Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut) for n in read]
+    for twin, own in zip(nodes, read, strict=True):
+        twin.parent = nodes[own.parent] if own.parent >= 0 else None
+        if not own.is_leaf:
+            twin.left, twin.right = nodes[own.left], nodes[own.right]
+    for twin, count in zip(nodes, counts or (), strict=False):
+        twin.count, twin.tab = list(count), [min(c, 1.0) for c in count]
+    return nodes[0]
+
+
+def route(root: Node, X: Points) -> Node:
+    """Put points into the leaves; returns the root."""
+    for n, x in enumerate(X):
+        node = root
+        while not node.is_leaf:
+            node = node.left if x[node.dim] <= node.cut else node.right
+        node.points.append(n)
+    return root
 
 
 # Structure.

@@ -1,7 +1,5 @@
 """The nearest-neighbour detector as its definition says, sample by sample, over lists."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mondrians of the whole space drawn around samples or from an origin, and mixtures."""
 
-from __future__ import annotations
-
 import math
 
 from .density import PLACE, TIME, derived, uniform

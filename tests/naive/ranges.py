@@ -1,7 +1,5 @@
 """Robust ranges, column by column: fences beyond quartiles, and the rule for a commonest value."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Ridge regressions, mixtures and laws of a target, by plain loops and dense algebra."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

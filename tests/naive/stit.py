@@ -1,7 +1,5 @@
 """Cut directions in plain Python: the lift, and a STIT process of polygons in the plane."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """Voronoi cells by their definition: the nearest centre, ties to the first in the partition."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,0 +1,103 @@
+"""What all classifiers share: numbers of labels, and predictions of rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import check_numbering
+from ..frames import native_frame, native_series
+from ..model import Model, locked
+
+
+class NumbersLabels(Model):
+    """A classifier that numbers labels in the order in which they appear."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # It is replaced, not changed: others may be reading it.
+        self._labels: dict[Hashable, int] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        check_numbering(self, "_labels", self._labels)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    @locked
+    def classes(self) -> list[Any]:
+        """The labels seen so far, in the order in which they appeared."""
+        return list(self._labels)
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        labels = sum(map(sys.getsizeof, (self._labels, *self._labels)))
+        return super()._raw_memory_usage + labels
+
+
+class ClassifiesRows(NumbersLabels):
+    """A classifier that predicts the rows of frames."""
+
+    # Returns a frame's narwhals form, and the probabilities of the labels, a row for each.
+    _predict_rows: Callable[[Any, bool], tuple[Any, NDArray[np.float64]]]
+
+    def _best(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.int64]]:
+        """Return a frame's narwhals form, and the number of each row's label."""
+        frame, found = self._predict_rows(X, progress)
+        return frame, found.argmax(axis=1) if self._labels else np.zeros(len(found), np.int64)
+
+    @locked
+    def predict_proba_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Predict the probability of each label for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
+
+        Returns
+        -------
+        A frame or array like `X` (and with its pandas index) with a column per label, in the order
+        of `classes`; no column before any learning.
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss is the hinge loss, which gives no probabilities.
+
+        """
+        frame, found = self._predict_rows(X, progress)
+        return native_frame(dict(zip(self._labels, found.T, strict=False)), like=frame)
+
+    @locked
+    def predict_many(self, X: Any, *, progress: bool = False) -> Any:
+        """Predict the most probable label, or that of the largest score, for the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
+            lines of text. The result is the same, bit for bit.
+
+        Returns
+        -------
+        A series or array like `X` (and with its pandas index); None per row before any learning.
+
+        """
+        frame, best = self._best(X, progress)
+        labels = self.classes or [None]
+        return native_series([labels[k] for k in best.tolist()], name=None, like=frame)
