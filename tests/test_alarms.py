@@ -4,12 +4,20 @@ import math
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from attack.judging import Judge
 from naive.alarms import NaiveAlarms
 from river import anomaly, base, compose, preprocessing
 
-from river_mondrian import Alarms, ModelFormatError, NearestNeighborDetector, load, save
+from river_mondrian import (
+    Alarms,
+    ModelFormatError,
+    NearestNeighborDetector,
+    RandomCutForest,
+    load,
+    save,
+)
 
 
 class Told(base.AnomalyDetector):
@@ -180,7 +188,7 @@ def test_files_hold_pipelines_of_selected_features(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("_course", (3,)), ("_means", np.zeros((2, 7))), ("_excesses", np.zeros(3)), ("window", 50)],
+    [("_alarms", ((3,),)), ("window", 50), ("window", 101), ("threshold", 0.5)],
 )
 def test_damaged_states_are_refused(name, value):
     alarms = Alarms(NearestNeighborDetector(seed=1))
@@ -188,6 +196,18 @@ def test_damaged_states_are_refused(name, value):
     state = alarms.__getstate__() | {name: value}
     with pytest.raises(ModelFormatError):
         object.__new__(Alarms).__setstate__(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("means", np.zeros((2, 7))), ("excesses", np.zeros(3)), ("n_values", np.zeros(9, np.int64))],
+)
+def test_damaged_courses_are_refused(name, value):
+    alarms = Alarms(NearestNeighborDetector(seed=1))
+    run(alarms, told(200, seed=11))
+    table = alarms._table
+    with pytest.raises(ModelFormatError):
+        object.__new__(type(table)).__setstate__(table.__getstate__() | {name: value})
 
 
 def looks(model):
@@ -205,6 +225,38 @@ def test_an_exception_at_any_line_leaves_the_state_before_or_after(leap):
     x = {"a": leap, "b": 0.5, "score": 0.5}
     judge = Judge(looks, go_on, every=1)
     assert 0 in judge.lines(pickle.dumps(alarms), lambda model: model.learn_one(x))
+
+
+def test_an_exception_within_the_first_shingle():
+    """A forest that has not filled a shingle learns the sample once."""
+    alarms = Alarms(RandomCutForest(2, shingle=4, seed=1))
+    samples = [{"a": float(i)} for i in range(8)]
+    run(alarms, samples[:2])
+    judge = Judge(lambda m: (m.n_samples, m._views[0]._past_now()), lambda m: None, every=1)
+    assert 0 in judge.lines(pickle.dumps(alarms), lambda model: model.learn_one(samples[2]))
+
+
+def test_frames_are_rows():
+    samples = [x | {"kind": "ab"[i % 2]} for i, x in enumerate(told(400, seed=16))]
+    one, other = (Alarms(NearestNeighborDetector(seed=1), 0.95, average=4) for _ in range(2))
+    run(one, samples)
+    other.learn_many(pd.DataFrame(samples[:250]))
+    other.learn_many(pd.DataFrame(samples[250:]))
+    assert other.alarms == one.alarms
+    assert one.alarms
+    x = {"a": 0.5, "kind": "a"}
+    assert other.score_one(x) == one.score_one(x)
+
+
+def test_a_value_that_no_detector_sees_is_checked():
+    alarms = Alarms(compose.Select("a") | NearestNeighborDetector(seed=1))
+    for x in ({"a": 1.0, "b": 0.0}, {"a": 1.0, "b": 1e70}, {"a": 1.0, "b": math.inf}):
+        if x["b"] == 0.0:
+            alarms.learn_one(x)
+            continue
+        with pytest.raises(ValueError, match="feature 'b' must be finite"):
+            alarms.learn_one(x)
+    assert alarms.n_samples == 1
 
 
 def test_a_detector_is_needed():

@@ -101,7 +101,7 @@ def named(names):
 
 
 configurations = named(CONFIGURATIONS)
-of_frames = named([n for n in CONFIGURATIONS if n != "alarms" and "dual" not in n])
+of_frames = named([n for n in CONFIGURATIONS if "dual" not in n])
 
 
 def make_rows():

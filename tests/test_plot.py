@@ -355,8 +355,18 @@ def test_scores_of_any_detector():
     # Of several in a row the first one is named.
     assert [text.get_text() for text in ax.texts] == ["3", "10"]
     assert ax.lines[3].get_xdata().tolist() == [3, 10]
-    crowd = plot.scores(np.tile([0.0, 1.0], 60) + np.arange(120) / 1e3, 0.5)
-    assert len(crowd.texts) == 20 and crowd.texts[-1].get_text() == "120"
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1.0])
+def test_labels_of_scores_do_not_overlap(noise):
+    rng = np.random.default_rng(1)
+    crowd = plot.scores(np.tile([0.0, 1.0], 600) + noise * rng.random(1200), 0.5)
+    crowd.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in crowd.texts]
+    assert len(boxes) > 9
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    highest = np.argmax(crowd.lines[0].get_ydata()) + 1
+    assert str(highest) in [text.get_text() for text in crowd.texts]
 
 
 @pytest.mark.parametrize("make", [lambda: RandomCutForest(3, seed=1), NearestNeighborDetector])

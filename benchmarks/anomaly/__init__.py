@@ -10,6 +10,7 @@ from .adbench import adbench
 from .alarms import drift, equal, metrics, nab
 from .cost import cost
 from .cuts import cuts
+from .memory import memory
 from .ranking import ranking
 
 PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
@@ -21,4 +22,5 @@ PARTS: dict[str, Callable[[DataFolder, Report, bool], None]] = {
     "equal": equal,
     "cost": cost,
     "cuts": cuts,
+    "memory": memory,
 }

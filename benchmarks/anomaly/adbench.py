@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import IsolationForest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ..data import Array, DataFolder, stream
 from ..report import Report, progress
 from .detectors import OURS, PEERS
+from .pictures import draw_dots
 from .ranking import run
 
 # The first rows that count: HalfSpaceTrees tell nothing of their first 250.
@@ -19,23 +19,11 @@ SEEDS = 3
 # Rows, and sets, of a quick run.
 QUICK_ROWS, QUICK_SETS = 600, 2
 ONLINE = ("HalfSpaceTrees, 10", "HalfSpaceTrees, 100", "LODA", "OneClassSVM")
-WINDOWED = "isolation forest over 2,048"
-
-
-def windowed(X: Array, seed: int) -> Array:
-    """Return scores by an isolation forest of the latest 2,048 rows, fitted anew every 256."""
-    scores = np.zeros(len(X))
-    for start in range(256, len(X), 256):
-        forest = IsolationForest(n_estimators=100, random_state=seed)
-        forest.fit(X[max(0, start - 2048) : start])
-        scores[start : start + 256] = -forest.score_samples(X[start : start + 256])
-    return scores
+WINDOWED = "isolation forest, windowed"
 
 
 def scores_of(who: str, X: Array, seed: int) -> Array:
     """Score each row, then learn it."""
-    if who == WINDOWED:
-        return windowed(X, seed)
     make: Any = OURS[who] if who in OURS else PEERS[who].make
     return run(make(seed), stream(X, np.zeros(len(X)))).scores
 
@@ -72,6 +60,11 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     mean = [f"**{auc:.3f} / {ap:.3f}**" for auc, ap in results.mean(axis=0)]
     rows_of = [[name, *row] for name, row in zip(names, text, strict=True)]
     report.table(["set", *everybody], [*rows_of, ["mean", *mean]])
+    areas = {
+        name: dict(zip(everybody, row[:, 0].tolist(), strict=True))
+        for name, row in zip(names, results, strict=True)
+    }
+    draw_dots(report, areas, list(OURS), "ROC AUC")
     best = results[:, [everybody.index(who) for who in ONLINE]].max(axis=1, keepdims=True)
     reached = (results >= best).sum(axis=0)
     for own in OURS:

@@ -15,6 +15,7 @@ from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
 from .minutes import DAY, DAYS, KINDS, metric
 from .nab import PROFILES, Places, at, best, places
+from .pictures import draw_series
 
 SEEDS = 3
 PUBLISHED = {
@@ -33,15 +34,19 @@ def _near(seed: int, **given: Any) -> Any:
     return NearestNeighborDetector(seed=seed, **given)
 
 
+# The series of the picture.
+SHOWN = "realKnownCause/machine_temperature_system_failure.csv"
+
 # Detectors of rows {"value": v, "hour": h}, by a seed.
 CALENDAR = ("hour",)
 ALARMS: dict[str, Callable[[int], Any]] = {
-    "Alarms, default": lambda s: Alarms(_value(_near(s)), calendar=CALENDAR),
+    # The default detectors, of the value alone.
+    "Alarms, default": lambda s: Alarms(
+        [_value(_near(s)), _value(_near(s + 100, shingle=8))], calendar=CALENDAR
+    ),
+    "Alarms, value": lambda s: Alarms(_value(_near(s)), calendar=CALENDAR),
     "Alarms, value; value and hour": lambda s: Alarms(
         [_value(_near(s)), _near(s + 100)], calendar=CALENDAR
-    ),
-    "Alarms, value; shingle of 8": lambda s: Alarms(
-        [_value(_near(s)), _value(_near(s + 100, shingle=8))], calendar=CALENDAR
     ),
     "Alarms, RandomCutForest": lambda s: Alarms(_value(RandomCutForest(seed=s)), calendar=CALENDAR),
 }
@@ -115,6 +120,11 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
         "docs/anomaly.md."
     )
     report.table(["detector", *halves], rows)
+    part, own = parts[names.index(SHOWN)], found["window_file"] == names.index(SHOWN)
+    times, values = found["time"][part], found["value"][part]
+    model = ALARMS["Alarms, default"](0)
+    raised = np.flatnonzero(scored(model, rows_of(times, values)) >= model.threshold)
+    draw_series(report, times, values, ends[own], raised)
 
 
 def _totals(
@@ -159,6 +169,7 @@ class Spread:
 _WITH_HOUR = ("value", "hour")
 METRICS: dict[str, Callable[[], Any]] = {
     "value": lambda: [_value(_near(1))],
+    "value; shingle of 8": lambda: [_value(_near(1)), _value(_near(2, shingle=8))],
     "value and hour": lambda: [compose.Select(*_WITH_HOUR) | _near(1)],
     "value and hour; spread": lambda: [
         compose.Select(*_WITH_HOUR) | _near(1),
@@ -242,7 +253,7 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
         "RandomCutForest": lambda: RandomCutForest(seed=1),
         "DensityForest": lambda: DensityForest(30, seed=1),
         "HalfSpaceTrees, 10": lambda: preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=1),
-        "Alarms": lambda: Alarms(_near(1)),
+        "Alarms": Alarms,
     }
     rows = []
     for kind in ("abrupt", "gradual", "recurring"):

@@ -1,7 +1,4 @@
-"""The detectors that are compared, each as a function of a seed.
-
-A detector of ours that comes is one more entry of `OURS`.
-"""
+"""The detectors that are compared, each as a function of a seed."""
 
 from __future__ import annotations
 
@@ -10,8 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from river import anomaly, base, preprocessing
+from sklearn.ensemble import IsolationForest
 
 from river_mondrian import DensityForest, NearestNeighborDetector, RandomCutForest
+
+from ..data import Array
 
 try:
     import rrcf
@@ -24,6 +24,9 @@ OURS: dict[str, Callable[[int], Any]] = {
     "NearestNeighborDetector": lambda seed: NearestNeighborDetector(seed=seed),
     "RandomCutForest": lambda seed: RandomCutForest(seed=seed),
 }
+
+# Rows of the window of the isolation forest, and after how many it is fitted again.
+WINDOW, FITTED_EVERY = 2048, 256
 
 
 class Peer(NamedTuple):
@@ -66,6 +69,23 @@ class CutForest(base.AnomalyDetector):
         """Do nothing: the sample is there."""
 
 
+class WindowedForest:
+    """scikit-learn's isolation forest over the latest rows, fitted again from time to time."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def scores(self, X: Array) -> Array:
+        """Return the score of each row by the rows before it; 0 before the first fit."""
+        scores = np.zeros(len(X))
+        for start in range(FITTED_EVERY, len(X), FITTED_EVERY):
+            part = slice(start, start + FITTED_EVERY)
+            forest = IsolationForest(n_estimators=100, random_state=self.seed)
+            forest.fit(X[max(0, start - WINDOW) : start])
+            scores[part] = -forest.score_samples(X[part])
+        return scores
+
+
 class LastValue:
     """`GaussianScorer` over the last value of a shingle."""
 
@@ -100,6 +120,7 @@ PEERS: dict[str, Peer] = {
         _scaled(lambda s: anomaly.LocalOutlierFactor(n_neighbors=20), _UNIT), 1000, 40
     ),
     "GaussianScorer": Peer(lambda s: LastValue(), is_of_series=True),
+    "isolation forest, windowed": Peer(WindowedForest),
 }
 if rrcf is not None:
     PEERS["rrcf, 40"] = Peer(_scaled(lambda s: CutForest(40, 256, s), _STANDARD), 1000)

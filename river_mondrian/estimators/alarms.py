@@ -13,17 +13,19 @@ from river import base, compose
 
 from ..arguments import check_integer, check_positive, told
 from ..checks import refuse
-from ..inputs import Level, as_dict, ordered, read_values
+from ..frames import mapping_of, read_frame
+from ..inputs import as_dict, ordered, read_values, too_large
+from ..limits import DONE
 from ..model import Model, Steps, locked, new_lock
-from ..records.memory import check_shapes, owned
+from ..posteriors.course import LEAST_CHANCE, CourseTable, learn, look
+from ..progress import pieces
+from .inspection import ScoringDetector
 from .nearest_neighbor import NearestNeighborDetector
 
 # Samples among which there are no ranks yet.
 LEAST_RANKED = 100
 # Alarms that are kept at least.
 KEPT_ALARMS = 100
-# A rank is at most 1 minus this.
-LEAST_CHANCE = 1e-12
 
 
 class Alarm(NamedTuple):
@@ -52,54 +54,6 @@ class Alarm(NamedTuple):
     features: dict[Any, float]
 
 
-class Seen(NamedTuple):
-    """What is known of a feature: its range, its last value, numbers of values and of changes."""
-
-    low: float
-    high: float
-    last: float
-    n: int
-    n_changes: int
-
-    def with_value(self, value: float) -> Seen:
-        """Return what is known after one more value."""
-        n_changes = self.n_changes + (value != self.last)
-        return Seen(min(self.low, value), max(self.high, value), value, self.n + 1, n_changes)
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether most values are equal to the one before."""
-        return 2 * self.n_changes < self.n
-
-    @property
-    def size(self) -> float:
-        """The largest absolute value."""
-        return max(abs(self.low), abs(self.high))
-
-
-class Course(NamedTuple):
-    """All that changes with a sample, besides the detectors and the slots of the rings."""
-
-    n: int = 0
-    # For each detector the surprises of the latest `average` - 1 samples.
-    surprises: tuple[tuple[float, ...], ...] = ()
-    # `Seen` of each feature, and the latest `Alarm`s, as plain tuples.
-    seen: dict[Hashable, tuple[Any, ...]] = {}  # noqa: RUF012
-    alarms: tuple[tuple[Any, ...], ...] = ()
-
-
-class Look(NamedTuple):
-    """A sample as the next one: its score, and what there is after it."""
-
-    score: float
-    # For each detector its surprise and the mean of the latest ones.
-    surprises: list[float]
-    means: list[float]
-    excess: float
-    novel: tuple[Any, ...]
-    seen: dict[Hashable, tuple[Any, ...]]
-
-
 class Alarms(Model, base.AnomalyDetector):
     """Alarms by the scores of a detector.
 
@@ -115,7 +69,8 @@ class Alarms(Model, base.AnomalyDetector):
     detector
         A detector whose scores are within [0, 1], such as those of this package, or a pipeline that
         ends in one; or a list of these, which each see every sample: the mean of their log ranks
-        counts. A copy learns. None stands for `NearestNeighborDetector(seed=1)`.
+        counts. A copy learns. None stands for two `NearestNeighborDetector`s, of single samples
+        and of `shingle=8`.
     threshold
         A score at or above it is an alarm.
     average
@@ -210,33 +165,23 @@ class Alarms(Model, base.AnomalyDetector):
         self.budget = budget
         self.calendar = calendar
         self._views = _views_of(detector)
-        # Rings with room for the next sample: nobody reads that slot before the sample counts.
-        self._means = np.full((len(self._views), window + 1), -1.0)
-        self._excesses = np.full(window + 1, -1.0)
-        # Replaced as a whole by the assignment that counts a sample.
-        self._course: tuple[Any, ...] = tuple(Course(surprises=((),) * len(self._views)))
+        self._table = CourseTable(len(self._views), window, average, threshold, tolerance)
+        # The latest `Alarm`s, as plain tuples.
+        self._alarms: tuple[tuple[Any, ...], ...] = ()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        n_views, size = len(self._views), self.window + 1
-        shapes = {"_means": (n_views, size), "_excesses": (size,)}
-        self.__dict__.update(owned({name: self.__dict__[name] for name in shapes}))
-        check_shapes(self, shapes)
+        course = self._table.course
+        own = len(self._views), self.window, self.average, self.threshold, self.tolerance
+        kept = course.n_views, course.window, course.average, course.threshold, course.tolerance
+        if own != kept:
+            refuse(self, "_table", course, "but it should fit the parameters")
         try:
-            course = self._now
-            is_sound = course.n >= 0 and len(course.surprises) == n_views
-            for known in course.seen.values():
-                is_sound = is_sound and Seen(*known).n > 0
-            for alarm in course.alarms:
-                is_sound = is_sound and 0 < Alarm(*alarm).sample <= course.n
-        except (TypeError, AttributeError):
+            is_sound = all(0 < Alarm(*alarm).sample <= course.n for alarm in self._alarms)
+        except TypeError:
             is_sound = False
         if not is_sound:
-            refuse(self, "_course", self._course, "but it should be what has been learned")
-
-    @property
-    def _now(self) -> Course:
-        return Course(*self._course)
+            refuse(self, "_alarms", self._alarms, "but each should be of a sample learned")
 
     # Learning.
 
@@ -258,117 +203,105 @@ class Alarms(Model, base.AnomalyDetector):
         with self._lock:
             self._enter()
             x = as_dict(x)
-            look = self._look(x)
-            course = self._now
-            slot = course.n % (self.window + 1)
-            alarms = course.alarms
-            if look.score >= self.threshold:
+            table, score = self._look(x)
+            alarms, n = self._alarms, table.course.n
+            if score >= self.threshold:
                 kept = max(KEPT_ALARMS, self.budget[0] if self.budget else 0)
-                alarms = (*alarms, tuple(self._alarm(x, look)))[-kept:]
-            latest = (
-                (*before, surprise)[-(self.average - 1) :] if self.average > 1 else ()
-                for before, surprise in zip(course.surprises, look.surprises, strict=True)
-            )
-            after = Course(course.n + 1, tuple(latest), look.seen, alarms)
-            self._means[:, slot] = look.means
-            self._excesses[slot] = look.excess
-            learning = [_learning(view, x) for view in self._views]
+                alarms = (*alarms, tuple(self._alarm(x, table, score)))[-kept:]
+
+            def count() -> None:
+                self._table, self._alarms = table, alarms
+                if table.course.n == n:
+                    learn(table.course)
+
             # From here on the sample is learned.
-            self._pending = Steps([*learning, lambda: setattr(self, "_course", tuple(after))])
+            self._pending = Steps([*(_learning(view, x) for view in self._views), count])
             self._settle()
 
-    def _alarm(self, x: Mapping[Any, Any], look: Look) -> Alarm:
+    def learn_many(self, X: Any, *, progress: bool = False) -> None:
+        """Learn the rows of a frame, in order; the result is that of `learn_one` on each row.
+
+        `alarms` has the alarms of the rows.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are missing.
+        progress
+            Whether to show on stderr how many rows have been learned.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `learn_one`. The rows before have been learned then. Or if a column is doubled;
+            nothing has been learned then.
+
+        """
+        with self._lock:
+            _, names, columns = read_frame(X, self._table.features)
+        for part in pieces(len(columns), progress):
+            for row in columns[part]:
+                # Others may call in between.
+                self.learn_one(mapping_of(names, row))
+
+    def _alarm(self, x: Mapping[Any, Any], table: CourseTable, score: float) -> Alarm:
         """Return the alarm of a sample that is about to be learned."""
-        course = self._now
-        means = [sum(s) / len(s) for s in zip(*course.surprises, strict=True)]
+        chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
+        surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
         # The sum of (surprise - 1), whose mean is 0 for usual samples, is largest from there on.
-        total = best = sum(look.surprises) / len(look.surprises) - 1.0
-        ago = 0
-        for i, surprise in enumerate(reversed(means), 1):
-            total += surprise - 1.0
-            if total > best:
-                best, ago = total, i
+        ago = int(np.argmax(np.cumsum(np.array(surprises) - 1.0)))
         shares: dict[Any, float] = {}
         for view in self._views:
             for name, share in _explained(view, x).items():
                 shares[name] = shares.get(name, 0.0) + share / len(self._views)
         shares = dict(sorted(shares.items(), key=lambda item: -item[1]))
-        return Alarm(course.n + 1, course.n + 1 - ago, look.score, look.novel, shares)
+        number, names = table.course.n + 1, table.features.names
+        places = np.flatnonzero(table.beyond).tolist() if table.course.is_novel else []
+        novel = tuple(names[place] for place in places)
+        return Alarm(number, number - ago, score, novel, shares)
 
     # Scores.
 
-    def _look(self, x: Mapping[Any, Any]) -> Look:
-        """Return the score of a sample as the next one, and what follows from it."""
-        course = self._now
-        novel, excess, seen, is_flat = self._compared(x)
-        surprises, means, log_chances = [], [], 0.0
-        n_ranked = min(course.n, self.window)
-        slot = course.n % (self.window + 1)
-        for view, before, ring in zip(self._views, course.surprises, self._means, strict=True):
-            surprise = -math.log(max(1.0 - float(view.score_one(x)), LEAST_CHANCE))
-            mean = math.fsum([*before, surprise]) / (len(before) + 1)
-            surprises.append(surprise)
-            means.append(mean)
-            n_higher = np.count_nonzero(ring >= mean) - bool(ring[slot] >= mean)
-            log_chances += math.log((1 + n_higher) / (1 + n_ranked))
-        score = 1.0 - math.exp(log_chances / len(self._views))
-        if novel:
-            ring = self._excesses
-            n_as_novel = np.count_nonzero(ring >= excess) - bool(ring[slot] >= excess)
-            if n_as_novel > (1.0 - self.threshold) * self.window:
-                novel = ()
-        if novel:
-            score = 1.0
-        elif is_flat or (course.alarms and course.n < course.alarms[-1][0] + self.rest):
-            score = 0.0
-        if course.n < self.grace_period or self._is_spent():
-            score = 0.0
-        return Look(score, surprises, means, excess, novel, seen)
+    def _look(self, x: Mapping[Any, Any]) -> tuple[CourseTable, float]:
+        """Return the table with a sample as the next one, and the score of that."""
+        table = self._read(x)
+        for i, view in enumerate(self._views):
+            table.given[i] = view.score_one(x)
+        course = table.course
+        bad = look(course)
+        if bad != DONE:
+            raise too_large(table.features.names[bad], table.inputs[bad])
+        n, alarms = course.n, self._alarms
+        if n < self.grace_period or self._is_spent(n + 1):
+            return table, 0.0
+        if course.is_novel:
+            return table, 1.0
+        if course.is_flat or (alarms and n < alarms[-1][0] + self.rest):
+            return table, 0.0
+        return table, float(course.score)
 
-    def _is_spent(self) -> bool:
-        """Return whether the next sample would exceed the budget with an alarm."""
+    def _read(self, x: Mapping[Any, Any]) -> CourseTable:
+        """Write a sample to the table, or to a copy that has its new features; return that."""
+        table = self._table
+        if not table.features.read_known(x, table.inputs):
+            values = read_values(x, levels=True)
+            new = {k: v for k, v in values.items() if k not in table.features.places}
+            if new:
+                table = table.widened({name: new[name] for name in ordered(new)})
+            table.features.write(values, table.inputs)
+        for name in self.calendar or ():
+            place = table.features.places.get(name)
+            if place is not None:
+                table.inputs[place] = math.nan
+        return table
+
+    def _is_spent(self, number: int) -> bool:
+        """Return whether an alarm at a sample would exceed the budget."""
         if self.budget is None:
             return False
         most, n = self.budget
-        course = self._now
-        alarms = course.alarms
-        return len(alarms) >= most and course.n + 1 - alarms[-most][0] < n
-
-    def _compared(
-        self, x: Mapping[Any, Any]
-    ) -> tuple[tuple[Any, ...], float, dict[Hashable, tuple[Any, ...]], bool]:
-        """Compare a sample with the ranges of its features.
-
-        Returns
-        -------
-        The novel features, the largest excess as a share of the range, 0 if none is novel, what is
-        known of the features after the sample, and whether all are constant up to the tolerance.
-
-        """
-        calendar = self.calendar or ()
-        values = {
-            name: value
-            for name, value in read_values(x, levels=True).items()
-            if type(value) is not Level and name not in calendar
-        }
-        seen = dict(self._now.seen)
-        novel, most, is_flat = [], 0.0, bool(values)
-        for name in [name for name in seen if name in values]:
-            known, value = Seen(*seen[name]), values.pop(name)
-            size = known.size if known.is_steady else 0.0
-            width = max(known.high - known.low, size)
-            beyond = max(value - known.high, known.low - value)
-            if beyond > 0.0:
-                excess = beyond / width if width > 0.0 else math.inf
-                if excess >= self.tolerance:
-                    novel.append(name)
-                    most = max(most, excess)
-            after = known.with_value(value)
-            seen[name] = tuple(after)
-            is_flat = is_flat and after.high - after.low < self.tolerance * size
-        for name in ordered(values):
-            seen[name] = tuple(Seen(values[name], values[name], values[name], 1, 0))
-        return tuple(novel), most, seen, is_flat
+        return len(self._alarms) >= most and number - self._alarms[-most][0] < n
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return how unusual a sample would be as the next one, within [0, 1].
@@ -390,7 +323,7 @@ class Alarms(Model, base.AnomalyDetector):
         """
         with self._lock:
             self._enter()
-            return self._look(as_dict(x)).score
+            return self._look(as_dict(x))[1]
 
     # What has been seen.
 
@@ -398,27 +331,25 @@ class Alarms(Model, base.AnomalyDetector):
     @locked
     def alarm(self) -> Alarm | None:
         """The alarm that the sample learned last has raised, or None."""
-        course = self._now
-        is_new = bool(course.alarms) and course.alarms[-1][0] == course.n
-        return Alarm(*course.alarms[-1]) if is_new else None
+        is_new = bool(self._alarms) and self._alarms[-1][0] == self.n_samples
+        return Alarm(*self._alarms[-1]) if is_new else None
 
     @property
     @locked
     def alarms(self) -> list[Alarm]:
         """The latest 100 alarms, the first one first."""
-        return [Alarm(*alarm) for alarm in self._now.alarms]
+        return [Alarm(*alarm) for alarm in self._alarms]
 
     @property
     @locked
     def n_samples(self) -> int:
         """Number of samples learned."""
-        return self._now.n
+        return int(self._table.course.n)
 
     @property
     def _raw_memory_usage(self) -> int:
-        size = sys.getsizeof(self) + self._means.nbytes + self._excesses.nbytes
         sizes: list[int] = [view._raw_memory_usage for view in self._views]
-        return size + sum(sizes)
+        return sys.getsizeof(self) + self._table.nbytes + sum(sizes)
 
 
 def _check_budget(budget: Any) -> None:
@@ -434,7 +365,7 @@ def _check_budget(budget: Any) -> None:
 def _views_of(detector: Any) -> list[Any]:
     """Return copies of the detectors that are to learn."""
     if detector is None:
-        return [NearestNeighborDetector(seed=1)]
+        return [NearestNeighborDetector(seed=1), NearestNeighborDetector(shingle=8, seed=2)]
     views = list(detector) if isinstance(detector, (list, tuple)) else [detector]
     for view in views:
         if not isinstance(_last_step(view), base.AnomalyDetector):
@@ -451,16 +382,24 @@ def _last_step(view: Any) -> Any:
 def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
     """Return a step that lets a detector learn a sample, once."""
     last = _last_step(view)
-    n_before = getattr(last, "n_samples", None)
-    begun: list[bool] = []
+    # The number of samples before; None if the detector has none.
+    before: list[int | None] = []
 
-    def learn() -> None:
-        has_learned = bool(begun) if n_before is None else last.n_samples != n_before
-        if not has_learned:
-            begun.append(True)
+    def n_now() -> int | None:
+        if isinstance(last, ScoringDetector):
+            return last._n_mappings
+        found: int | None = getattr(last, "n_samples", None)
+        return found
+
+    def begin() -> None:
+        # A detector that does not count is not called again.
+        if not before:
+            before.append(n_now())
+            view.learn_one(x)
+        elif before[0] is not None and n_now() == before[0]:
             view.learn_one(x)
 
-    return learn
+    return begin
 
 
 def _explained(view: Any, x: Mapping[Any, Any]) -> dict[Any, float]:

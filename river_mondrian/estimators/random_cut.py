@@ -537,7 +537,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
 
     @property
     def _n_mappings(self) -> int:
-        return self.n_samples + self.shingle - 1
+        return self.n_samples + len(self._past_now())
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         found = self._readings(x)

@@ -63,6 +63,7 @@ _NAMES = {
     "posteriors.adaptive_targets.prediction": "AdaptiveTargetTree:TargetsTree",
     "posteriors.adaptive_targets.trees": "AdaptiveTargetTrees",
     "posteriors.cells": "MondrianMap MondrianRecord CellForest CellTree CellTrees",
+    "posteriors.course": "Course CourseTable",
     "posteriors.displacement": "CutForest CutTrees",
     "partitions.mondrian.records": "MondrianTree:Tree",
     "density.mixture": "PivotForest",

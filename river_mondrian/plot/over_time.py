@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..arguments import is_real, told
 from . import canvas
@@ -272,6 +273,24 @@ def _interval(law: Any, level: float) -> tuple[float, float]:
 
 # More numbers would hide each other.
 MOST_NUMBERS = 20
+# Room for one of these, as a share of the axes.
+LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07
+
+
+def _apart(
+    numbers: NDArray[np.int64], scores: NDArray[np.float64], width: float, height: float
+) -> list[tuple[int, float]]:
+    """Return samples whose labels do not overlap: those with the largest scores."""
+    kept: list[tuple[int, float]] = []
+    order = np.argsort(-scores, kind="stable")
+    for number, score in zip(numbers[order].tolist(), scores[order].tolist(), strict=True):
+        is_free = all(
+            abs(number - other) > LABEL_WIDTH * width or abs(score - its) > LABEL_HEIGHT * height
+            for other, its in kept
+        )
+        if is_free and len(kept) < MOST_NUMBERS:
+            kept.append((number, score))
+    return sorted(kept)
 
 
 def scores(
@@ -297,7 +316,7 @@ def scores(
     Returns
     -------
     The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of several
-    marked samples in a row is labelled with its number, up to 20 of them.
+    marked samples in a row is labelled with its number, up to 20 of them, as far as there is room.
 
     Raises
     ------
@@ -349,9 +368,7 @@ def scores(
         # Of several in a row the first one is named.
         firsts = odd & ~np.roll(odd, 1)
         firsts[0] = odd[0]
-        named = np.flatnonzero(firsts)
-        named = np.sort(named[np.argsort(-found[named], kind="stable")[:MOST_NUMBERS]])
-        for number, score in zip(numbers[named].tolist(), found[named].tolist(), strict=True):
+        for number, score in _apart(numbers[firsts], found[firsts], np.ptp(numbers), np.ptp(found)):
             ax.annotate(
                 str(number), (number, score), (3, 3), textcoords="offset points", fontsize="x-small"
             )

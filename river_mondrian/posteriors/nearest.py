@@ -347,7 +347,7 @@ def score_one(table: Neighbors, room: Room, out: Float64s) -> int:
     last = int(table.shingle - 1)
     bad = _convert(table, table.recent, last, room.row)
     if bad == DONE:
-        out[RAW] = score_of(table, room)
+        out[RAW] = table.noted_score if _is_noted(table) else score_of(table, room)
         out[RANK] = rank_of(table.ranks, out[RAW])
         table.noted_score = out[RAW]
         table.noted_at = table.n_samples

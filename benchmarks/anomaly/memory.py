@@ -1,0 +1,76 @@
+"""Resident memory of detectors over millions of samples."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from river_mondrian import Alarms, NearestNeighborDetector, RandomCutForest
+
+from ..data import DataFolder
+from ..report import Report, progress
+
+# Rows that are learned at once, and features.
+BLOCK, N_FEATURES = 10_000, 3
+
+# Small ones, since memory is what counts: by name and what they are.
+MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "NearestNeighborDetector": ("default", lambda: NearestNeighborDetector(seed=1)),
+    "RandomCutForest": (
+        "2 trees, 32 samples of 128",
+        lambda: RandomCutForest(2, 128, 32, seed=1),
+    ),
+    "Alarms": (
+        "one detector, 32 samples of 128",
+        lambda: Alarms(NearestNeighborDetector(window=128, max_samples=32, seed=1)),
+    ),
+}
+
+
+def resident() -> int:
+    """Return the bytes of memory of this process: the present ones on Linux, else the most."""
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def held_after(name: str, numbers: list[int]) -> list[tuple[int, int]]:
+    """Return resident memory and what the model counts after so many samples."""
+    model, found = MODELS[name][1](), []
+    rng = np.random.default_rng(1)
+    for block in range(numbers[-1] // BLOCK):
+        # Scores rise and fall, so that alarms are raised.
+        X = rng.normal(size=(BLOCK, N_FEATURES)) * (1.0 + block % 7)
+        model.learn_many(X)
+        n = BLOCK * (block + 1)
+        if n in numbers:
+            found.append((resident(), model.memory_usage))
+            progress(f"{name}: {n:,} samples, {found[-1][0] / 2**20:.1f} MiB")
+    return found
+
+
+def memory(data: DataFolder, report: Report, quick: bool) -> None:
+    """Resident memory after 100,000, a million and ten million samples."""
+    numbers = [10_000, 20_000, 50_000] if quick else [100_000, 1_000_000, 10_000_000]
+    rows = []
+    for name, (kind, _) in MODELS.items():
+        # In a process of its own, whose memory is that of this model only.
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found = pool.apply(held_after, (name, numbers))
+        sizes = [f"{held / 2**20:.1f}" for held, _ in found]
+        rows.append([name, kind, *sizes, f"{found[0][1]:,}", f"{found[-1][1]:,}"])
+    report.note(
+        f"MiB that a process holds after so many samples of {N_FEATURES} features, learned by "
+        f"`learn_many` in blocks of {BLOCK:,}; and the bytes that the model counts at first and "
+        "at last (`memory_usage`)."
+    )
+    headers = ["model", "with", *(f"{n:,}" for n in numbers), "model, bytes", "at last"]
+    report.table(headers, rows)

@@ -1,0 +1,274 @@
+"""The course of detectors' scores: ranks of averages, and values outside the range of a feature.
+
+The surprise of a sample is -log(1 - score). The mean m of the latest surprises is ranked among the
+means before it: p = (1 + number of these that are at least m) / (1 + their number). With several
+detectors p is the geometric mean.
+
+Surprises are kept in units of 2^-32. Their sums are exact, so that equal surprises have equal means
+in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import check_number
+from ..compiling.kernels import inlined, kernel
+from ..inputs import FeatureIndex
+from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
+from ..records import Bounds, Float64, Float64s, Int64, Int64s, Memory, Record, stored, transient
+from ..records.memory import OwnsArrays, check_shapes
+from ..restored import Rows, check_numbers
+
+# A surprise of 1 in its units.
+UNIT = 4294967296.0
+# A score is at most 1 minus this.
+LEAST_CHANCE = 1e-12
+
+
+class Course(Record):
+    """What is known of the samples so far."""
+
+    # What the user sets.
+    window: Int64 = stored(Bounds(1, LARGEST_WINDOW))
+    average: Int64 = stored(Bounds(1, LARGEST_WINDOW))
+    threshold: Float64
+    tolerance: Float64
+    # Numbers of detectors, features and samples.
+    n_views: Int64 = stored(Bounds(1, LARGEST_WINDOW))
+    n_inputs: Int64
+    n: Int64
+    # Rings of a detector's surprises and of their means, one after the other, and the sums of the
+    # surprises; the ring of the largest excesses.
+    surprises: Int64s
+    sums: Int64s
+    means: Float64s
+    excesses: Float64s
+    # Of each feature: its range, its last value, numbers of values and of changes.
+    lows: Float64s
+    highs: Float64s
+    latest: Float64s
+    n_values: Int64s
+    n_changes: Int64s
+    # The next sample: its values, and its scores by the detectors; how far each value exceeds the
+    # range of its feature, as a share of it.
+    inputs: Float64s
+    given: Float64s
+    beyond: Float64s
+    # Its own score, whether a value is novel, and whether all features are constant.
+    score: Float64 = transient()
+    is_novel: Int64 = transient()
+    is_flat: Int64 = transient()
+
+
+@inlined
+def _surprise(course: Course, view: int) -> int:
+    chance = 1.0 - course.given[view]
+    # Neither does a NaN pass.
+    if not chance > LEAST_CHANCE:
+        chance = LEAST_CHANCE
+    return int(-math.log(min(chance, 1.0)) * UNIT)
+
+
+@inlined
+def _sum_with(course: Course, view: int, surprise: int) -> int:
+    """Return the sum of a detector's latest surprises, of which one is new."""
+    total = course.sums[view] + surprise
+    if course.n >= course.average:
+        total -= course.surprises[course.average * view + course.n % course.average]
+    return total
+
+
+@inlined
+def _mean_of(course: Course, total: int) -> float:
+    return total / min(course.n + 1, course.average) / UNIT
+
+
+@inlined
+def _count_at_least(values: Float64s, start: int, n: int, least: float) -> int:
+    found = 0
+    for i in range(start, start + n):
+        found += 1 if values[i] >= least else 0
+    return found
+
+
+@inlined
+def _size(course: Course, j: int) -> float:
+    """Return a feature's largest absolute value if most values equal the one before, else 0."""
+    if 2 * course.n_changes[j] < course.n_values[j]:
+        return max(abs(course.lows[j]), abs(course.highs[j]))
+    return 0.0
+
+
+@inlined
+def _excess(course: Course, j: int) -> float:
+    """Return how far a value exceeds the range of its feature; 0 up to the tolerance."""
+    value, low, high = course.inputs[j], course.lows[j], course.highs[j]
+    beyond = max(value - high, low - value)
+    # A feature without values has none, and neither has what is missing.
+    if course.n_values[j] == 0 or not beyond > 0.0:
+        return 0.0
+    width = max(high - low, _size(course, j))
+    excess = beyond / width if width > 0.0 else math.inf
+    return excess if excess >= course.tolerance else 0.0
+
+
+@inlined
+def _is_number(value: float) -> bool:
+    """Return whether a value is neither missing nor a level of a category."""
+    return value < LEAST_LEVEL or value >= 2.0 * LEAST_LEVEL
+
+
+@inlined
+def _compare(course: Course) -> float:
+    """Write the excesses of all features, and whether all are constant; return the largest one."""
+    most, n_numbers, is_flat = 0.0, 0, True
+    for j in range(course.n_inputs):
+        value, excess = course.inputs[j], 0.0
+        if _is_number(value):
+            n_numbers += 1
+            excess = _excess(course, j)
+            if course.n_values[j] > 0:
+                low, high = min(course.lows[j], value), max(course.highs[j], value)
+                is_flat = is_flat and high - low < course.tolerance * _size(course, j)
+        course.beyond[j] = excess
+        most = max(most, excess)
+    course.is_flat = 1 if is_flat and n_numbers > 0 else 0
+    return most
+
+
+@kernel
+def look(course: Course) -> int:
+    """Write the score of the next sample, whether it is novel, and whether all is constant.
+
+    Returns the place of a number that is too large, or DONE.
+    """
+    for j in range(course.n_inputs):
+        if _is_number(course.inputs[j]) and abs(course.inputs[j]) > LARGEST:
+            return j
+    n = min(course.n, course.window)
+    log_chances = 0.0
+    for view in range(course.n_views):
+        mean = _mean_of(course, _sum_with(course, view, _surprise(course, view)))
+        n_higher = _count_at_least(course.means, course.window * view, n, mean)
+        log_chances += math.log((1.0 + n_higher) / (1.0 + n))
+    course.score = 1.0 - math.exp(log_chances / course.n_views)
+    excess = _compare(course)
+    course.is_novel = 0
+    if excess > 0.0:
+        n_as_novel = _count_at_least(course.excesses, 0, n, excess)
+        if n_as_novel <= (1.0 - course.threshold) * course.window:
+            course.is_novel = 1
+    return DONE
+
+
+@kernel
+def learn(course: Course) -> int:
+    """Learn the next sample."""
+    for view in range(course.n_views):
+        surprise = _surprise(course, view)
+        total = _sum_with(course, view, surprise)
+        course.sums[view] = total
+        course.surprises[course.average * view + course.n % course.average] = surprise
+        course.means[course.window * view + course.n % course.window] = _mean_of(course, total)
+    course.excesses[course.n % course.window] = _compare(course)
+    for j in range(course.n_inputs):
+        value = course.inputs[j]
+        if _is_number(value):
+            if course.n_values[j] == 0:
+                course.lows[j], course.highs[j] = value, value
+            elif value != course.latest[j]:
+                course.n_changes[j] = course.n_changes[j] + 1
+            course.lows[j] = min(course.lows[j], value)
+            course.highs[j] = max(course.highs[j], value)
+            course.latest[j] = value
+            course.n_values[j] = course.n_values[j] + 1
+    course.n = course.n + 1
+    return DONE
+
+
+_BY_FEATURE = ("lows", "highs", "latest", "n_values", "n_changes")
+_RINGS = ("surprises", "sums", "means", "excesses")
+_NEXT = ("inputs", "given", "beyond")
+
+
+class CourseTable(OwnsArrays):
+    """The owner of a course, and of the features whose ranges it has.
+
+    Parameters
+    ----------
+    n_views
+        Number of detectors.
+    window, average, threshold, tolerance
+        Those of `Alarms`.
+
+    """
+
+    _DERIVED = frozenset({"course", *_NEXT})
+
+    def __init__(
+        self, n_views: int, window: int, average: int, threshold: float, tolerance: float
+    ) -> None:
+        self.memory = Memory(Course)
+        self.features = FeatureIndex()
+        course = self.memory[0]
+        course.n_views, course.window, course.average = n_views, window, average
+        course.threshold, course.tolerance = threshold, tolerance
+        self.surprises = np.zeros((n_views, average), np.int64)
+        self.sums = np.zeros(n_views, np.int64)
+        self.means = np.zeros((n_views, window))
+        self.excesses = np.zeros(window)
+        self.lows = self.highs = self.latest = np.empty(0)
+        self.n_values = self.n_changes = np.empty(0, np.int64)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Make what is derived, and let the record refer to the arrays."""
+        n = len(self.features)
+        self.course = self.memory[0]
+        self.course.n_inputs = n
+        self.inputs, self.beyond = np.empty(n), np.empty(n)
+        self.given = np.empty(int(self.course.n_views))
+        for name in (*_BY_FEATURE, *_RINGS, *_NEXT):
+            array = getattr(self, name)
+            kind = Int64s if array.dtype == np.int64 else Float64s
+            setattr(self.course, name, kind.of(array))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        course = self.memory[0]
+        check_numbers("course", Rows.of_memory(self.memory), course)
+        check_number(self, "n", course.n, 0, 2**62)
+        n_views, window = int(course.n_views), int(course.window)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (len(self.features),))
+        shapes |= {"surprises": (n_views, int(course.average)), "sums": (n_views,)}
+        check_shapes(self, shapes | {"means": (n_views, window), "excesses": (window,)})
+        self._bind()
+
+    def widened(self, names: Iterable[Hashable]) -> Self:
+        """Return a copy with more features."""
+        made = type(self).__new__(type(self))
+        state = {
+            name: one.copy() if isinstance(one, np.ndarray) else one
+            for name, one in self.__getstate__().items()
+        }
+        features = self.features.with_more(names)
+        state |= {"memory": self.memory.copied(), "features": features}
+        n_more = len(features) - len(self.features)
+        for name in _BY_FEATURE:
+            state[name] = np.append(state[name], np.zeros(n_more, state[name].dtype))
+        made.__setstate__(state)
+        return made
+
+    def recent_surprises(self) -> NDArray[np.float64]:
+        """Return the mean surprises of the latest samples over detectors, the latest first."""
+        course = self.course
+        n = min(int(course.n), int(course.average))
+        places = (int(course.n) - 1 - np.arange(n)) % int(course.average)
+        found: NDArray[np.float64] = self.surprises[:, places].mean(axis=0) / UNIT
+        return found
