@@ -28,7 +28,7 @@ from stored_models import (
 )
 
 import river_mondrian as rm
-from river_mondrian.files import classes, container, store
+from river_mondrian.files import classes, store
 
 models = pytest.mark.parametrize("name", MODELS)
 
@@ -403,13 +403,13 @@ def test_files_that_are_cut_off_are_refused(path):
 
 def rewritten(path, change):
     """Change what a file holds, and give it the right checksum."""
-    arrays, metadata = container.read(path)
+    arrays, metadata = store.read(path)
     arrays = {name: array.copy() for name, array in arrays.items()}
     tree = json.loads(arrays[store.DOCUMENT].tobytes())
     found = change(arrays, metadata, tree)
     tree = found if isinstance(found, dict) else tree
     arrays[store.DOCUMENT] = np.frombuffer(json.dumps(tree).encode(), np.uint8)
-    container.write(path, arrays, metadata)
+    store.write(path, arrays, metadata)
 
 
 def test_later_formats_are_refused(path):
@@ -528,7 +528,7 @@ def test_headers_that_are_none_are_refused(change, path):
     header["a"] |= wrong[change]
     text = json.dumps(header).encode() if change != "text" else b"{]"
     content = len(text).to_bytes(8, "little") + text + bytes(16)
-    content += container.zlib.crc32(content).to_bytes(4, "little")
+    content += store.zlib.crc32(content).to_bytes(4, "little")
     refused(content, path, "its header is not one")
 
 

@@ -13,8 +13,7 @@ from river import checks
 import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest, shard
 from river_mondrian.estimators.merging import divided, splits_at, united
-from river_mondrian.files.container import read
-from river_mondrian.files.store import DOCUMENT
+from river_mondrian.files.store import DOCUMENT, read
 from river_mondrian.partitions.mondrian.records import DRAWING, NONE
 from river_mondrian.posteriors.targets.scale_mixture import learn_law
 

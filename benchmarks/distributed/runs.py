@@ -14,7 +14,7 @@ import pandas as pd
 from river import datasets
 
 from river_mondrian import save
-from river_mondrian.files.container import read
+from river_mondrian.files.store import read
 
 from ..data import DataFolder
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from river import base, compose
+from river import base
 
 from ..arguments import at_least_one, check_arguments, check_takes
+from ..estimators.calibrated import final_of
 from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.density import DensityForest
 from ..estimators.regressor import MondrianForestRegressor
@@ -23,13 +24,6 @@ from .model_store import ModelStore, digest_of, plain_key, text_of
 MOST_DEATHS, LONGEST_START = 3, 60.0
 # Seconds until a worker that is being started is asked again.
 PAUSE = 0.1
-
-
-def _end_of(model: Any) -> Any:
-    """Return what predicts: the last step of a pipeline."""
-    while isinstance(model, compose.Pipeline):
-        model = list(model.steps.values())[-1]
-    return model
 
 
 @dataclass(eq=False, repr=False)
@@ -98,7 +92,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         if callable(key):
             check_takes("key", key, "x")
         kinds = base.Classifier | base.Regressor | base.AnomalyDetector
-        if not isinstance(_end_of(model), kinds):
+        if not isinstance(final_of(model), kinds):
             raise TypeError(
                 "only classifiers, regressors and anomaly detectors are kept by key, "
                 f"got {type(model).__name__}"
@@ -119,9 +113,9 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         """Make what the prototype is."""
         if cls is KeyedModels:
             cls = KeyedDetector
-            if isinstance(_end_of(model), base.Classifier):
+            if isinstance(final_of(model), base.Classifier):
                 cls = KeyedClassifier
-            elif isinstance(_end_of(model), base.Regressor):
+            elif isinstance(final_of(model), base.Regressor):
                 cls = KeyedRegressor
         return super().__new__(cls)
 

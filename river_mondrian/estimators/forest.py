@@ -405,7 +405,7 @@ class Prepared(Packer):
         self.labels, self.names = labels, list(labels)
         self.predict = trees.predictor()
         # Adaptive forests learn by their trees.
-        self.learn = trees.learner() if hasattr(trees, "learner") else None
+        self.learn: Any = trees.learner() if hasattr(trees, "learner") else None
         numbers = struct.Struct(f"{len(labels)}d")
         self.n_bytes, self.unpack = numbers.size, numbers.unpack
 

@@ -29,7 +29,16 @@ from ..records.arrays import CHUNK_ROWS
 from ..records.layout import Column, columns_of
 from . import foreign
 from .classes import class_of, name_of
-from .container import TYPES, Arrays
+
+# Safetensors' names of NumPy's types.
+TYPES = {"bool": "BOOL"} | {
+    f"{kind}{bits}": f"{kind[0].upper()}{bits}"
+    for kind in ("int", "uint", "float")
+    for bits in (8, 16, 32, 64)
+    if kind != "float" or bits > 8
+}
+
+Arrays = dict[str, NDArray[Any]]
 
 # Bytes of rows that are turned into columns at a time: they stay in the cache.
 BLOCK_BYTES = 1 << 18

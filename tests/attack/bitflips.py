@@ -28,7 +28,7 @@ if __name__ == "__main__":
 from stored_models import MODELS, answers, learn, stream
 
 import river_mondrian as rm
-from river_mondrian.files import container, store
+from river_mondrian.files import store
 
 # What comes of a flip: an exception while unpickling; neither an exception nor a crash; and what
 # must never be, an exception later among that.
@@ -92,7 +92,7 @@ def files(name):
         learn(model, stream(n))
         with tempfile.TemporaryDirectory() as folder:
             rm.save(model, Path(folder) / "model")
-            arrays, metadata = container.read(Path(folder) / "model")
+            arrays, metadata = store.read(Path(folder) / "model")
             found.append(({key: array.copy() for key, array in arrays.items()}, metadata))
     return found
 
@@ -123,7 +123,7 @@ def load_forged(content, number):
     arrays, metadata = content
     name, array = forged(content, number)
     with tempfile.TemporaryDirectory() as folder:
-        container.write(Path(folder) / "model", arrays | {name: array}, metadata)
+        store.write(Path(folder) / "model", arrays | {name: array}, metadata)
         return rm.load(Path(folder) / "model")
 
 
