@@ -35,6 +35,7 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -75,10 +76,11 @@ def check_map(owner: object, compiled: Any, features: FeatureMap) -> None:
     check_number(owner, "n_inputs of a map", compiled.n_inputs, 0, n)
 
 
+@dataclass(eq=False, repr=False)
 class FeatureMap(Model, base.MiniBatchTransformer):
     """Base of the feature maps.
 
-    A subclass calls `__init__` after it has stored its arguments, and sets `_map` when it can.
+    A subclass is a dataclass whose fields are its parameters. It sets `_map` when it can.
     """
 
     _SAVED: ClassVar[tuple[str, ...]] = ("_map", "_pool")
