@@ -182,19 +182,6 @@ def test_the_quadrature_of_a_branch_is_close_to_a_fine_one():
         np.testing.assert_allclose(got, fine, rtol=0, atol=2e-4)
 
 
-@pytest.mark.parametrize("pools", [False, True])
-@pytest.mark.parametrize("missing", [False, True])
-def test_online_messages_are_those_of_a_pass_over_the_tree(pools, missing):
-    X, y = draw(700, 3)
-    if missing:
-        X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
-    trees = grow(X, y, n_trees=3, plain_means=pools, min_samples_split=4)
-    before = trees.__getstate__()["nodes"].rows
-    forget_all(trees)
-    for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
-        np.testing.assert_array_equal(rows, old)
-
-
 @pytest.mark.parametrize("schedule", [0.7, 3.0, math.inf])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_means_are_those_of_the_cells(schedule, seed):

@@ -155,6 +155,15 @@ def as_twin(trees, t, hidden=False):
     return naive.copied(read, [node.counts.tolist() for node in read])
 
 
+def assert_predictions_are_the_twins(trees, queries, gamma=7.0):
+    roots = [as_twin(trees, t) for t in range(trees.n_trees)]
+    base = [1.0 / trees.forest.n_classes] * trees.forest.n_classes
+    got = trees.predict_rows(queries, 1)
+    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
+        expected = np.mean([hnsp.predict(root, x, gamma, base) for root in roots], axis=0)
+        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+
+
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("places", [0, 12])
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -162,12 +171,7 @@ def test_prediction_is_the_twins(params, places, seed):
     X, y = draw(300, seed, places=places)
     trees = grow(X, y, n_trees=3, seed=seed, **params)
     queries = np.vstack([X[:40], draw(40, seed + 9)[0], 3.0 * draw(40, seed + 5)[0] - 1.0])
-    base = [0.25] * 4
-    roots = [as_twin(trees, t) for t in range(3)]
-    got = trees.predict_rows(queries, 1)
-    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
-        expected = np.mean([hnsp.predict(root, x, 7.0, base) for root in roots], axis=0)
-        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+    assert_predictions_are_the_twins(trees, queries)
 
 
 @pytest.mark.parametrize("classes", [20, 75, 160, 171])
@@ -176,14 +180,7 @@ def test_prediction_is_the_twins_in_any_words_of_a_set(classes):
     # All are there, whatever has been drawn.
     y[:classes] = range(classes)
     trees = grow(X, y, n_trees=2, lifetime=4.0)
-    queries = np.vstack([X[:40], 3.0 * draw(40, 5)[0] - 1.0])
-    roots = [as_twin(trees, t) for t in range(2)]
-    got = trees.predict_rows(queries, 1)
-    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
-        expected = np.mean(
-            [hnsp.predict(root, x, 7.0, [1 / classes] * classes) for root in roots], axis=0
-        )
-        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+    assert_predictions_are_the_twins(trees, np.vstack([X[:40], 3.0 * draw(40, 5)[0] - 1.0]))
 
 
 @pytest.mark.parametrize("lifetime", [20.0, math.inf])
@@ -191,14 +188,9 @@ def test_what_hides_below_a_paused_leaf_is_not_predicted(lifetime):
     X, _ = draw(600, 0)
     y = (X[:, 0] > 0.5).astype(int).tolist()
     trees = grow(X, y, n_trees=2, lifetime=lifetime, gamma=0.5)
-    roots = [as_twin(trees, t) for t in range(2)]
-    sampled = [as_twin(trees, t, hidden=True) for t in range(2)]
-    assert len(list(naive.walk(sampled[0]))) > len(list(naive.walk(roots[0])))
-    queries = 2.0 * draw(60, 1)[0] - 0.5
-    got = trees.predict_rows(queries, 1)
-    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
-        expected = np.mean([hnsp.predict(root, x, 0.5, [0.5] * 2) for root in roots], axis=0)
-        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+    root, sampled = as_twin(trees, 0), as_twin(trees, 0, hidden=True)
+    assert len(list(naive.walk(sampled))) > len(list(naive.walk(root)))
+    assert_predictions_are_the_twins(trees, 2.0 * draw(60, 1)[0] - 0.5, 0.5)
 
 
 @pytest.mark.parametrize("params", SETTINGS)
@@ -239,11 +231,8 @@ def test_a_path_longer_than_the_room_for_it():
     trees = grow(X, y, n_trees=2, gamma=1.0)
     depths = [node.depth for node in trees.read(0)]
     assert max(depths) > 64
-    base = [0.5, 0.5]
+    assert_predictions_are_the_twins(trees, X, 1.0)
     got = trees.predict_rows(X, 1)
-    for x, p in zip(X, got, strict=True):
-        expected = np.mean([hnsp.predict(as_twin(trees, t), x, 1.0, base) for t in (0, 1)], axis=0)
-        np.testing.assert_allclose(p, expected, atol=1e-10)
     # Some trees' walks, or some rows', are longer than others of the same lanes.
     for x, p in zip(X, got, strict=True):
         np.testing.assert_array_equal(trees.predict_rows(x[None], 1)[0], p)

@@ -12,7 +12,7 @@ from naive import mondrian as naive
 from river import drift
 from test_adaptive import draw as draw_dense
 from test_adaptive import grown, long_slots
-from test_kernels import as_twin, draw
+from test_kernels import as_twin, assert_predictions_are_the_twins, draw
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
@@ -80,11 +80,7 @@ def test_prediction_is_the_twins(params, places, seed):
     X, y = draw(300, seed, places=places)
     trees = grow(X, y, weights_of(300, seed), seed, 3, **params)
     queries = np.vstack([X[:40], draw(40, seed + 9)[0], 3.0 * draw(40, seed + 5)[0] - 1.0])
-    roots = [as_twin(trees, t) for t in range(3)]
-    got = trees.predict_rows(queries, 1)
-    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
-        expected = np.mean([hnsp.predict(root, x, 7.0, [0.25] * 4) for root in roots], axis=0)
-        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+    assert_predictions_are_the_twins(trees, queries)
 
 
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 3.0}, {"max_nodes": 15}])
