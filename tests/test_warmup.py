@@ -100,10 +100,10 @@ print(n)
 
 # Functions of the first calls of learning and predicting, with room for some more.
 MOST_FUNCTIONS = {
-    "MondrianForestClassifier": 24,
-    "MondrianForestRegressor": 38,
-    "AdaptiveMondrianForestClassifier": 55,
-    "AdaptiveMondrianForestRegressor": 65,
+    "MondrianForestClassifier": 22,
+    "MondrianForestRegressor": 34,
+    "AdaptiveMondrianForestClassifier": 50,
+    "AdaptiveMondrianForestRegressor": 66,
 }
 
 
