@@ -11,6 +11,7 @@ from .arrays import CHUNK_ROWS, Array, Float32s, Float64s, Int32s, Int64s, Packe
 from .layout import Part, RowLayout, words_of
 from .memory import ChunkedRows, Memory, OwnsArrays, TableState, check_shapes, owned, state_words
 from .numba_types import (
+    as_number,
     copy_record,
     lowest_bit,
     new_array,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...compiling.kernels import batch_kernel, helper, inlined, merged, separate
 from ...elementary import mixed, state_after, uniform_of
-from ...records import Array, Float32s, Int32s, prefetch
+from ...records import Array, Float32s, Int32s, as_number, prefetch
 from .boxes import (
     BATCH,
     PointAt,
@@ -132,7 +132,7 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
     v = x[node.dim]
     if v != v:
         return nearer_side(forest, tree, node.left, node.right, x)
-    return LEFT if v <= node.cut else RIGHT
+    return as_number(v > node.cut)
 
 
 @inlined
