@@ -313,7 +313,8 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
     for t in range(forest.n_trees):
         estimate = forest.estimates[t]
         estimate.count = float(reveal(forest, t, x, best_lifetime(forest, t)))
-        estimate.log_volume = log_volume(forest, t)
+        if is_laplace or estimate.count > 0.0:
+            estimate.log_volume = log_volume(forest, t)
     n = float(forest.n_samples)
     found = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
     if is_floored and found == -math.inf:
