@@ -166,7 +166,7 @@ def as_dict(x: Any) -> dict[Any, Any]:
 def check_names(names: Iterable[Hashable]) -> None:
     """Refuse a feature's name that is missing, such as NaN, which a look-up may not find again."""
     for name in names:
-        if not _equals_itself(name):
+        if type(name) is not str and not _equals_itself(name):
             raise ValueError(f"the name of a feature must not be missing, got {name!r}")
 
 
