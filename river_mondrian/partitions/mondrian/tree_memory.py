@@ -1,7 +1,4 @@
-"""The memory of a forest's trees: what rows have, room for more rows, changes, pickling.
-
-`LaidOutTrees` says what the rows of each table are, `TreeMemory` owns the tables.
-"""
+"""The memory of a forest's trees: what rows have, room for more rows, changes, pickling."""
 
 from __future__ import annotations
 
@@ -66,8 +63,56 @@ def light_size_for(n_dims: int) -> int:
     return next((size for wide, size in LIGHT_SIZES.items() if n_dims >= wide), 0)
 
 
-class LaidOutTrees(ChangingTrees[AnyForest]):
-    """Trees whose memory consists of tables of rows.
+# The tables of which each tree has one of its own.
+TABLES = ("nodes", "boxes", "side_rows")
+
+# Samples after which widths are looked at only now and then, and gamma is fixed.
+WARM_UP = 256
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Arguments of Mondrian trees of all kinds.
+
+    Parameters
+    ----------
+    n_trees
+        Number of trees.
+    lifetime
+        Time at which the trees stop being cut, or a distribution from which each draws its own.
+    directions
+        Cut directions; None for the axes.
+    max_nodes
+        Nodes (leaves and internal ones) at which a tree stops being cut.
+    scale
+        Whether inputs are divided by their widths.
+    absent
+        What a missing input counts as: NaN, which is unknown, or 0.
+    seed
+        Seed of the random numbers.
+    ranges
+        The lowest and the highest value of features that are known, by name.
+    rescale
+        Whether trees are drawn anew where widths no longer hold.
+    window
+        Number of samples that are held at most, the latest ones; None for all.
+
+    """
+
+    n_trees: int
+    lifetime: Any
+    directions: Directions = None
+    max_nodes: int | None = None
+    scale: bool = False
+    absent: float = math.nan
+    seed: int | None = None
+    ranges: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
+    rescale: bool = False
+    window: int | None = None
+
+
+class TreeMemory(ChangingTrees[AnyForest]):
+    """The memory of trees over one store of points: tables of rows.
 
     A kind of trees names its records.
     """
@@ -82,10 +127,67 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
     _RENEWS: ClassVar[bool] = False
     _N_SPARE: ClassVar[int] = 1
 
-    # What decides how many values a point has.
-    directions: CutDirections | None
-    categories: Categories | None
-    renews: bool
+    # What `_finish` makes from the rest, and what is found at first use.
+    _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
+        *("inputs", "rooms", "light", "vector", "row", "forest", "_learn_one", "_predict_one")
+    }
+    # Whether new rows beside the nodes are zero.
+    _ZEROED_SIDE_ROWS: ClassVar[bool] = True
+
+    def __init__(self, partitions: Partitions) -> None:
+        n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
+        self.scale = partitions.scale
+        self.bounded = max_nodes is not None
+        directions = partitions.directions
+        self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
+        # Where levels are put, from the first category on.
+        self.categories: Categories | None = None
+        self.renews = partitions.rescale and self._RENEWS and self.scale
+        n_slots = n_trees + (self._N_SPARE if self.renews else 0)
+        self.trees: Memory[Any] = Memory(self._TREE, n_slots)
+        self.shared = Memory(self._FOREST)
+        self.forest = self.shared[0]
+        words = self.trees.words
+        words["root"] = EMPTY
+        words["free_row"] = words["free_box"] = words["free_side_row"] = NONE
+        words["slot"] = np.arange(n_slots)
+        states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
+        words["random_state"][:n_trees] = states.view(np.int64)
+        words["renewal_state"] = [mixed(state) for state in words["random_state"].tolist()]
+        words["lifetime"][:n_trees] = draw_lifetimes(partitions.lifetime, n_trees, seed)
+        forest = self.forest
+        forest.n_trees = forest.n_all_trees = n_trees
+        forest.next_look = NEVER
+        forest.input_capacity = forest.dim_capacity = 1
+        if self.directions is not None:
+            forest.n_dims = forest.dim_capacity = self.directions.n_dims
+            if self._has_sets:
+                words["first_value"] = self.directions.n_dims * np.arange(n_slots)
+        forest.max_splits = UNLIMITED if max_nodes is None else (max_nodes - 1) // 2
+        forest.horizon = math.inf
+        forest.absent = partitions.absent
+        forest.hide_limit = UNLIMITED
+        forest.window = UNLIMITED if partitions.window is None else partitions.window
+        forest.first_arrival = forest.last_arrival = NONE
+        self._set_up()
+        # Of either frame what is subtracted from each input, and what that is multiplied with.
+        self.frames = np.array([[[0.0], [1.0]]] * 2)
+        # The ends of the ranges that are given, by input; NaN for others.
+        self.given = np.zeros((2, 0))
+        self.known_ranges = dict(partitions.ranges)
+        # The inputs of the samples so far, while the ranges may change.
+        self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
+        if self._may_have_light:
+            forest.light_size = light_size_for(forest.dim_capacity)
+        self._set_words()
+        self.points = ChunkedRows(1, self._point_layout().words)
+        self.remainders = ChunkedRows(1, self._remainder_layout().words, False)
+        self.arrivals = ChunkedRows(1, self._arrival_layout().words, False)
+        self._new_rows()
+        self._finish()
+        self.open()
+
+    # What rows have.
 
     @property
     def n_trees(self) -> int:
@@ -206,120 +308,7 @@ class LaidOutTrees(ChangingTrees[AnyForest]):
             "arrivals": self._arrival_layout(),
         }
 
-
-# The tables of which each tree has one of its own.
-TABLES = ("nodes", "boxes", "side_rows")
-
-# Samples after which widths are looked at only now and then, and gamma is fixed.
-WARM_UP = 256
-
-
-@dataclass(frozen=True)
-class Partitions:
-    """Arguments of Mondrian trees of all kinds.
-
-    Parameters
-    ----------
-    n_trees
-        Number of trees.
-    lifetime
-        Time at which the trees stop being cut, or a distribution from which each draws its own.
-    directions
-        Cut directions; None for the axes.
-    max_nodes
-        Nodes (leaves and internal ones) at which a tree stops being cut.
-    scale
-        Whether inputs are divided by their widths.
-    absent
-        What a missing input counts as: NaN, which is unknown, or 0.
-    seed
-        Seed of the random numbers.
-    ranges
-        The lowest and the highest value of features that are known, by name.
-    rescale
-        Whether trees are drawn anew where widths no longer hold.
-    window
-        Number of samples that are held at most, the latest ones; None for all.
-
-    """
-
-    n_trees: int
-    lifetime: Any
-    directions: Directions = None
-    max_nodes: int | None = None
-    scale: bool = False
-    absent: float = math.nan
-    seed: int | None = None
-    ranges: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
-    rescale: bool = False
-    window: int | None = None
-
-
-class TreeMemory(LaidOutTrees[AnyForest]):
-    """The memory of trees over one store of points.
-
-    A kind of trees names its records.
-    """
-
-    # What `_finish` makes from the rest, and what is found at first use.
-    _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
-        *("inputs", "rooms", "light", "vector", "row", "forest", "_learn_one", "_predict_one")
-    }
-    # Whether new rows beside the nodes are zero.
-    _ZEROED_SIDE_ROWS: ClassVar[bool] = True
-
-    def __init__(self, partitions: Partitions) -> None:
-        n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
-        self.scale = partitions.scale
-        self.bounded = max_nodes is not None
-        directions = partitions.directions
-        self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
-        # Where levels are put, from the first category on.
-        self.categories: Categories | None = None
-        self.renews = partitions.rescale and self._RENEWS and self.scale
-        n_slots = n_trees + (self._N_SPARE if self.renews else 0)
-        self.trees: Memory[Any] = Memory(self._TREE, n_slots)
-        self.shared = Memory(self._FOREST)
-        self.forest = self.shared[0]
-        words = self.trees.words
-        words["root"] = EMPTY
-        words["free_row"] = words["free_box"] = words["free_side_row"] = NONE
-        words["slot"] = np.arange(n_slots)
-        states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
-        words["random_state"][:n_trees] = states.view(np.int64)
-        words["renewal_state"] = [mixed(state) for state in words["random_state"].tolist()]
-        words["lifetime"][:n_trees] = draw_lifetimes(partitions.lifetime, n_trees, seed)
-        forest = self.forest
-        forest.n_trees = forest.n_all_trees = n_trees
-        forest.next_look = NEVER
-        forest.input_capacity = forest.dim_capacity = 1
-        if self.directions is not None:
-            forest.n_dims = forest.dim_capacity = self.directions.n_dims
-            if self._has_sets:
-                words["first_value"] = self.directions.n_dims * np.arange(n_slots)
-        forest.max_splits = UNLIMITED if max_nodes is None else (max_nodes - 1) // 2
-        forest.horizon = math.inf
-        forest.absent = partitions.absent
-        forest.hide_limit = UNLIMITED
-        forest.window = UNLIMITED if partitions.window is None else partitions.window
-        forest.first_arrival = forest.last_arrival = NONE
-        self._set_up()
-        # Of either frame what is subtracted from each input, and what that is multiplied with.
-        self.frames = np.array([[[0.0], [1.0]]] * 2)
-        # The ends of the ranges that are given, by input; NaN for others.
-        self.given = np.zeros((2, 0))
-        self.known_ranges = dict(partitions.ranges)
-        # The inputs of the samples so far, while the ranges may change.
-        self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
-        if self._may_have_light:
-            forest.light_size = light_size_for(forest.dim_capacity)
-        self._set_words()
-        self.points = ChunkedRows(1, self._point_layout().words)
-        self.remainders = ChunkedRows(1, self._remainder_layout().words, False)
-        self.arrivals = ChunkedRows(1, self._arrival_layout().words, False)
-        self._new_rows()
-        self._finish()
-        self.open()
+    # Rows.
 
     @property
     def n_drawn(self) -> int:
