@@ -169,7 +169,6 @@ class Spread:
 _WITH_HOUR = ("value", "hour")
 METRICS: dict[str, Callable[[], Any]] = {
     "value": lambda: [_value(_near(1))],
-    "value; shingle of 8": lambda: [_value(_near(1)), _value(_near(2, shingle=8))],
     "value and hour": lambda: [compose.Select(*_WITH_HOUR) | _near(1)],
     "value and hour; spread": lambda: [
         compose.Select(*_WITH_HOUR) | _near(1),
