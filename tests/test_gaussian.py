@@ -237,12 +237,15 @@ def test_the_progressive_likelihood_is_the_twins(places, later):
     assert got != same
 
 
-def forget_all(trees):
-    """Bring all messages up to date anew, by a pass over the trees."""
+def assert_up_to_date(trees):
+    """Check that messages are those of a pass over the trees."""
+    before = trees.__getstate__()["nodes"].rows
     pair = hyperparameters(trees, 0)
     for gamma2, noise in ((2.0 * pair[0], pair[1]), pair):
         learning.put_hyperparameters(trees.forest, gamma2, noise, gamma2, 0, trees.n_trees)
     messages.update(trees.forest, 0, trees.n_trees)
+    for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
+        np.testing.assert_array_equal(rows, old)
 
 
 def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
@@ -261,10 +264,7 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     assert changes[-1] < trees.splits_at
     assert len(changes) > 8
     # What is read is never from before a change.
-    before = trees.__getstate__()["nodes"].rows
-    forget_all(trees)
-    for rows, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
-        np.testing.assert_array_equal(rows, old)
+    assert_up_to_date(trees)
 
 
 def test_fixed_hyperparameters_are_kept():

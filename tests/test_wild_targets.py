@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from naive import moments as twin
-from test_gaussian import dense, draw, forget_all, grow, make
+from test_gaussian import assert_up_to_date, dense, draw, grow, make
 from test_regressor import SETTINGS, make_data, rows
 
 from river_mondrian import MondrianForestRegressor
@@ -102,10 +102,7 @@ def test_messages_are_those_of_a_pass_over_the_tree(params):
     # What has counted at first is set aside at 512.
     y[240:256] += 35.0
     trees = grow(X, y, n_trees=2, scale=False, **params)
-    before = trees.__getstate__()["nodes"].rows
-    forget_all(trees)
-    for found, old in zip(trees.__getstate__()["nodes"].rows, before, strict=True):
-        np.testing.assert_array_equal(found, old)
+    assert_up_to_date(trees)
 
 
 @pytest.mark.parametrize("params", SETTINGS[:6])
