@@ -6,6 +6,7 @@ import copy
 import math
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..checks import refuse
 from ..frames import mapping_of, read_frame
 from ..inputs import as_dict, ordered, read_values, too_large
 from ..limits import DONE
-from ..model import Model, Steps, locked, new_lock
+from ..model import Model, Steps, locked
 from ..posteriors.course import LEAST_CHANCE, CourseTable, learn, look
 from ..progress import pieces
 from .inspection import ScoringDetector
@@ -54,6 +55,7 @@ class Alarm(NamedTuple):
     features: dict[Any, float]
 
 
+@dataclass(eq=False, repr=False)
 class Alarms(Model, base.AnomalyDetector):
     """Alarms by the scores of a detector.
 
@@ -131,41 +133,33 @@ class Alarms(Model, base.AnomalyDetector):
 
     """
 
-    def __init__(
-        self,
-        detector: Any = None,
-        threshold: float = 0.997,
-        average: int = 40,
-        window: int = 8192,
-        rest: int = 100,
-        tolerance: float = 0.05,
-        grace_period: int = LEAST_RANKED,
-        budget: tuple[int, int] | None = None,
-        calendar: Sequence[Hashable] | None = None,
-    ) -> None:
-        check_positive("threshold", threshold)
-        if threshold > 1.0:
-            raise ValueError(f"threshold must be at most 1, got {threshold!r}")
-        check_integer("average", average, 1)
-        check_integer("window", window, LEAST_RANKED)
-        check_integer("rest", rest, 0)
-        check_positive("tolerance", tolerance)
-        check_integer("grace_period", grace_period, LEAST_RANKED)
-        _check_budget(budget)
-        if calendar is not None and not isinstance(calendar, (list, tuple)):
-            raise ValueError(f"calendar must be None or a list of features, got {calendar!r}")
-        self._lock = new_lock()
-        self.detector = detector
-        self.threshold = threshold
-        self.average = average
-        self.window = window
-        self.rest = rest
-        self.tolerance = tolerance
-        self.grace_period = grace_period
-        self.budget = budget
-        self.calendar = calendar
-        self._views = _views_of(detector)
-        self._table = CourseTable(len(self._views), window, average, threshold, tolerance)
+    detector: Any = None
+    threshold: float = 0.997
+    average: int = 40
+    window: int = 8192
+    rest: int = 100
+    tolerance: float = 0.05
+    grace_period: int = LEAST_RANKED
+    budget: tuple[int, int] | None = None
+    calendar: Sequence[Hashable] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("threshold", self.threshold)
+        if self.threshold > 1.0:
+            raise ValueError(f"threshold must be at most 1, got {self.threshold!r}")
+        check_integer("average", self.average, 1)
+        check_integer("window", self.window, LEAST_RANKED)
+        check_integer("rest", self.rest, 0)
+        check_positive("tolerance", self.tolerance)
+        check_integer("grace_period", self.grace_period, LEAST_RANKED)
+        _check_budget(self.budget)
+        if self.calendar is not None and not isinstance(self.calendar, (list, tuple)):
+            raise ValueError(f"calendar must be None or a list of features, got {self.calendar!r}")
+        self._views = _views_of(self.detector)
+        self._table = CourseTable(
+            len(self._views), self.window, self.average, self.threshold, self.tolerance
+        )
         # The latest `Alarm`s, as plain tuples.
         self._alarms: tuple[tuple[Any, ...], ...] = ()
 
