@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,12 +22,13 @@ from river_mondrian import (
 from .adaptive.comparing import FILES, MADE
 from .adaptive.comparing import load as load_classes
 from .adaptive_regressor.streams import SOURCES, load
-from .data import Array, DataFolder, Stream
+from .data import Array, DataFolder, Stream, stream
+from .regressor.peers import PEERS
 from .report import Report, progress, pyplot, verdict
 
 LEVELS = (0.5, 0.8, 0.95)
 DELAYS = (0, 1, 10, 100)
-MOST, MOST_OF_CLASSES = 20_000, 5000
+MOST, MOST_LATE, MOST_OF_CLASSES = 20_000, 4000, 5000
 BLOCK = 1000
 # Intervals of distributions take long: their score is of some samples.
 SCORED_EVERY = 10
@@ -203,19 +205,22 @@ class _Total:
     better: int = 0
 
 
-def _streams(data: DataFolder, quick: bool) -> Iterator[tuple[str, Stream, int]]:
+def _streams(data: DataFolder, quick: bool, most: int) -> Iterator[tuple[str, Stream, int]]:
     names = ("TrumpApproval", "ChickWeights", "ahead") if quick else SOURCES
     for name in names:
-        samples = load(data, name, 400 if quick else MOST)
+        samples = load(data, name, most)
         if samples is not None:
             yield name, samples, SOURCES[name].delay
 
 
-def _compare(data: DataFolder, report: Report, quick: bool, delays: tuple[int, ...]) -> None:
+def _compare(
+    data: DataFolder, report: Report, quick: bool, delays: tuple[int, ...], most: int
+) -> None:
+    most = 400 if quick else most
     seeds = range(1, 2 if quick else 4)
     rows: list[list[Any]] = []
     totals: dict[tuple[int, str], _Total] = {}
-    for name, samples, own_delay in _streams(data, quick):
+    for name, samples, own_delay in _streams(data, quick, most):
         y = np.array([t for _, t in samples], dtype=float)
         for asked in delays:
             delay = max(min(asked, len(samples) // 10), own_delay)
@@ -243,7 +248,7 @@ def _compare(data: DataFolder, report: Report, quick: bool, delays: tuple[int, .
             rows.append([name, len(samples), delay, *cells])
     methods_shown = [m for asked, m in totals if asked == delays[0]]
     report.note(
-        f"The first {400 if quick else MOST} samples at most, means of {len(seeds)} seeds, after "
+        f"The first {most} samples at most, means of {len(seeds)} seeds, after "
         "the first tenth. A cell has the percentages of targets in intervals of 50, 80 and 95 %, "
         "and the ratios of the mean interval scores to those of the predicted distribution. The "
         f"column {BEFORE} has the predicted distribution's own intervals. Scores are of every "
@@ -288,12 +293,52 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
 
 def intervals(data: DataFolder, report: Report, quick: bool) -> None:
     """Coverage and interval scores beside the distribution's, conformal ones and River's."""
-    _compare(data, report, quick, (0,))
+    _compare(data, report, quick, (0,), MOST)
+
+
+def _error(model: Any, samples: Stream, delay: int) -> float:
+    """Return the mean absolute error of a model that learns each sample after `delay` others."""
+    total = 0.0
+    for i, (x, y) in enumerate(samples):
+        point = model.predict_one(x) or 0.0
+        # Of the first one nothing is known.
+        total += abs(point - y) if i > 0 else 0.0
+        if i >= delay:
+            model.learn_one(*samples[i - delay])
+    return total / len(samples)
 
 
 def late(data: DataFolder, report: Report, quick: bool) -> None:
-    """The same where targets come 1, 10 and 100 samples late."""
-    _compare(data, report, quick, DELAYS[1:])
+    """The same where targets come 1, 10 and 100 samples late; errors with and without wrapper."""
+    _compare(data, report, quick, DELAYS[1:], MOST_LATE)
+    rows, logs = [], []
+    for name, samples, own_delay in _streams(data, quick, 400 if quick else MOST_LATE):
+        ratios = []
+        for asked in DELAYS[1:]:
+            progress(f"{name}, {asked} late, errors")
+            delay = max(min(asked, len(samples) // 10), own_delay)
+            model = AdaptiveMondrianForestRegressor(seed=1)
+            alone = _error(model.clone(), samples, delay)
+            ratios.append(_error(Calibrated(model), samples, delay) / alone)
+        rows.append([name, *(f"{ratio:.3f}" for ratio in ratios)])
+        logs.append(np.log(ratios))
+    means = np.exp(np.mean(logs, axis=0))
+    rows.append(["geometric mean", *(f"{mean:.3f}" for mean in means)])
+    report.note(
+        "Mean absolute errors of the adaptive forest within `Calibrated`, where it learns from "
+        "predictions as they were when samples came, over those of the forest alone, by delay; "
+        "seed 1."
+    )
+    report.table(["stream", *map(str, DELAYS[1:])], rows)
+    name, delay = "ahead", SOURCES["ahead"].delay
+    samples = load(DataFolder(data.folder), name, 400 if quick else None) or []
+    models = {
+        "alone": AdaptiveMondrianForestRegressor(seed=1),
+        "calibrated": Calibrated(AdaptiveMondrianForestRegressor(seed=1)),
+        "Bayesian linear": PEERS["Bayesian linear"][0](),
+    }
+    errors = [f"{label} {_error(m, samples, delay):.4f}" for label, m in models.items()]
+    report.note(f"Mean absolute errors on all of {name}, {delay} late: {', '.join(errors)}.")
 
 
 # Sets of classes.
@@ -400,6 +445,92 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["delay", "method", "streams", "mean size"], totals)
 
 
+# Streams that nobody looked at when steps were chosen.
+
+N_LAGS = 5
+MOST_HELD_OUT = 3000
+
+
+def _next_values(data: DataFolder) -> Iterator[tuple[str, Stream]]:
+    """Yield the series of NAB: the latest values predict the next one."""
+    arrays = data.load("nab")
+    if arrays is None:
+        return
+    ends = arrays["start"].tolist()
+    for name, start, stop in zip(arrays["names"].tolist(), ends, ends[1:], strict=False):
+        values = arrays["value"][start:stop][: MOST_HELD_OUT + N_LAGS]
+        rows = np.lib.stride_tricks.sliding_window_view(values, N_LAGS + 1)
+        yield name, stream(rows[:, :-1], rows[:, -1])
+
+
+def _labelled(data: DataFolder) -> Iterator[tuple[str, Stream]]:
+    """Yield ADBench's sets, whose classes are usual and anomalous, and the texts of Reuters."""
+    arrays = data.load("adbench")
+    if arrays is not None:
+        for name in arrays["names"].tolist():
+            yield name, stream(arrays[f"X_{name}"], arrays[f"y_{name}"], MOST_HELD_OUT)
+    arrays = data.load("reuters_acq")
+    if arrays is not None:
+        parts = (arrays[f"X_train_{part}"] for part in ("indptr", "indices", "data"))
+        ends, columns, values = (part.tolist() for part in parts)
+        labels = arrays["y_train"].tolist()[: MOST_HELD_OUT // 10]
+        rows = itertools.pairwise(ends)
+        yield (
+            "reuters_acq",
+            [
+                (dict(zip(columns[a:b], values[a:b], strict=True)), label)
+                for (a, b), label in zip(rows, labels, strict=False)
+            ],
+        )
+
+
+def held_out(data: DataFolder, report: Report, quick: bool) -> None:
+    """Coverage on NAB's series, ADBench's sets and Reuters, which chose nothing here."""
+    rows, n_held, n_runs, bad, blocks = [], 0, 0, 0, 0
+    for name, samples in itertools.islice(_next_values(data), 2 if quick else None):
+        progress(name)
+        y = np.array([t for _, t in samples], dtype=float)
+        ends = _follow(samples, 0, 1, others=False)
+        judged = {method: _judge(one, y, 0) for method, one in ends.items()}
+        own, before = judged[OURS], judged[BEFORE]
+        is_held = all(h.holds for h in own)
+        n_held, n_runs = n_held + is_held, n_runs + 1
+        bad, blocks = bad + sum(h.bad_blocks for h in own), blocks + sum(h.blocks for h in own)
+        cells = [", ".join(f"{100 * h.coverage:.1f}" for h in held) for held in (own, before)]
+        ratios = [
+            h.score / b.score if b.score > 0.0 else 1.0 for h, b in zip(own, before, strict=True)
+        ]
+        ratio = ", ".join(f"{r:.3f}" for r in ratios)
+        rows.append([name, len(y), *cells, ratio, "yes" if is_held else "NO"])
+    report.note(
+        f"The first {MOST_HELD_OUT} samples at most, seed 1, no delay: coverage at 50, 80 and 95 % "
+        "after the first tenth, ratios of interval scores, whether coverage is within max(1.5 "
+        "points, 2.5 standard errors) at all levels."
+    )
+    report.table(["series", "n", OURS, BEFORE, "scores", "holds"], rows)
+    report.note(f"{n_held} of {n_runs} hold; {bad} of {blocks} blocks are off.")
+    rows, n_held = [], 0
+    for name, samples in itertools.islice(_labelled(data), 2 if quick else None):
+        progress(name)
+        model = Calibrated(AdaptiveMondrianForestClassifier(seed=1))
+        found = []
+        for x, label in samples:
+            own_set = model.predict_set_one(x, COVERAGE)
+            found.append((label in own_set, len(own_set)))
+            model.learn_one(x, label)
+        late_part = np.array(found[len(found) // 10 :], dtype=float)
+        share, size = late_part.mean(axis=0)
+        is_held = share >= COVERAGE - _allowed(COVERAGE, len(late_part), 0.01, 2.5)
+        n_held += is_held
+        rows.append(
+            [name, len(found), f"{100 * share:.1f}", f"{size:.3f}", "yes" if is_held else "NO"]
+        )
+    report.note(
+        f"Sets of {COVERAGE:.0%}: the share of labels held in %, mean sizes. {n_held} hold."
+    )
+    report.table(["set", "n", "held", "size", "holds"], rows)
+
+
 # Pictures.
 
 
@@ -461,5 +592,6 @@ PARTS: dict[str, Callable[..., None]] = {
     "intervals": intervals,
     "late": late,
     "sets": sets,
+    "held_out": held_out,
     "pictures": pictures,
 }

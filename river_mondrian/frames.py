@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import inputs
-from .inputs import FeatureIndex, Floats, Level, check_names, of_kind, too_large
+from .inputs import FeatureIndex, Floats, Level, check_names, is_missing, of_kind, too_large
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 
 # An array, or a frame of narwhals.
@@ -112,6 +112,20 @@ def _numbers(
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
     # Comparisons with NaN are false.
     return values if low >= -LARGEST and high <= LARGEST else None
+
+
+def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
+    """Return a frame as a narwhals one, or an array itself, and its rows without missing values."""
+    if isinstance(X, np.ndarray):
+        frame: Native = X
+        rows: Iterable[Any] = map(dict, map(enumerate, X.tolist()))
+    else:
+        _check_frame(X)
+        from river.utils.dataframe import into_frame
+
+        frame = into_frame(X)
+        rows = frame.iter_rows(named=True)
+    return frame, [{k: v for k, v in x.items() if not is_missing(v)} for x in rows]
 
 
 def _check_frame(X: Any) -> None:

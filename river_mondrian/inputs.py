@@ -107,7 +107,7 @@ def check_value(name: Hashable, value: Any) -> float:
 
 def number_of(value: Any) -> float | None:
     """Return a number as a float, NaN if it is missing; None if it is not a number."""
-    if value is None or _is_missing(value):
+    if is_missing(value):
         return math.nan
     # NumPy takes some time spans for integers, and some arrays for numbers.
     has_axes = getattr(value, "ndim", 0) != 0
@@ -122,8 +122,10 @@ def number_of(value: Any) -> float | None:
     return float(number)
 
 
-def _is_missing(value: Any) -> bool:
-    """Check for the missing values of NumPy and pandas, of which pandas may not be imported."""
+def is_missing(value: Any) -> bool:
+    """Check for None, NaN and the missing values of NumPy and pandas, which may not be imported."""
+    if value is None or (isinstance(value, float) and value != value):
+        return True
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return bool(np.isnat(value))
     pandas = sys.modules.get("pandas")

@@ -7,12 +7,16 @@ import math
 import pickle
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from attack.judging import Judge
 from naive.calibration import NaiveInterval, NaiveSet
-from river import base, evaluate, linear_model, metrics, preprocessing
+from river import base, evaluate, linear_model, metrics, naive_bayes, preprocessing
 
 import river_mondrian as rm
 from river_mondrian import Calibrated
+from river_mondrian.compiling.kernels import COMPILES
 from river_mondrian.estimators import calibrated
 
 LEVELS = calibrated.LEVELS
@@ -315,7 +319,115 @@ def test_samples_that_cannot_be_recognized():
     assert not model._waiting
 
 
+def series(n, seed=1):
+    # The last target tells much of the next one, and little of that ten samples later.
+    rng, level, found = np.random.default_rng(seed), 0.0, []
+    for t in range(n):
+        level = 0.8 * level + rng.normal()
+        found.append(({"t": t % 50, "a": rng.normal()}, level))
+    return found
+
+
+@pytest.mark.skipif(not COMPILES, reason="it takes thousands of samples")
+def test_a_forest_learns_from_predictions_as_they_were():
+    samples, delay = series(2500, 2), 10
+    errors = []
+    for wrap in (Calibrated, lambda model: model):
+        model = wrap(rm.AdaptiveMondrianForestRegressor(3, n_candidates=3, seed=1))
+        points = follow(model, samples, lambda m, x: m.predict_one(x), delay)
+        away = np.abs(np.array(points) - [y for _, y in samples])
+        errors.append(away[1000:].mean())
+    assert errors[0] < 0.97 * errors[1], errors
+
+
+def test_without_a_delay_a_forest_learns_as_it_does_alone():
+    models = [rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1) for _ in range(2)]
+    wrapped = Calibrated(models[0])
+    for x, y in series(80):
+        assert wrapped.predict_one(x) == models[1].predict_one(x)
+        wrapped.learn_one(x, y)
+        models[1].learn_one(x, y)
+    # What it is told that it predicted is what it predicts.
+    for x, y in series(40, 2):
+        assert wrapped.predict_one(x) == pytest.approx(models[1].predict_one(x), rel=1e-6)
+        models[0].learn_one(x, y, remembered=models[0]._to_remember())
+        models[1].learn_one(x, y)
+
+
+# Frames.
+
+FRAMES = {
+    "pandas": lambda rows: pd.DataFrame(rows, index=range(7, 7 + len(rows))),
+    "polars": pl.DataFrame,
+    "array": lambda rows: np.array([list(x.values()) for x in rows], dtype=float),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("delay", [0, 20])
+def test_frames_are_learned_and_predicted_like_their_rows(kind, delay):
+    rng = np.random.default_rng(1)
+    for make, label in (
+        (lambda: Calibrated(rm.MondrianForestRegressor(2, seed=1)), lambda a: 2.0 * a),
+        (lambda: Calibrated(naive_bayes.GaussianNB()), lambda a: "ab"[a > 0.0]),
+    ):
+        names = (0, 1) if kind == "array" else ("a", "b")
+        values = rng.normal(size=(60, 2)).tolist()
+        samples = [dict(zip(names, row, strict=True)) for row in values]
+        y = [label(x[names[0]]) for x in samples]
+        one, many = make(), make()
+        for start in range(0, 60, 20):
+            rows = samples[start : start + 20]
+            X = FRAMES[kind](rows)
+            found, expected = many.predict_many(X), [one.predict_one(x) for x in rows]
+            assert type(found) is {"pandas": pd.Series, "polars": pl.Series}.get(kind, np.ndarray)
+            assert list(found) == expected
+            if kind == "pandas":
+                assert list(found.index) == list(X.index)
+            if start >= delay:
+                late = slice(start - delay, start - delay + 20)
+                many.learn_many(FRAMES[kind](samples[late]), y[late])
+                for x, target in zip(samples[late], y[late], strict=True):
+                    one.learn_one(x, target)
+            assert states(one) == states(many)
+        if isinstance(one, base.Classifier):
+            proba = np.asarray(many.predict_proba_many(FRAMES[kind](samples)))
+            expected = [list(one.predict_proba_one(x).values()) for x in samples]
+            np.testing.assert_allclose(proba, expected)
+
+
+def test_frames_with_missing_values_and_bad_labels():
+    model = Calibrated(Point())
+    X = pd.DataFrame({"p": [1.0, math.nan], "b": ["x", None], "c": pd.array([1, None])})
+    assert model.predict_many(X).tolist() == [1.0, 0.0]
+    assert list(model._waiting) == [("p", "b", "c", 1.0, "x", 1), ()]
+    with pytest.raises(ValueError, match="X has 2 rows but there are 1 targets"):
+        model.learn_many(X, [1.0])
+    with pytest.raises(TypeError, match=r"must be a number.* in row 1"):
+        model.learn_many(X, [1.0, "x"])
+    assert model._n_learned == 0
+
+
 # Models.
+
+
+class Counting(Point):
+    n_asked = 0
+
+    def predict_one(self, x):
+        self.n_asked += 1
+        return super().predict_one(x)
+
+
+def test_a_prediction_asks_the_model_once():
+    model = Calibrated(Counting())
+    for t, (x, y) in enumerate(numbers(20)):
+        model.predict_one(x)
+        assert model.model.n_asked == t + 1
+        model.predict_interval_one(x)
+        model.learn_one(x, y)
+        assert model.model.n_asked == t + 1
+
 
 RIVERS = {
     "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(),
@@ -473,3 +585,23 @@ def test_an_interrupted_call_has_learned_a_sample_or_not(when):
     assert states(same) == states(expected)
     x = samples[3][0]
     assert model.predict_interval_one(x) == expected.predict_interval_one(x)
+
+
+@pytest.mark.parametrize("make", [rm.MondrianForestRegressor, rm.MondrianForestClassifier])
+def test_exceptions_and_failing_allocations(make):
+    def go_on(model):
+        for x, y in samples[-3:]:
+            model.predict_one(x)
+            model.learn_one(x, y)
+
+    model, samples = learned(lambda: Calibrated(preprocessing.StandardScaler() | make(2, seed=1)))
+    judge = Judge(lambda one: (states(one), one.predict_one(samples[0][0])), go_on, every=23)
+    state = pickle.dumps(model)
+    x, y = samples[-5]
+    for sample in (x, {"p": 0.0, "a": 0.1}):
+
+        def call(one, sample=sample):
+            one.learn_one(sample, y)
+
+        assert 0 in judge.lines(state, call)
+        judge.allocations(state, call)

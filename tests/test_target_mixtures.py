@@ -16,6 +16,7 @@ from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.learners.regression import error_law, mixing
 from river_mondrian.learners.regression.error_law import ErrorLaw, ErrorLaws
 from river_mondrian.learners.regression.mixing import TargetMixture, TargetMixtures
+from river_mondrian.records import Float64s
 
 
 @exact_kernel
@@ -38,6 +39,11 @@ def learn_law(
     weight: float,
 ) -> float:
     return error_law.learn(law, point, spread, size, target, weight)
+
+
+@exact_kernel
+def recall(mixture: TargetMixture, numbers: Float64s) -> int:
+    return mixing.recall(mixture, numbers)
 
 
 def recorded(rng, n, n_experts):
@@ -179,3 +185,22 @@ def test_a_damaged_mixture_is_refused(name, value):
     law.weights[3] = 2.0
     with pytest.raises(ModelFormatError, match="weights"):
         pickle.loads(pickle.dumps(law))
+
+
+def test_a_recalled_prediction_is_learned_like_the_last_one():
+    y, predicted = (rows := recorded(np.random.default_rng(3), 60, 5))[1], rows[0]
+    ours, expected = TargetMixtures(5), TargetMixtures(5)
+    for mixture in (ours, expected):
+        list(run(mixture, predicted[:50], y[:50]))
+    for mixture in (ours, expected):
+        mixture.predicted[:] = predicted[50]
+        predict(mixture.record)
+    then = ours.to_recall
+    # Another sample is predicted before the target of the first one comes.
+    ours.predicted[:] = predicted[55]
+    predict(ours.record)
+    assert recall(ours.record, Float64s.of(then)) == len(then)
+    for mixture in (ours, expected):
+        learn(mixture.record, float(y[50]), 1.0)
+    for name, array in expected.learned.items():
+        np.testing.assert_allclose(ours.learned[name], array, rtol=1e-9, atol=1e-12)

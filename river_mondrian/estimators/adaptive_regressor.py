@@ -189,7 +189,9 @@ class AdaptiveMondrianForestRegressor(
 
     # One sample.
 
-    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
+    def learn_one(
+        self, x: Mapping[Any, Any], y: float, w: float = 1.0, remembered: bytes | None = None
+    ) -> None:
         """Update the mixtures, regressions, drift detector and every tree with a sample.
 
         Parameters
@@ -203,6 +205,9 @@ class AdaptiveMondrianForestRegressor(
         w
             Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; less than
             1e-30 counts as 0.
+        remembered
+            What `Calibrated` has remembered of an earlier prediction of the sample, if the target
+            is late.
 
         Raises
         ------
@@ -223,18 +228,25 @@ class AdaptiveMondrianForestRegressor(
                     return
             trees = self._whole()
             if trees is None or not self._features.read_known(x, trees.vector):
-                self._learn_new(self._read(x), lambda trees: self._learn(trees, y, w))
+                values = self._read(x)
+                self._learn_new(values, lambda trees: self._learn(trees, y, w, remembered))
                 return
-            self._learn(trees, y, w)
+            self._learn(trees, y, w, remembered)
 
-    def _learn(self, trees: AdaptiveTargetTrees, y: float, w: float) -> None:
+    def _learn(
+        self, trees: AdaptiveTargetTrees, y: float, w: float, remembered: bytes | None
+    ) -> None:
         """Learn the sample in the trees' `inputs`."""
         found = 0
         if self._fed is not None:
             error = trees.error(y)
             self._check_input(trees, TOO_LARGE - int(error))
             found = self._feed(error, trees.n_samples + 1)
-        self._check_input(trees, trees.learn(y, w, found))
+        self._check_input(trees, trees.learn(y, w, found, remembered))
+
+    def _to_remember(self) -> bytes | None:
+        """Return what has been predicted of a sample last, for a later `learn_one`."""
+        return None if self._trees is None else self._trees.to_remember()
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Predict the target of a sample.

@@ -15,13 +15,19 @@ import numpy as np
 from river import base, compose, linear_model
 
 from ..arguments import check_flag, check_integer, is_real
+from ..frames import native_frame, native_series, read_labels, read_targets, rows_of
 from ..model import Model, Steps, new_lock
 from ..posteriors.predictive import PredictiveDistribution
 
 # Coverages whose thresholds are tracked. Others lie between them, or beyond the last one.
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
-UPPER = tuple((1.0 + level) / 2.0 for level in LEVELS)
-LOWER = tuple((1.0 - level) / 2.0 for level in LEVELS)
+MIDDLE = len(LEVELS)
+# Their quantiles: of the lower ends from the widest interval on, the median, of the upper ends.
+QUANTILES = (
+    *((1.0 - level) / 2.0 for level in reversed(LEVELS)),
+    0.5,
+    *((1.0 + level) / 2.0 for level in LEVELS),
+)
 # Number of judged samples over which steps keep most of their first size.
 N_FIRST = 20.0
 
@@ -47,17 +53,21 @@ def log_odds(p: float) -> float:
 
 
 # Places of the levels on the line on which thresholds are interpolated; a coverage of 0 is at 0.
-PLACES = (0.0, *map(log_odds, UPPER))
+PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
 
 
 @dataclass
 class Interval:
-    """What has been predicted of a target, and the thresholds of that time."""
+    """What has been predicted of a target, and the thresholds of that time.
+
+    `remembered` is what the model is to know when the target comes, None if nothing.
+    """
 
     n_learned: int
     centre: float
     scale: float
     thresholds: Thresholds
+    remembered: bytes | None
 
 
 @dataclass
@@ -88,7 +98,7 @@ class Classes:
 
 
 # Quantiles of the logistic distribution, in units of its mean size.
-NO_ERRORS = Errors(0, 0.0, tuple(log_odds(p) / math.log(4.0) for p in (*LOWER[::-1], 0.5, *UPPER)))
+NO_ERRORS = Errors(0, 0.0, tuple(log_odds(p) / math.log(4.0) for p in QUANTILES))
 NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
 
 
@@ -124,16 +134,13 @@ def judge(errors: Errors, predicted: Interval, y: float) -> Errors:
         z = min(max(error / predicted.scale, -bound), bound)
     else:
         z = math.copysign(bound, error) if error else 0.0
-    eta, middle = step(INTERVALS, n), len(LEVELS)
     if n > 0:
-        pairs = list(zip(thresholds, predicted.thresholds, strict=True))
+        eta = step(INTERVALS, n)
         # An end belongs to the interval, on both sides.
-        low = [h + eta * (p - (z < old)) for p, (h, old) in zip(LOWER[::-1], pairs, strict=False)]
-        high = [
-            h + eta * (p - (z <= old))
-            for p, (h, old) in zip((0.5, *UPPER), pairs[middle:], strict=True)
-        ]
-        thresholds = (*low, *high)
+        thresholds = tuple(
+            h + eta * (p - (z < old if p < 0.5 else z <= old))
+            for p, h, old in zip(QUANTILES, thresholds, predicted.thresholds, strict=True)
+        )
     # A wild error counts as 20 usual ones.
     away = min(abs(error), 20.0 * size) if size > 0.0 else abs(error)
     return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
@@ -206,7 +213,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     Labels may come late. A call of `predict_one`, `predict_proba_one`, `predict_interval_one` or
     `predict_set_one` is remembered until `learn_one` gets a sample of the same features and values,
     so that predictions are judged as they were made. `learn_one` of a sample that was not predicted
-    predicts it first.
+    predicts it first. `AdaptiveMondrianForestRegressor` learns how its experts are weighted from
+    what is remembered, too.
 
     Parameters
     ----------
@@ -277,6 +285,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             raise TypeError(f"model must be a regressor or a classifier, got {model!r}")
         check_flag("by_class", by_class)
         check_integer("max_pending", max_pending, 1)
+        final = final_of(model)
         self._lock = new_lock()
         self.model = model
         self.by_class = by_class
@@ -285,8 +294,9 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         # What has been predicted of samples without a label so far, the oldest first.
         self._waiting: dict[Hashable, tuple[Any, ...]] = {}
         self._tracked: Any = self._begin()
-        signature = inspect.signature(final_of(model).predict_one)
-        self._has_distribution = "with_dist" in signature.parameters
+        self._has_distribution = "with_dist" in inspect.signature(final.predict_one).parameters
+        # Whether it learns from predictions as they were when the sample came.
+        self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
 
     def _need(self, kind: type[Any], message: str) -> None:
         if not isinstance(self, kind):
@@ -294,6 +304,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
     def _begin(self) -> Any:
         """Return what is tracked before any label."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _read(y: Any, n: int, like: Any) -> Any:
+        """Return the targets or labels of the rows of a frame."""
         raise NotImplementedError
 
     @property
@@ -305,22 +320,22 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         own = len(pickle.dumps((self._waiting, self._tracked)))
         return own + int(self.model._raw_memory_usage)
 
-    def _predict(self, x: Mapping[Any, Any]) -> Any:
-        """Return what is predicted of a sample now."""
+    def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Any:
+        """Return what is predicted of a sample now; `point` is the model's prediction if known."""
         raise NotImplementedError
 
     def _judged(self, predicted: Any, y: Any) -> Any:
         """Return what is tracked after a label."""
         raise NotImplementedError
 
-    def _predicted(self, x: Mapping[Any, Any]) -> Any:
+    def _predicted(self, x: Mapping[Any, Any], point: Any = None) -> Any:
         """Return what is predicted of a sample now, and remember it until its label comes."""
         key, waiting = key_of(x), self._waiting
         records = waiting.get(key, ()) if key is not None else ()
         # More calls for a sample are one prediction.
         if records and records[-1].n_learned == self._n_learned:
             return records[-1]
-        predicted = self._predict(x)
+        predicted = self._predict(x, point)
         if key is not None:
             if records:
                 records = records[-self.max_pending + 1 :] if self.max_pending > 1 else ()
@@ -352,7 +367,10 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             except (TypeError, ValueError):
                 # The model says what is wrong with the label, or takes it.
                 tracked = self._tracked
-            n_before, n_learned = getattr(self.model, "n_samples", None), self._n_learned + 1
+            if self._learns_late and predicted.n_learned < self._n_learned:
+                kwargs["remembered"] = predicted.remembered
+            final, n_learned = final_of(self.model), self._n_learned + 1
+            n_before = getattr(final, "n_samples", None)
 
             def finish() -> None:
                 self._tracked, self._n_learned = tracked, n_learned
@@ -362,7 +380,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
                     self._waiting.pop(key, None)
 
             def finish_if_learned() -> None:
-                if n_before is not None and self.model.n_samples != n_before:
+                if n_before is not None and final.n_samples != n_before:
                     finish()
 
             self._pending = Steps([finish_if_learned])
@@ -388,8 +406,46 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         """
         with self._lock:
             self._enter()
-            self._predicted(x)
-            return self.model.predict_one(x, **kwargs)
+            found = self.model.predict_one(x, **kwargs)
+            self._predicted(x, found)
+            return found
+
+    def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
+        """Learn the rows of a frame, in order, like `learn_one` on each.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
+            are absent features. If the model refuses a row, the rows before it have been learned.
+        y
+            The targets or labels of its rows, by position.
+        **kwargs
+            Other arguments of the model's `learn_one`, which all rows have.
+
+        """
+        frame, rows = rows_of(X)
+        for x, one in zip(rows, self._read(y, len(rows), frame), strict=True):
+            self.learn_one(x, one, **kwargs)
+
+    def predict_many(self, X: Any, **kwargs: Any) -> Any:
+        """Predict the rows of a frame, like `predict_one` on each.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
+        **kwargs
+            Other arguments of the model's `predict_one`.
+
+        Returns
+        -------
+        A series of predictions like `X` (and with its pandas index).
+
+        """
+        frame, rows = rows_of(X)
+        found = [self.predict_one(x, **kwargs) for x in rows]
+        return native_series(found, name=None, like=frame)
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], coverage: float = 0.9
@@ -423,10 +479,10 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             predicted = self._predicted(x)
             if self._tracked.n == 0 or not math.isfinite(predicted.centre):
                 return -math.inf, math.inf
-            middle, bound = len(LEVELS), INTERVALS.bound
             thresholds, centre, scale = predicted.thresholds, predicted.centre, predicted.scale
-            low = at([-h for h in thresholds[middle::-1]], coverage)
-            high = at(thresholds[middle:], coverage)
+            low = at([-h for h in thresholds[MIDDLE::-1]], coverage)
+            high = at(thresholds[MIDDLE:], coverage)
+            bound = INTERVALS.bound
             return (
                 centre - scale * low if low < bound else -math.inf,
                 centre + scale * high if high < bound else math.inf,
@@ -481,7 +537,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             return found
 
 
-class CalibratedRegressor(Calibrated, base.Regressor):
+class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
     """A calibrated regressor: what `Calibrated` makes of a regressor."""
 
     @classmethod
@@ -491,14 +547,21 @@ class CalibratedRegressor(Calibrated, base.Regressor):
     def _begin(self) -> Errors:
         return NO_ERRORS
 
-    def _predict(self, x: Mapping[Any, Any]) -> Interval:
+    @staticmethod
+    def _read(y: Any, n: int, like: Any) -> Any:
+        return read_targets(y, n, like).tolist()
+
+    def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Interval:
         errors: Errors = self._tracked
-        centre, scale = self._centre_and_scale(x)
+        centre, scale = self._centre_and_scale(x, point)
         if not 0.0 < scale < math.inf:
             scale = errors.size
-        return Interval(self._n_learned, centre, scale, errors.thresholds)
+        # If nothing else waits, the target is unlikely to be late.
+        is_kept = self._learns_late and self._waiting
+        remembered = final_of(self.model)._to_remember() if is_kept else None
+        return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)
 
-    def _centre_and_scale(self, x: Mapping[Any, Any]) -> tuple[float, float]:
+    def _centre_and_scale(self, x: Mapping[Any, Any], point: Any) -> tuple[float, float]:
         """Return the point that the model predicts, and the width of its distribution, if any."""
         if self._has_distribution:
             try:
@@ -511,13 +574,15 @@ class CalibratedRegressor(Calibrated, base.Regressor):
                 return mean, float(law.weights @ np.hypot(law.scales, law.centres - mean))
             if law is not None:
                 return law.mu, law.sigma
-        return float(self.model.predict_one(x) or 0.0), 0.0
+        if point is None:
+            point = self.model.predict_one(x)
+        return float(point or 0.0), 0.0
 
     def _judged(self, predicted: Interval, y: float) -> Errors:
         return judge(self._tracked, predicted, float(y))
 
 
-class CalibratedClassifier(Calibrated, base.Classifier):
+class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
     """A calibrated classifier: what `Calibrated` makes of a classifier."""
 
     @classmethod
@@ -527,7 +592,11 @@ class CalibratedClassifier(Calibrated, base.Classifier):
     def _begin(self) -> Mapping[Hashable, Odds]:
         return {}
 
-    def _predict(self, x: Mapping[Any, Any]) -> Classes:
+    @staticmethod
+    def _read(y: Any, n: int, like: Any) -> Any:
+        return read_labels(y, n, like)
+
+    def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Classes:
         return Classes(self._n_learned, self.model.predict_proba_one(x), self._tracked)
 
     def _judged(self, predicted: Classes, y: Hashable) -> Mapping[Hashable, Odds]:
@@ -562,6 +631,27 @@ class CalibratedClassifier(Calibrated, base.Classifier):
             self._enter()
             found = self._predicted(x).probabilities
             return self.model.predict_proba_one(x, **kwargs) if kwargs else dict(found)
+
+    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
+        """Predict the probabilities of classes of the rows of a frame.
+
+        Parameters
+        ----------
+        X
+            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
+        **kwargs
+            Other arguments of the model's `predict_proba_one`.
+
+        Returns
+        -------
+        A frame like `X` with a column of probabilities for each class.
+
+        """
+        frame, rows = rows_of(X)
+        found = [self.predict_proba_one(x, **kwargs) for x in rows]
+        labels = dict.fromkeys(label for one in found for label in one)
+        columns = {label: [one.get(label, 0.0) for one in found] for label in labels}
+        return native_frame(columns, like=frame)
 
 
 Calibrated._KINDS.update(

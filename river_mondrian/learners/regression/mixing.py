@@ -149,6 +149,22 @@ def predict(mixture: TargetMixture) -> float:
 
 
 @exact_inlined
+def recall(mixture: TargetMixture, numbers: Float64s) -> int:
+    """Restore what was predicted of an earlier sample (`TargetMixtures.to_recall`).
+
+    Returns how many numbers it takes.
+    """
+    n = mixture.n_experts
+    for f in range(N_FINALISTS):
+        mixture.finalists[f] = numbers[n + f]
+    for e in range(n):
+        mixture.predicted[e] = numbers[e]
+        mixture.deviations[e] = numbers[e] - mixture.finalists[SHARED]
+    mixture.spread = numbers[n + N_FINALISTS]
+    return n + N_FINALISTS + 1
+
+
+@exact_inlined
 def find_densities(
     densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
 ) -> None:
@@ -362,6 +378,14 @@ class TargetMixtures(Learned[TargetMixture]):
         for r, solution in enumerate(own["solutions"].reshape(N_REGRESSIONS, n)):
             beyond = solution - solution.sum() * own["shared"]
             found = found + last[BY_SQUARES + r] * (own["shared"] + beyond)
+        return found
+
+    @property
+    def to_recall(self) -> Array:
+        """The predictions of the experts and the finalists of the last sample, and its spread."""
+        found: Array = np.concatenate(
+            (self.predicted, self.memory.arrays["finalists"], [self.record.spread])
+        )
         return found
 
     def _numbers(self) -> dict[str, Numbers]:

@@ -299,10 +299,15 @@ def score(forest: AdaptiveTargetForest) -> None:
     is_first = forest.n_samples == 0
     accepted[RESIDUAL] = 0.0 if is_first else target - forest.first.predicted[RESIDUAL_OF]
     accepted[ERROR] = 0.0 if is_first else target - forest.first_point
+    point, spread, size = forest.point, forest.spread, forest.ridges.size
+    if forest.is_late == 1:
+        # Mixture and law learn how good predictions are when their targets come. The first mixture
+        # does not: drifts would mislead it for longer.
+        n, then = mixing.recall(forest.second, forest.remembered), forest.remembered
+        point, spread, size = then[n], forest.second.spread, then[n + 1]
     mixing.learn(forest.first, target, weight)
     mixing.learn(forest.second, target, weight)
-    size = forest.ridges.size
-    found = error_law.learn(forest.law, forest.point, forest.spread, size, target, weight)
+    found = error_law.learn(forest.law, point, spread, size, target, weight)
     ridges.learn(forest.ridges, forest.inputs, target, weight, found)
     if forest.lags:
         lags.learn(forest.lags, target, weight)
@@ -477,12 +482,13 @@ def error_of(forest: TargetsForest, target: float) -> float:
 
 
 @kernel
-def learn(forest: TargetsForest, target: float, weight: float, found: int) -> int:
+def learn(forest: TargetsForest, target: float, weight: float, found: int, is_late: bool) -> int:
     """Learn the target of the sample in the forest's `inputs`, and count it.
 
     A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
-    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
-    the i-th input is, and nothing has changed.
+    keep, 0 unless it has detected a drift; `is_late` whether the forest has `remembered` what was
+    predicted of the sample. Returns as `accept` does, or `TOO_LARGE - i` where the i-th input is,
+    and nothing has changed.
     """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
@@ -492,4 +498,5 @@ def learn(forest: TargetsForest, target: float, weight: float, found: int) -> in
         forest.kept = watch(forest.errors, error, found, forest.n_samples + 1)
     forest.accepted[TARGET] = target
     forest.accepted_weight = max(weight, LEAST_WEIGHT)
+    forest.is_late = 1 if is_late else 0
     return accept(forest)

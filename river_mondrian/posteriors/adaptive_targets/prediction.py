@@ -131,6 +131,10 @@ class AdaptiveTargetForest(RebuiltForest):
     first_point: Float64 = transient()
     point: Float64 = transient()
     spread: Float64 = transient()
+    # Of an accepted sample whose target is late, what was predicted when the sample came: what the
+    # second mixture recalls, then the point and the size.
+    is_late: Int64 = transient()
+    remembered: Float64s
     # Sums of what trees predict: rows of N_READINGS for each group of trees, and their numbers.
     readings: Float64s
     group_sizes: Int64s

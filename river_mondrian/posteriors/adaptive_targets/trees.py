@@ -149,7 +149,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     _ENTRY = PathEntry
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
-    _learn_one: Callable[[TargetsForest, float, float, int], int] | None
+    _learn_one: Callable[[TargetsForest, float, float, int, bool], int] | None
     _predict_one: Callable[[TargetsForest], int] | None
 
     def __init__(
@@ -196,6 +196,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         )
         forest.ridges, forest.law = self.ridges.record, self.laws.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
+        own("remembered", np.zeros(len(self.mixture.to_recall) + 2))
         if self.lags is not None:
             self.lags.write_to(self.mixture.predicted[N_SECOND:])
             forest.lags = self.lags.record
@@ -227,16 +228,27 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
 
     # Learning.
 
-    def learn(self, target: float, weight: float = 1.0, found: int = 0) -> int:
+    def learn(
+        self, target: float, weight: float = 1.0, found: int = 0, remembered: bytes | None = None
+    ) -> int:
         """Learn the sample in `inputs` with a target.
 
-        `found` is how many samples a detector outside would keep, 0 unless it has detected a drift.
+        `found` is how many samples a detector outside would keep, 0 unless it has detected a drift;
+        `remembered` what `to_remember` returned when the sample was predicted, if that is long ago.
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
+        if remembered is not None:
+            self.shared.arrays["remembered"][:] = np.frombuffer(remembered)
         learn_one = self._learn_one
         if learn_one is None:
             learn_one = self._learn_one = learn.of()
-        return self._learned(learn_one(self.forest, target, weight, found))
+        is_late = remembered is not None
+        return self._learned(learn_one(self.forest, target, weight, found, is_late))
+
+    def to_remember(self) -> bytes:
+        """Return what has been predicted of a sample last, for `learn`."""
+        rest = self.forest.point, self.ridges.record.size
+        return np.append(self.mixture.to_recall, rest).tobytes()
 
     def error(self, target: float) -> float:
         """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
