@@ -572,7 +572,8 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     for ax, (name, make) in zip(axes[2], streams.items(), strict=True):
         progress(name)
         sets_found = _follow_sets(make(300 if quick else 3000), 0, 1)
-        for method in (OURS, "split, 1 - p"):
+        # Calibrated ones have one color in all rows.
+        for method in ("split, 1 - p", OURS):
             sizes = np.array([size for _, size in sets_found[method]])
             ax.plot(_moving(sizes, 100), label=method)
         ax.set(title=name, xlabel="samples", ylabel=f"size of {COVERAGE:.0%} sets, moving")
