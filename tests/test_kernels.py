@@ -418,3 +418,20 @@ def test_prediction_is_the_mean_over_extensions(lifetime, paused):
         error = drawn.std(axis=0, ddof=1) / math.sqrt(n)
         got = np.array(hnsp.predict(tree, x, gamma, base))
         assert (np.abs(got - drawn.mean(axis=0)) <= 4.0 * error + 1e-9).all(), (x, got, drawn)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
+    """How often a cut falls into a late block depends on how much of the lifetime is left."""
+    X = np.array([[0.0], [0.3], [1.3], [0.15]])
+    X = X.astype(np.float32).astype(float)
+    y = [0, 0, 1, 1]
+    n_trees = 8000
+    trees = grow(X, y, n_trees=n_trees, seed=seed, lifetime=3.0)
+
+    def leaves():
+        return [{"leaves": sum(n.is_leaf for n in trees.read(t))} for t in range(n_trees)]
+
+    online = leaves()
+    trees.build()
+    compare(online, leaves(), n_tests=3)
