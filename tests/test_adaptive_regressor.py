@@ -131,3 +131,41 @@ def test_bytes_are_bounded():
     assert most < 3_000_000
     assert free._raw_memory_usage > 1.3 * most
     assert model._trees.schedule.first > 0
+
+
+def progressive(model, data, skipped=0):
+    errors = []
+    for x, y in data:
+        errors.append(abs(model.predict_one(x) - y))
+        model.learn_one(x, y)
+    return float(np.mean(errors[skipped:]))
+
+
+def walk(n):
+    rng = np.random.default_rng(5)
+    y = np.cumsum(rng.normal(size=n))
+    return [({"a": float(rng.random())}, float(v)) for v in y]
+
+
+def test_the_latest_targets_predict_where_that_is_wanted():
+    data = walk(1500)
+    plain, lagged = (progressive(fed([], autoregressive=flag), data, 100) for flag in (False, True))
+    last = float(np.mean(np.abs(np.diff([y for _, y in data[99:]]))))
+    assert lagged < 1.1 * last
+    assert lagged < 0.7 * plain
+    model = fed(data[:500], autoregressive=True)
+    assert model.expert_weights["last target"] + sum(list(model.expert_weights.values())[-3:]) > 0.2
+
+
+def test_heavy_samples_count_more():
+    """Two targets at the same place: the prediction goes to the heavier one."""
+    rng = np.random.default_rng(1)
+    found = []
+    for weight in (0.05, 20.0):
+        model = AdaptiveMondrianForestRegressor(4, loss="squared", seed=1)
+        for i in range(600):
+            x, high = {"a": float(rng.random())}, i % 2
+            model.learn_one(x, float(high), weight if high else 1.0)
+        found.append(np.mean([model.predict_one({"a": a}) for a in np.linspace(0.1, 0.9, 9)]))
+    assert found[0] < 0.35
+    assert found[1] > 0.65

@@ -25,6 +25,7 @@ from river_mondrian import (
     load,
     save,
 )
+from river_mondrian.estimators.merging import divided
 from river_mondrian.partitions.mondrian.records import DRAWING, REBASING, STEADY
 from river_mondrian.partitions.ranges import without_rounding
 from river_mondrian.posteriors.rebuilt.forest import LONG, RECENT
@@ -668,3 +669,60 @@ def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
         model.learn_one({"a": value if i < 600 else factor * value}, False)
     # The range of normal values that are all within fences is about 6.5 deviations.
     assert 3.0 < model.widths["a"] / factor < 10.0
+
+
+@pytest.mark.parametrize("since", [5, 384, 430, 467, 506, 600])
+def test_a_category_may_come_at_any_time(since):
+    """Also in mid-renewal, of which it changes nothing."""
+    X, y = corner(800)
+    model, told = make("exact", "categories"), history(X.tolist(), 3)
+    for i, (x, label) in enumerate(zip(samples(X, "categories", since), y, strict=True)):
+        model.learn_one(x, label)
+        for t in range(3 if i >= 255 else 0):
+            widths = model.tree_widths(t)
+            widths.pop("color", None)
+            assert list(widths.values()) == pytest.approx(told[i - 255][t], rel=1e-6), (i, t)
+        if i in (since, since + 7, 799):
+            copy = checked(model)
+            assert answers(copy, "categories") == answers(model, "categories")
+            assert_values(model, X[: i + 1], since, 2.0**-22, 2.0**-40)
+            kept = model._trees.column("points", "inputs")
+            # Of samples before they are known to 48 bits of the widths, which are 10 at most.
+            places = [model.feature_names.index(name) for name in "abc"]
+            np.testing.assert_allclose(kept[:, places], X[: i + 1], 0.0, 10.0 * 2.0**-47)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_full_trees_have_the_law_of_trees_that_learned_under_their_widths(seed):
+    X, y = corner(600, seed, at=280)
+    own = {"n_estimators": 200, "max_nodes": 901}
+    model = learned(make("regressor", seed=seed, **own), X, y)
+    assert model._trees.forest.is_full and model.widths["a"] > 5.0
+    ranges = {name: (0.0, width) for name, width in model.widths.items()}
+    other = learned(make("regressor", seed=99 - seed, ranges=ranges, **own), X, y)
+    first, second = (shapes_of(one, range(200)) for one in (model, other))
+    assert (first[:, 3] == 901).all() and (second[:, 3] == 901).all()
+    # In raw units.
+    for shapes, one in ((first, model), (second, other)):
+        shapes[:, 2] = [
+            one._trees.cut_of(t, int(shape[1]), shape[2])[1] for t, shape in enumerate(shapes)
+        ]
+    assert_one_law(first[:, [0, 1, 2, 4, 4]], second[:, [0, 1, 2, 4, 4]], 3, 1e-3)
+
+
+@sets
+@pytest.mark.parametrize("n", [300, 430, 505])
+def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
+    """A part of a forest has them in the order of the trees; also where a value is missing."""
+    X, y = corner(640)
+    model = learned(make("exact", own), X[:n], y[:n], own)
+    (part,) = divided(model, 1)
+    asked = [*samples(X[n:], own), {"a": 3.0}, {"b": 0.2, "c": 0.01}]
+    if own == "categories":
+        asked += [{"a": 0.5, "color": "red"}, {"color": "blue"}]
+    for one in (model, part):
+        # What was there before is not to be read.
+        one._trees.row[:] = 0.25
+    assert [answer(part, x) for x in asked] == [answer(model, x) for x in asked]
+    frame = pd.DataFrame(asked)
+    assert part.predict_proba_many(frame).equals(model.predict_proba_many(frame))

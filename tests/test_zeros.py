@@ -143,3 +143,16 @@ def test_a_feature_that_is_undone_has_counted_nothing():
 
 
 # Within River's pipelines.
+
+
+def test_categories_that_are_absent_are_a_level():
+    """Of a category what is absent tells as much as a level does."""
+    rng = np.random.default_rng(0)
+    for make in (MondrianForestClassifier, AdaptiveMondrianForestClassifier):
+        right, model = 0, make(seed=1, missing="zero")
+        for i in range(600):
+            level = (None, "red", "blue")[rng.integers(3)]
+            x = {"size": float(rng.random())} | ({"color": level} if level else {})
+            right += i >= 300 and model.predict_one(x) == (level is None)
+            model.learn_one(x, level is None)
+        assert right > 280
