@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from naive import cells as naive
 from naive.mixture import Mixture
-from river import optim
+from river import datasets, optim
 from test_linear import weights_of
 
 from river_mondrian import MondrianFeatures, OGDClassifier, OGDRegressor
@@ -101,3 +101,18 @@ def test_what_it_refuses():
     with pytest.raises(ValueError, match="takes a loss by its name"):
         OGDClassifier(features, optim.losses.BinaryFocalLoss(), multiclass="ovr")
     assert OGDRegressor(MondrianFeatures(lifetime=1.0)).lifetimes == {}
+
+
+def test_several_classes():
+    data = list(datasets.ImageSegments().take(700))
+    for multiclass, loss in (("softmax", "hinge"), ("ovr", "log"), ("ovr", "hinge")):
+        model = OGDClassifier(MondrianFeatures(8, "auto", seed=1), loss, multiclass=multiclass)
+        right = []
+        for x, y in data:
+            right.append(model.predict_one(x) == y)
+            model.learn_one(x, y)
+        assert np.mean(right[300:]) > 0.8
+    proba = OGDClassifier(MondrianFeatures(8, "auto", seed=1), "log")
+    for x, y in data:
+        proba.learn_one(x, y)
+    assert sum(proba.predict_proba_one(data[0][0]).values()) == pytest.approx(1.0)

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import numba
@@ -385,3 +386,30 @@ def test_the_folder_of_each_system(monkeypatch, tmp_path):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     monkeypatch.setattr(sys, "platform", "linux")
     assert folders._bases() == [("~/.cache", None)]
+
+
+def test_removing_and_loading_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "MOST_OTHERS", 2)
+    packages = [tmp_path / "base" / f"{number:032x}" for number in range(6)]
+    failed = []
+
+    def use():
+        try:
+            for number in range(30):
+                folder = packages[number % len(packages)]
+                try:
+                    folders.use(folder)
+                    folders.write(folder / "entry.nbc", b"code" * 1000)
+                    assert (folder / "entry.nbc").read_bytes() == b"code" * 1000
+                except (FileExistsError, FileNotFoundError):
+                    # Another thread removes it as it is made or used.
+                    pass
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=use) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed

@@ -486,3 +486,28 @@ def test_checkpoints_in_a_list_are_refused():
     )
     with pytest.raises(ValueError, match="which one to draw"):
         plot.progressive({"NB": run})
+
+
+def test_more_things_than_colours_differ_by_more():
+    for styles in (canvas.style, canvas.marker, canvas.hatch):
+        assert len({(canvas.color(k), styles(k)) for k in range(24)}) == 24
+
+
+def test_a_depth_that_a_tree_has_not_shows_all_of_it():
+    model = classifier()
+    ax = model.draw(0, max_depth=1000)
+    assert not ax.patches and ax.get_title() == model.draw(0).get_title()
+
+
+def test_detectors_have_trees_without_classes():
+    model = RandomCutForest(2, seed=1)
+    for x, _ in datasets.Bananas().take(50):
+        model.learn_one(x)
+    ax = plot.tree(model, max_depth=2)
+    assert ax.get_legend() is None and len(ax.figure.axes) == 1
+
+
+def test_curves_of_pairs():
+    ax = plot.progressive({"a": [(1, 0.5), (2, 0.75)], "b": iter([(1, 0.25)])})
+    assert ax.lines[0].get_xydata().tolist() == [[1, 0.5], [2, 0.75]]
+    assert ax.lines[1].get_xydata().tolist() == [[1, 0.25]]

@@ -342,3 +342,31 @@ def test_missing_is_zero_and_the_order_of_keys_does_not_matter(make):
         expected = whole.transform_one(x)
         assert whole.transform_one(x | {"z": math.nan, "new": 5.0}) == expected
         assert whole.transform_one(dict(reversed(x.items()))) == expected
+
+
+def test_unseeded_maps_differ_and_seeded_ones_do_not():
+    for make in (RandomFourierFeatures, RandomBinningFeatures):
+        first, second = make(), make()
+        third, fourth = make(seed=4), make(seed=4)
+        for features in (first, second, third, fourth):
+            features.learn_one({"a": 1.0})
+        assert not np.array_equal(rows_of(first)["a"], rows_of(second)["a"])
+        assert pickle.dumps(third) == pickle.dumps(fourth)
+
+
+def test_the_default_rank_is_a_fifth():
+    features = NystromFeatures(30)
+    for x in stream(30):
+        features.learn_one(x)
+    assert len(features.transform_one({})) == 6
+
+
+def test_while_there_are_few_all_are_landmarks():
+    samples = stream(40)
+    features = NystromFeatures(20, 20, lifetime=WIDTH_OF_NYSTROM, pool_size=60, seed=1)
+    for n, x in enumerate(samples, 1):
+        features.learn_one(x)
+        if n == 16:
+            assert landmarks_of(features, samples) == list(range(16))
+    found = landmarks_of(features, samples)
+    assert len(found) == 20 and max(found) < 32

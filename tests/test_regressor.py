@@ -316,3 +316,17 @@ def test_a_damaged_change_is_refused(name, value):
     del stored["change"][name]
     with pytest.raises(rm.ModelFormatError, match="other parts"):
         made.__setstate__(stored)
+
+
+def test_a_lifetime_that_ends_at_infinity():
+    X, y = make_data(100)
+    models = [
+        MondrianForestRegressor(
+            lifetime=lambda n: 3.0 if n < 50 else math.inf, posterior="mean", seed=1
+        )
+        for _ in range(2)
+    ]
+    for x, target in zip(rows(X), y.tolist(), strict=True):
+        models[0].learn_one(x, target)
+    models[1].learn_many(pd.DataFrame(X, columns=NAMES), y)
+    assert state(models[0]) == state(models[1])

@@ -726,3 +726,13 @@ def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
     assert [answer(part, x) for x in asked] == [answer(model, x) for x in asked]
     frame = pd.DataFrame(asked)
     assert part.predict_proba_many(frame).equals(model.predict_proba_many(frame))
+
+
+def test_a_forest_that_was_full_before_the_first_look_keeps_its_widths():
+    """Also where what it has stored would tell others."""
+    X, y = corner(900)
+    model = learned(make("regressor", max_nodes=2 * 340 + 1), X[:383], y[:383])
+    assert model._trees.forest.is_full and model.n_samples > model._trees.n_points > 300
+    learned(model, X[383:], y[383:])
+    assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
+    assert answers(checked(model)) == answers(model)
