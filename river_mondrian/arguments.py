@@ -92,10 +92,14 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_missing(missing: Any) -> float:
-    """Return what a missing value counts as: NaN, which is unknown, or 0."""
-    if missing not in ("unknown", "zero"):
-        raise ValueError(f'missing must be "unknown" or "zero", got {missing!r}')
-    return math.nan if missing == "unknown" else 0.0
+    """Return what samples have of features that are yet to come: 0 if any counts as 0, else NaN."""
+    is_mapping = isinstance(missing, Mapping)
+    meanings = missing if is_mapping else {"": missing}
+    for name, meaning in meanings.items():
+        if not isinstance(meaning, str) or meaning not in ("unknown", "zero"):
+            where = f"missing[{name!r}]" if is_mapping else "missing"
+            raise ValueError(f'{where} must be "unknown" or "zero", got {meaning!r}')
+    return 0.0 if "zero" in meanings.values() else math.nan
 
 
 def check_ranges(ranges: Any, scale: bool) -> None:
@@ -242,6 +246,8 @@ def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: flo
 # None for the axes, a number of random directions, or the directions as mappings from feature to
 # coefficient.
 Directions: TypeAlias = int | Sequence[Mapping[Any, float]] | None
+# "unknown" or "zero", or a mapping from features, or beginnings of their names, to these.
+Missing: TypeAlias = str | Mapping[Any, str]
 
 
 def check_directions(directions: Any) -> None:

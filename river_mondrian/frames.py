@@ -154,9 +154,6 @@ def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Ha
         X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"an array must have the shape (samples, features), got {X.shape}")
-    if X.dtype.kind in "mM" and X.size > 0:
-        # As a list dates may be plain integers.
-        raise TypeError(f"feature 0 must be a number, got {X.flat[0]!r} ({X.dtype})")
     names: list[Hashable] = list(range(X.shape[1]))
     at_once = _numbers(X, names, features)
     if at_once is not None:
@@ -170,7 +167,9 @@ def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Ha
             values[:, place] = _plain(name, given)
         else:
             check = _check_of(features, has_levels)
-            values[:, place] = _one_by_one(name, column.tolist(), is_category, check)
+            # By tolist dates may become plain integers.
+            found: list[Any] = list(column) if kind in "mM" else column.tolist()
+            values[:, place] = _one_by_one(name, found, is_category, check)
     _check_sizes(names, values)
     return names, values
 

@@ -132,15 +132,23 @@ def is_missing(value: Any) -> bool:
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
+# How times become numbers.
+_AS_NUMBERS = {
+    datetime.datetime: "value.timestamp()",
+    datetime.date: "value.toordinal()",
+    datetime.time: "value.hour + value.minute / 60",
+    datetime.timedelta: "value.total_seconds()",
+    np.datetime64: "value.astype('datetime64[s]').astype(float)",
+    np.timedelta64: "value / np.timedelta64(1, 's')",
+}
+
+
 def _number(name: Hashable, value: Any) -> float:
     """Return a feature's value, which is not a float, as one."""
     number = number_of(value)
     if number is None:
-        remedy = ""
-        if isinstance(value, (datetime.date, np.datetime64)):
-            remedy = ": give seconds, such as value.timestamp(), or parts, such as value.hour"
-        elif isinstance(value, (datetime.timedelta, np.timedelta64)):
-            remedy = ": give seconds, such as value.total_seconds()"
+        remedies = [how for kind, how in _AS_NUMBERS.items() if isinstance(value, kind)]
+        remedy = f": give a number, such as {remedies[0]}" if remedies else ""
         raise TypeError(
             f"feature {name!r} must be a number, got {value!r} ({type(value).__name__}){remedy}"
         )
@@ -240,7 +248,8 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
         warnings.warn(
             f"{MANY_GROWTHS} samples had new features, and this one lacks most of the "
             f'{len(features)} known features. Use missing="zero" if an absent feature means 0, as '
-            "in bags of words",
+            'in bags of words, or a mapping such as missing={"word_": "zero"} if that is so for '
+            "features whose names begin alike",
             stacklevel=2,
         )
 
@@ -317,21 +326,45 @@ def _coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
     return found
 
 
+def gap_of(name: Hashable, missing: Any) -> float:
+    """Return what is written for an absent feature: 0, or NaN if its value is unknown.
+
+    Of a mapping the longest key counts that a feature's name, or the first item of a tuple, begins
+    with.
+    """
+    if isinstance(missing, str):
+        return 0.0 if missing == "zero" else math.nan
+    if name not in missing and isinstance(name, tuple) and name:
+        return gap_of(name[0], missing)
+    text = name if isinstance(name, str) else ""
+    beginnings = (name, *(text[:n] for n in range(len(text), -1, -1)))
+    return gap_of(name, next((missing[key] for key in beginnings if key in missing), "unknown"))
+
+
 class FeatureIndex:
     """The features known so far, each at a place of a vector.
 
     A feature is known from its first value that is not missing, and a category where that is a
     level. Those first met in one sample are ordered by name.
+
+    Parameters
+    ----------
+    missing
+        What an absent feature means, as the forests take it.
+
     """
 
     # Number of samples with new features (see `warn_of_words`); copies begin anew.
     n_growths = 0
 
-    def __init__(self) -> None:
+    def __init__(self, missing: Any = "unknown") -> None:
+        self.missing = missing if isinstance(missing, str) else dict(missing)
         self.names: list[Hashable] = []
         self.places: dict[Hashable, int] = {}
         # It is replaced, not changed: others may be reading it.
         self.categories: frozenset[Hashable] = frozenset()
+        # What absent features are written as; it is replaced, too.
+        self.gaps = np.empty(0)
         self._refresh()
 
     def __len__(self) -> int:
@@ -341,6 +374,7 @@ class FeatureIndex:
         names = self.names
         # A getter of one item gives it bare.
         self._n_fast = len(names) if len(names) > 1 else -1
+        self._has_zeros = not np.isnan(self.gaps).all()
         self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
         self._levels_at = self.category_places
         self._bind(None)
@@ -361,10 +395,15 @@ class FeatureIndex:
 
     def __getstate__(self) -> Any:
         # Never empty: older protocols of pickle leave empty states out.
-        return self.names, self.category_places
+        known = self.names, self.category_places
+        return known if self.missing == "unknown" else (*known, self.missing)
 
     def __setstate__(self, state: Any) -> None:
-        names, places = state
+        names, places, *rest = state
+        missing = rest[0] if rest else "unknown"
+        if not isinstance(missing, (str, dict)):
+            refuse(self, "missing", missing, "but it is a word or a mapping")
+        self.missing = missing
         if type(names) is not list:
             refuse(self, "names", names, "but it is a list")
         self.names = names
@@ -375,12 +414,13 @@ class FeatureIndex:
         if not are_places or not set(places) <= set(range(len(names))):
             refuse(self, "categories", places, f"but there are {len(names)} features")
         self.categories = frozenset(names[place] for place in places)
+        self.gaps = np.array([gap_of(name, missing) for name in names])
         self._refresh()
 
     def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
         """Return these features and more (see `add`); this one stays as it is."""
-        made = FeatureIndex()
-        made.names, made.places = self.names.copy(), self.places.copy()
+        made = FeatureIndex(self.missing)
+        made.names, made.places, made.gaps = self.names.copy(), self.places.copy(), self.gaps
         made.categories, made.n_growths = self.categories, self.n_growths
         made.add(names)
         return made
@@ -391,9 +431,11 @@ class FeatureIndex:
             for name, value in names.items():
                 if type(value) is Level:
                     _warn_of_text(name, value.level)
+        gaps = [gap_of(name, self.missing) for name in names]
         for name in names:
             self.names.append(name)
             self.places[name] = len(self.names) - 1
+        self.gaps = np.append(self.gaps, gaps)
         if isinstance(names, Mapping):
             categories = {name for name, value in names.items() if value >= LEAST_LEVEL}
             self.categories = self.categories.union(categories)
@@ -406,6 +448,7 @@ class FeatureIndex:
                 self.places.pop(name, None)
             self.categories = self.categories.intersection(self.names[:n])
             del self.names[n:]
+            self.gaps = self.gaps[:n]
             self._refresh()
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
@@ -422,8 +465,11 @@ class FeatureIndex:
                 values = _coded(values, self._levels_at)
                 if values is None:
                     return False
+            if self._has_zeros and math.isnan(sum(values)):
+                # What is NaN is 0.
+                return False
             self._put(*values)
-        except (KeyError, struct.error, OverflowError):
+        except (KeyError, TypeError, struct.error, OverflowError):
             return False
         return True
 
@@ -450,7 +496,8 @@ class FeatureIndex:
 
     def write(self, values: Mapping[Hashable, float], vector: Floats) -> None:
         """Write checked values to a vector; features that are not known are left out."""
-        vector[:] = np.nan
+        vector[: len(self.gaps)] = self.gaps
+        vector[len(self.gaps) :] = np.nan
         for name, value in values.items():
             place = self.places.get(name)
             if place is not None:
@@ -481,13 +528,16 @@ class FeatureIndex:
             target = self.places.get(name)
             if target is not None:
                 values[:, target] = columns[:, source]
+        known = values[:, : len(self.gaps)]
+        np.copyto(known, self.gaps, where=np.isnan(known))
         return values
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         return (
-            sys.getsizeof(self.names)
+            self.gaps.nbytes
+            + sys.getsizeof(self.names)
             + sys.getsizeof(self.places)
             # All that are empty are one.
             + (sys.getsizeof(self.categories) if self.categories else 0)
@@ -507,7 +557,16 @@ class Packer:
 
     """
 
-    __slots__ = ("_categories", "_get", "_levels_at", "_n", "_pack", "_places")
+    __slots__ = (
+        "_categories",
+        "_gaps",
+        "_get",
+        "_has_zeros",
+        "_levels_at",
+        "_n",
+        "_pack",
+        "_places",
+    )
 
     def __init__(self, features: FeatureIndex) -> None:
         names = features.names
@@ -518,7 +577,8 @@ class Packer:
         self._pack = struct.Struct(f"{len(taken)}d").pack
         # Others may add features meanwhile.
         self._places = features.places.copy()
-        self._categories = features.categories
+        self._categories, self._gaps = features.categories, features.gaps
+        self._has_zeros = not np.isnan(features.gaps).all()
         self._levels_at = [i for i, name in enumerate(taken) if name in features.categories]
 
     def pack(self, x: Mapping[Any, Any]) -> bytes | None:
@@ -533,8 +593,10 @@ class Packer:
                 values = _coded(values, self._levels_at)
                 if values is None:
                     return None
+            if self._has_zeros and math.isnan(sum(values)):
+                return None
             return self._pack(*values)
-        except (KeyError, struct.error, OverflowError):
+        except (KeyError, TypeError, struct.error, OverflowError):
             return None
 
     def knows(self, values: Mapping[Hashable, float]) -> bool:
@@ -543,7 +605,7 @@ class Packer:
 
     def pack_values(self, values: dict[Hashable, float]) -> bytes:
         """Pack checked values, of their features' kinds; unknown features are left out."""
-        row = np.full(len(self._places), np.nan)
+        row = self._gaps.copy()
         for name, value in agreed(values, self._places, self._categories).items():
             place = self._places.get(name)
             if place is not None:

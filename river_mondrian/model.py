@@ -158,7 +158,12 @@ def has_global_lock() -> bool:
 
 
 class ClonesWhole:
-    """An estimator whose clones with attributes are deep copies."""
+    """An estimator whose clones with attributes are deep copies, and whose bytes are public."""
+
+    @property
+    def memory_usage(self) -> int:
+        """Bytes that the model holds."""
+        return self._raw_memory_usage  # type: ignore[attr-defined]
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
@@ -246,11 +251,6 @@ class Model(ClonesWhole):
     def _is_inside(self) -> bool:
         """Whether this thread holds the lock: the model calls itself, or user code calls it."""
         return self._lock._is_owned()
-
-    @property
-    def memory_usage(self) -> int:
-        """Bytes that the model holds."""
-        return self._raw_memory_usage
 
     @property
     def _raw_memory_usage(self) -> int:

@@ -130,7 +130,10 @@ class SampleReader:
         except (struct.error, OverflowError):
             room.values[:n] = [check_value(name, value) for name, value in x.items()]
         find = (self.index.places if places is None else places).get
-        room.places[:n] = list(map(find, x, itertools.repeat(-1)))
+        found = list(map(find, x, itertools.repeat(-1)))
+        if -1 in found:
+            check_names(x)
+        room.places[:n] = found
         if self._is_shifted:
             self._shift(room.places[:n], room.values[:n])
         room.sample.n_entries = n
@@ -158,9 +161,7 @@ class SampleReader:
             raise too_large(*list(x.items())[int(bad.argmax())])
         if adds and unknown.any():
             there = (unknown & ~np.isnan(values)).tolist()
-            words = ordered(itertools.compress(x, there))
-            check_names(words)
-            for name in words:
+            for name in ordered(itertools.compress(x, there)):
                 places[name] = len(places)
             found[:] = list(map(places.get, x, itertools.repeat(-1)))
         self._sort_entries(n)

@@ -211,15 +211,19 @@ def test_a_kernel_finds_the_drifts_that_river_finds(kind):
         "outside": Outside(**own),
     }
     models = {name: kind(3, drift_detector=one, seed=1) for name, one in detectors.items()}
+    told = {"inside": [], "outside": []}
     for i, (x, target) in enumerate(zip(X.tolist(), y, strict=True)):
-        for name in ("inside", "outside"):
+        for name in told:
             models[name].learn_one(dict(enumerate(x)), target)
-            if i % 500 == 99:
+            if i % 500 == 99 or models[name].drift_detected:
                 models[name] = pickle.loads(pickle.dumps(copy.deepcopy(models[name])))
+            if models[name].drift_detected:
+                told[name].append(i + 1)
     for start in range(0, len(X), 300):
         models["many"].learn_many(X[start : start + 300], y[start : start + 300])
     logs = [model.drift_log for model in models.values()]
     assert len(logs[0]) > 1
+    assert told["inside"] == told["outside"] == [n for n, _ in logs[0]]
     assert logs[0] == logs[1] == logs[2]
     for x in X[:20].tolist():
         assert len({model.predict_one(dict(enumerate(x))) for model in models.values()}) == 1

@@ -5,6 +5,7 @@ import copy
 import datetime
 import decimal
 import gc
+import inspect
 import math
 import os
 import pickle
@@ -107,20 +108,33 @@ def test_numbers_of_any_type_are_features_targets_and_weights(learned):
             assert answer(one, {"a": 0.1, "b": 0.9}) == answer(other, {"a": 0.1, "b": 0.9})
 
 
-@pytest.mark.parametrize(
-    ("value", "remedy"),
-    [
-        (datetime.datetime(2020, 1, 1), r"timestamp\(\)"),
-        (np.datetime64("2020-01-01"), r"timestamp\(\)"),
-        (datetime.timedelta(1), r"total_seconds\(\)"),
-        (np.array([0.5]), "must be a number"),
-        (1j, "must be a number"),
-    ],
-)
-def test_what_is_not_a_number_is_named_with_the_remedy(learned, value, remedy):
+@pytest.mark.parametrize("value", [np.array([0.5]), 1j, b"1", [1.0], {}, object()], ids=repr)
+def test_what_is_not_a_number_is_named(learned, value):
     model, _ = learned
-    with pytest.raises(TypeError, match=f"'a'.*{remedy}"):
+    with pytest.raises(TypeError, match="'a' must be a number"):
         answer(model, {"a": value, "b": 0.2})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime.datetime(2020, 1, 1),
+        datetime.date(2020, 1, 1),
+        datetime.time(13, 30),
+        datetime.timedelta(1),
+        pd.Timestamp("2020-01-01"),
+        pd.Timedelta("1 day"),
+        np.datetime64("2020-01-01"),
+        np.timedelta64(1, "D"),
+    ],
+    ids=repr,
+)
+def test_an_error_for_a_time_tells_how_it_becomes_a_number(learned, value):
+    model, kind = learned
+    with pytest.raises(TypeError, match="'a' must be a number") as error:
+        learn(model, kind, {"a": value, "b": 0.2})
+    remedy = str(error.value).partition("such as ")[2]
+    learn(model, kind, {"a": eval(remedy, {"value": value, "np": np}), "b": 0.2})
 
 
 def test_targets_that_are_missing_or_not_numbers_are_refused():
@@ -148,14 +162,13 @@ def test_truth_values_and_0_and_1_are_the_same(name, is_first):
 
 
 @pytest.mark.parametrize("name", [math.nan, pd.NA], ids=str)
-@pytest.mark.parametrize(
-    "kind", ["classifier", "adaptive", "ogd", "dual", "random cuts", "nearest neighbors", "density"]
-)
-def test_a_missing_name_of_a_feature_is_refused(kind, name):
-    model = MODELS[kind]()
-    learn(model, kind_of(model), {"a": 1.0})
+def test_a_missing_name_of_a_feature_is_refused(learned, name):
+    model, kind = learned
+    for one in (model, model.clone()):
+        with pytest.raises(ValueError, match="name of a feature"):
+            learn(one, kind, {"a": 1.0, name: 1.0})
     with pytest.raises(ValueError, match="name of a feature"):
-        learn(model, kind_of(model), {"a": 1.0, name: 1.0})
+        answer(model, {"a": 1.0, name: 1.0})
 
 
 def test_a_frame_with_a_missing_name_is_refused():
@@ -207,6 +220,13 @@ def test_classes_that_are_fractions_are_warned_of(kind):
             model.learn_one({"a": 1.0}, float(i))
 
 
+def test_no_property_raises(learned):
+    """Of any class, before learning and after."""
+    model, _ = learned
+    for one in (model, model.clone()):
+        assert inspect.getmembers(one)
+
+
 def test_unknown_keywords_are_refused(learned):
     model, _ = learned
     for name in ("predict_one", "predict_proba_one", "score_one"):
@@ -252,6 +272,14 @@ def test_saving_replaces_files_alone_and_keeps_their_modes(tmp_path):
         save(model, pipe)
         path.write_bytes(content.result())
     assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+    assert load(path).n_estimators == 2
+    # What shells call a pipe to a command.
+    reading, writing = os.pipe()
+    with ThreadPoolExecutor(1) as reader, open(reading, "rb") as file:
+        content = reader.submit(file.read)
+        save(model, f"/dev/fd/{writing}")
+        os.close(writing)
+        path.write_bytes(content.result())
     assert load(path).n_estimators == 2
     path.chmod(0o640)
     save(model, path)

@@ -94,6 +94,7 @@ def test_bytes_are_those_of_the_models():
     assert 0.5 * sum(sizes) < keyed._raw_memory_usage <= sum(sizes)
     packed = KeyedModels("user", KINDS["classifier"](), n_ready=1)
     learn(packed, stream(200, 20))
+    assert packed.memory_usage == packed._raw_memory_usage > 0
     assert packed._raw_memory_usage < 0.7 * keyed._raw_memory_usage
 
 

@@ -282,6 +282,71 @@ def test_bars_of_an_explanation_have_signs():
     assert "adds" in ax.get_xlabel()
 
 
+@pytest.mark.parametrize("kind", ["classes", "numbers", "scores"])
+def test_an_explanation_is_drawn_from_the_baseline_to_the_prediction(kind):
+    detector = RandomCutForest(2, seed=1)
+    for x, _ in datasets.Bananas().take(60):
+        detector.learn_one(x)
+    model = {"classes": classifier, "numbers": regressor, "scores": lambda: detector}[kind]()
+    x = {"1": 0.5, "2": -1.25}
+    ax = plot.explanation(model, x)
+    ends = [x for line in ax.lines for x in line.get_xdata()]
+    found, baseline = model.explain_one(x), getattr(model, "baseline", 0.0)
+    asked = {"numbers": "predict_one", "scores": "score_one"}.get(kind, "predict_one")
+    expected = getattr(model, asked)(x)
+    if kind == "classes":
+        found, baseline = found[expected], baseline[expected]
+        expected = model.predict_proba_one(x)[expected]
+        other = plot.explanation(model, x, label=not model.predict_one(x))
+        assert other.lines[0].get_xdata()[1] == pytest.approx(1.0 - expected)
+    assert ends == pytest.approx([baseline, expected])
+    widths = sorted(found.values(), key=lambda added: -abs(added))
+    assert [bar.get_width() for bar in ax.patches] == widths
+    starts = [bar.get_x() for bar in ax.patches]
+    assert starts == pytest.approx([baseline, baseline + widths[0]])
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[0], labels[-1] == ("baseline", "prediction")
+    assert sorted(labels[1:-1]) == ["1 = 0.5", "2 = -1.25"]
+
+
+def test_nothing_of_an_explanation_is_cut():
+    """Not long names, nor such as matplotlib would interpret, nor what is at the ends."""
+    model = MondrianForestRegressor(2, seed=1)
+    long = "a name of very many words " * 5
+    for x, _ in datasets.Bananas().take(60):
+        x = {
+            "$1$ & $x_1^2$": x["1"],
+            f"_{long}": x["2"],
+            "color\nof": long if x["1"] > 0 else "red",
+        }
+        model.learn_one(x, 1e6 * x["$1$ & $x_1^2$"])
+    ax = plot.explanation(model, x)
+    figure = ax.figure
+    figure.draw_without_rendering()
+    for axis in (ax.yaxis, ax.child_axes[0].yaxis, ax.xaxis):
+        for label in axis.get_ticklabels():
+            box = label.get_window_extent()
+            assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1, label.get_text()
+    assert ax.get_window_extent().width > 0.25 * figure.bbox.width
+    texts = [label.get_text() for label in ax.get_yticklabels()]
+    assert any(text.startswith(r"\$1\$ & \$x_1^2\$ = ") for text in texts)
+    low, high = ax.get_xlim()
+    ends = ax.lines[0].get_xdata()
+    assert low < min(ends) and max(ends) < high
+
+
+def test_what_cannot_be_explained_is_named():
+    with pytest.raises(TypeError, match="explain_one"):
+        plot.explanation(DensityForest(2, seed=1), {"a": 1.0})
+    with pytest.raises(ValueError, match=r"label must be one of \[False, True\], got 'x'"):
+        plot.explanation(classifier(), {"1": 0.5}, label="x")
+    with pytest.raises(ValueError, match="label must be one of"):
+        plot.explanation(MondrianForestClassifier(2, seed=1), {"1": 0.5})
+    with pytest.raises(ValueError, match="most"):
+        plot.explanation(classifier(), {"1": 0.5}, most=0)
+    assert len(plot.explanation(regressor(), {"1": 0.5}, most=1).patches) == 2
+
+
 # Weights.
 
 
@@ -305,7 +370,7 @@ def test_areas_are_weights_added_up_by_kind():
     ]
     last = history[-1][1]
     tops = [area.get_paths()[0].vertices for area in ax.collections]
-    of_all = sum(weight for name, weight in last.items() if name.endswith(", all"))
+    of_all = sum(weight for name, weight in last.items() if name.endswith(", trees of all samples"))
     at_end = tops[0][tops[0][:, 0] == history[-1][0]][:, 1].max()
     assert at_end == pytest.approx(of_all)
     total = sum(last.values())

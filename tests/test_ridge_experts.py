@@ -295,12 +295,17 @@ def test_inputs_that_are_no_numbers_are_left_out():
     np.testing.assert_allclose(run(own, with_codes, y)[:, :WAVES], plain[:, :WAVES])
 
 
-def test_what_is_missing_may_count_as_zero():
-    X, y = samples(10, 100, 3)
-    gone = np.random.default_rng(1).random(X.shape) < 0.4
-    zeros, nans = np.where(gone, 0.0, X), np.where(gone, np.nan, X)
-    found = run(new(3, absent=0.0), nans, y)
-    np.testing.assert_array_equal(found, run(new(3), zeros, y))
+def test_new_inputs_may_have_been_zero():
+    """From the next design on as where they were there from the start."""
+    X, y = samples(10, 400, 2)
+    X = np.hstack([X, np.where(np.arange(400) < 100, 0.0, X[:, 0] ** 2)[:, None]])
+    whole, wider = new(3), new(2)
+    run(whole, X[:100], y[:100])
+    run(wider, X[:100, :2], y[:100])
+    wider.reserve(3, 3, np.zeros(N_RIDGES))
+    wider.begin_at_zero(np.array([2]))
+    for name in ("kept", "latest"):
+        np.testing.assert_array_equal(whole.learned[name], wider.learned[name])
 
 
 @pytest.mark.parametrize("at", [1, 20, 70, 260, 513])

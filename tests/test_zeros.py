@@ -1,5 +1,7 @@
 """What is absent as 0: forests on bags of words, counts and one-hot encodings."""
 
+import copy
+import math
 import pickle
 
 import numpy as np
@@ -8,10 +10,16 @@ import pytest
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
+    AdaptiveMondrianForestRegressor,
     ModelFormatError,
     MondrianForestClassifier,
     MondrianForestRegressor,
+    NearestNeighborDetector,
+    RandomCutForest,
+    load,
+    save,
 )
+from river_mondrian.inputs import gap_of
 
 NAMES = [f"w{i:02}" for i in range(12)]
 KINDS = {
@@ -50,7 +58,7 @@ def learn(kind, model, x, y, i):
 def predicted(model, x):
     if hasattr(model, "predict_proba_one"):
         return list(model.predict_proba_one(x).values())
-    if model.posterior == "gaussian":
+    if getattr(model, "posterior", "gaussian") == "gaussian":
         found = model.predict_one(x, with_dist=True)
         return [found.mean, found.var**0.5]
     return [model.predict_one(x)]
@@ -104,6 +112,8 @@ def test_missing_is_checked():
     for make in KINDS.values():
         with pytest.raises(ValueError, match=r'missing must be "unknown" or "zero", got None'):
             make(missing=None)
+        with pytest.raises(ValueError, match=r"missing\['w'\] must be .*, got 0"):
+            make(missing={"w": 0})
     model = MondrianForestClassifier(2, seed=1)
     model.learn_one({"a": 1.0}, 0)
     model._trees.forest.absent = 0.0
@@ -140,6 +150,157 @@ def test_a_feature_that_is_undone_has_counted_nothing():
     model.learn_one({"later": "red"}, 1)
     counts = model._trees.discriminants.learned["counts"][0]
     assert counts[1 + model.feature_names.index("later")] == 1.0
+
+
+# By feature.
+
+BY_FEATURE = KINDS | {
+    "adaptive regressor": lambda **more: AdaptiveMondrianForestRegressor(3, seed=1, **more),
+    "levels": lambda **more: MondrianForestClassifier(3, seed=1, **more),
+    "adaptive, levels": lambda **more: AdaptiveMondrianForestClassifier(3, seed=1, **more),
+    "directions": lambda **more: MondrianForestClassifier(3, directions=3, seed=1, **more),
+    "random cuts": lambda **more: RandomCutForest(3, seed=1, **more),
+    "random cuts, shingle": lambda **more: RandomCutForest(3, shingle=2, seed=1, **more),
+    "nearest neighbors": lambda **more: NearestNeighborDetector(seed=1, **more),
+    "nearest neighbors, shingle": lambda **more: NearestNeighborDetector(shingle=2, seed=1, **more),
+}
+
+
+def mixed(kind, n, seed=0, age_from=300):
+    """Return bags of words with an age that is not always there; and a level, of some kinds."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i, (x, y) in enumerate(bags(n, seed)):
+        if i >= age_from and rng.random() < 0.6:
+            x["age"] = float(rng.normal(30.0 + y))
+        if "levels" in kind and rng.random() < 0.5:
+            x["w_color"] = "red" if rng.random() < 0.3 + 0.4 * y else "blue"
+        found.append((x, y))
+    return found
+
+
+def teach(kind, model, pairs):
+    for i, (x, y) in enumerate(pairs):
+        if hasattr(model, "score_one"):
+            model.learn_one(x)
+        else:
+            learn(kind, model, x, y, i)
+
+
+def told(model, pairs):
+    if hasattr(model, "score_one"):
+        return [model.score_one(x) for x, _ in pairs]
+    return [predicted(model, x) for x, _ in pairs]
+
+
+@pytest.mark.parametrize("kind", [*BY_FEATURE])
+def test_a_mapping_of_all_features_is_the_word(kind):
+    """Digit for digit, whichever keys it has."""
+    pairs, later = mixed(kind, 330, age_from=200), mixed(kind, 20, 1, 0)
+    for word, mappings in (
+        ("zero", [{"": "zero"}, {"w": "zero", "age": "zero"}]),
+        ("unknown", [{}, {"w0": "unknown", "x": "zero"}]),
+    ):
+        plain = BY_FEATURE[kind](missing=word)
+        teach(kind, plain, pairs)
+        for mapping in mappings:
+            model = BY_FEATURE[kind](missing=mapping)
+            teach(kind, model, pairs)
+            if "zero" not in mapping.values() or word == "zero":
+                assert told(model, later) == told(plain, later)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BY_FEATURE if "cuts" not in kind])
+def test_words_that_are_zero_and_values_that_are_unknown_go_together(kind):
+    """Digit for digit as where zeros are there and everything else is unknown."""
+    sparse = BY_FEATURE[kind](missing={"w": "zero", "w_color": "unknown"})
+    full = BY_FEATURE[kind](missing="unknown")
+    first = (dict.fromkeys(NAMES, 0.1), 0)
+    pairs = [first, *mixed(kind, 350, age_from=280)]
+    teach(kind, sparse, pairs)
+    filled = [(dict.fromkeys(NAMES, 0.0) | x, y) for x, y in pairs]
+    teach(kind, full, filled)
+    later = mixed(kind, 20, 1, 0)
+    holes = [({"w03": None, "w04": float("nan"), "age": None} | x, y) for x, y in later]
+    expected = told(full, [(dict.fromkeys(NAMES, 0.0) | x, y) for x, y in later])
+    assert told(sparse, later) == told(sparse, holes) == expected
+    if "shingle" not in kind and hasattr(sparse, "predict_many"):
+        frame = pd.DataFrame([x for x, _ in holes])
+        whole = pd.DataFrame([dict.fromkeys(NAMES, 0.0) | x for x, _ in later])
+        for method in ("predict_many", "predict_proba_many"):
+            if hasattr(sparse, method):
+                one, other = (getattr(m, method)(X) for m, X in ((sparse, frame), (full, whole)))
+                np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("kind", ["exact", "weights", "split pure", "mean"])
+def test_words_have_been_zero_and_later_values_have_been_unknown(kind, many):
+    """Digit for digit as where all words are there from the start, and the age is not."""
+    more = {"scale": False} | ({} if kind == "mean" else {"prior_rate": 20.0})
+    sparse = KINDS[kind](missing={"w": "zero"}, **more)
+    full = KINDS[kind](missing={}, **more)
+    pairs = mixed(kind, 400)
+    filled = [dense(x) | ({"age": x["age"]} if "age" in x else {}) for x, _ in pairs]
+    if many:
+        y = [y for _, y in pairs]
+        sparse.learn_many(pd.DataFrame([x for x, _ in pairs], columns=[*NAMES, "age"]), y)
+        full.learn_many(pd.DataFrame(filled, columns=[*NAMES, "age"]), y)
+    else:
+        teach(kind, sparse, pairs)
+        teach(kind, full, [(x, y) for x, (_, y) in zip(filled, pairs, strict=True)])
+    assert sparse.feature_names == full.feature_names
+    later = mixed(kind, 30, 1, 0)
+    expected = [(dense(x) | ({"age": x["age"]} if "age" in x else {}), y) for x, y in later]
+    assert told(sparse, later) == told(full, expected)
+
+
+@pytest.mark.parametrize("kind", [*BY_FEATURE])
+def test_copies_of_all_kinds_keep_what_missing_means(kind, tmp_path):
+    model = BY_FEATURE[kind](missing={"w": "zero", ("a", 1): "zero"})
+    teach(kind, model, mixed(kind, 60, age_from=30))
+    save(model, tmp_path / "model")
+    made = [load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    made.append(model.clone(include_attributes=True))
+    more = mixed(kind, 60, 2, 0)
+    for one in (model, *made):
+        assert one.missing == {"w": "zero", ("a", 1): "zero"}
+        teach(kind, one, more)
+    later = mixed(kind, 20, 1, 0)
+    for one in made:
+        assert told(one, later) == told(model, later)
+    fresh = model.clone()
+    assert fresh.missing == model.missing and fresh.missing is not model.missing
+
+
+def test_samples_with_words_that_came_later_are_forgotten():
+    for more in ({}, {"directions": 3}):
+        model = MondrianForestClassifier(3, missing={"w": "zero"}, seed=1, **more)
+        pairs = [(x | {"age": float(i % 7)}, y) for i, (x, y) in enumerate(bags(120))]
+        teach("exact", model, pairs)
+        for x, y in pairs:
+            model.forget_one(x, y)
+        assert model.n_samples == 0
+
+
+def test_the_longest_key_that_a_name_begins_with_counts():
+    missing = {"": "zero", "age": "unknown", "age_group_": "zero", 3: "unknown"}
+    missing["a", 1] = "unknown"
+    for name, is_zero in (
+        ("age", False),
+        ("age of", False),
+        ("age_group_1", True),
+        ("ag", True),
+        (3, False),
+        (4, True),
+        (("a", 1), False),
+        (("a", 2), True),
+        (("age", 2), False),
+        ((), True),
+        ("", True),
+    ):
+        assert gap_of(name, missing) == 0.0 if is_zero else math.isnan(gap_of(name, missing))
+    assert math.isnan(gap_of("word", {"age": "zero"}))
 
 
 # Within River's pipelines.

@@ -42,6 +42,7 @@ SECTIONS = {
         "plot.reliability",
         "plot.weights",
         "plot.importances",
+        "plot.explanation",
         "plot.scores",
         "plot.density_map",
         "plot.score_map",

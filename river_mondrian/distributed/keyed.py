@@ -450,3 +450,8 @@ class SpreadKeyedModels:
 
         """
         return self._call("count", [()] * len(self.workers))
+
+    @property
+    def memory_usage(self) -> int:
+        """Bytes of the workers' models in memory."""
+        return sum(nbytes for _, nbytes in self.counts())

@@ -92,7 +92,8 @@ class AdaptingForest(MondrianForest):
     @property
     def _detector(self) -> Any:
         """The detector that Python feeds, after the errors of all samples so far."""
-        assert self._fed is not None
+        if self._fed is None:
+            return None
         before, n, since = self._fed
         n_begun = 0 if self._trees is None else self._trees.n_begun
         return since if n_begun >= n else before
@@ -131,6 +132,15 @@ class AdaptingForest(MondrianForest):
     def drift_log(self) -> list[tuple[int, int]]:
         """The drifts: pairs of the number of samples so far and of those that were kept."""
         return [] if self._trees is None else list(self._trees.drifts)
+
+    @property
+    @locked
+    def drift_detected(self) -> bool:
+        """Whether the last sample has revealed a drift, as River's detectors report it.
+
+        `drift_log` has the drifts of all samples, also of those learned in one call.
+        """
+        return bool(self.drift_log) and self.drift_log[-1][0] == self.n_samples
 
     @property
     def _raw_memory_usage(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..arguments import Missing
 from ..frames import read_block, read_labels
 from ..inputs import FeatureIndex, check_label, check_weight
 from ..limits import LARGEST_WEIGHT, TOO_LARGE
@@ -103,7 +104,9 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
-        a level of its own in trees, at 0 in all of them. The linear models ignore it.
+        a level of its own in trees, at 0 in all of them. The linear models ignore it. A mapping,
+        such as `{"word_": "zero"}`, has a meaning for each name of a feature or beginning of names:
+        the longest that fits counts. Other features are unknown.
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one for each processor
         that the process may use. The results do not depend on it. One thread learns the samples one
@@ -166,7 +169,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: str = "unknown"
+    missing: Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 
@@ -197,7 +200,13 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     @property
     @locked
     def expert_weights(self) -> dict[str, float]:
-        """Return the exponents of all experts in the log-linear pool."""
+        """Return the exponents of all experts in the log-linear pool.
+
+        Six experts are posteriors of trees: the exact forest's hierarchical one and averages over
+        prunings, once of the trees of all samples and once of all trees. Three are linear models:
+        softmax regression with small and with large steps, and naive Bayes. Empty before any
+        learning.
+        """
         if self._trees is None:
             return {}
         return dict(zip(EXPERTS, self._trees.mixture.exponents.tolist(), strict=True))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from river import base
 
+from ..arguments import Missing
 from ..frames import native_frame, native_series, read_block
 from ..inputs import Floats, check_target, check_weight
 from ..limits import TOO_LARGE
@@ -99,7 +100,8 @@ class AdaptiveMondrianForestRegressor(
         feature instead. With `scale=False` widths always stay.
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings.
+        encodings. A mapping, such as `{"word_": "zero"}`, has a meaning for each name of a feature
+        or beginning of names: the longest that fits counts. Other features are unknown.
     n_jobs
         Number of threads of `predict_many`; -1 for one for each processor that the process may use.
         The results do not depend on it. One thread learns the samples one after the other: the work
@@ -152,7 +154,7 @@ class AdaptiveMondrianForestRegressor(
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: str = "unknown"
+    missing: Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Directions, is_real
+from ..arguments import Directions, Missing, is_real
 from ..frames import Block, Frame, read_labels
 from ..inputs import check_label, check_weight
 from ..limits import DONE, TOO_LARGE, WAITS
@@ -88,7 +88,9 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
-        a level of its own, whose place is 0 in all trees.
+        a level of its own, whose place is 0 in all trees. A mapping, such as `{"word_": "zero"}`,
+        has a meaning for each name of a feature or beginning of names: the longest that fits
+        counts. Other features are unknown.
     n_jobs
         Number of threads of `learn_many`, `predict_many` and `predict_proba_many`; -1 for one for
         each processor that the process may use. The results do not depend on it.
@@ -161,7 +163,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: str = "unknown"
+    missing: Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 

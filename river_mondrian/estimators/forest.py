@@ -11,10 +11,19 @@ from typing import Any
 import numpy as np
 from river import base
 
-from ..arguments import check_missing, check_place, check_ranges
+from ..arguments import Missing, check_missing, check_place, check_ranges
 from ..checks import ModelFormatError, check_number, refuse
 from ..frames import Frame, read_frame
-from ..inputs import FeatureIndex, Floats, Packer, ordered, read_values, too_large, warn_of_words
+from ..inputs import (
+    FeatureIndex,
+    Floats,
+    Packer,
+    gap_of,
+    ordered,
+    read_values,
+    too_large,
+    warn_of_words,
+)
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..progress import in_pieces
@@ -29,7 +38,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     n_estimators: int
     scale: bool
-    missing: str
+    missing: Missing
     n_jobs: int
     seed: int | None
     ranges: Mapping[Any, tuple[float, float]] | None
@@ -43,7 +52,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self.ranges, self.scale)
-        self._features = FeatureIndex()
+        self._features = FeatureIndex(self.missing)
         self._trees: Any = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -195,7 +204,8 @@ class MondrianForest(InspectableForest, base.Estimator):
         names = ordered(values.keys() - self._features.places.keys())
         if names:
             new = {name: values[name] for name in names}
-            self._grown().add_inputs(list(new), np.array([*new.values()], float))
+            gaps = np.array([gap_of(name, self.missing) for name in new])
+            self._grown().add_inputs(list(new), np.array([*new.values()], float), gaps)
             self._features.add(new)
             if self.missing == "unknown":
                 warn_of_words(self._features, len(values))

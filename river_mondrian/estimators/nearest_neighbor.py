@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arguments import check_missing, check_ranges, check_window
+from ..arguments import Missing, check_ranges, check_window
 from ..frames import mapping_of, native_series, read_frame
 from ..inputs import ordered, too_large, warn_of_words
 from ..limits import DONE
@@ -58,7 +58,9 @@ class NearestNeighborDetector(ScoringDetector):
         is that of uniform values: (high - low) / sqrt(12).
     missing
         What an absent key, None and NaN mean: "unknown", or "zero". An unknown value adds the mean
-        contribution of the other features.
+        contribution of the other features. A mapping, such as `{"word_": "zero"}`, has a meaning
+        for each name of a feature or beginning of names: the longest that fits counts. Other
+        features are unknown.
     n_jobs
         Number of threads of `score_many`; -1 for one for each processor that the process may use.
         The results do not depend on it.
@@ -116,7 +118,7 @@ class NearestNeighborDetector(ScoringDetector):
     shingle: int = 1
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
-    missing: str = "unknown"
+    missing: Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 
@@ -138,7 +140,7 @@ class NearestNeighborDetector(ScoringDetector):
             capacity,
             self.shingle,
             capacity / window,
-            check_missing(self.missing),
+            self.missing,
             self.seed,
         )
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from ..arguments import Missing
 from ..checks import refuse
 from ..frames import Frame, mapping_of, native_series, read_frame
 from ..inputs import FeatureIndex, Floats, Level, ordered
@@ -93,7 +94,9 @@ class RandomCutForest(WindowForest, ScoringDetector):
         range by more than a factor of 1.7, the trees are redrawn from their samples under the new
         widths, one after the other, a part per sample.
     missing
-        What an absent key, None and NaN mean: "unknown", or "zero".
+        What an absent key, None and NaN mean: "unknown", or "zero". A mapping, such as `{"word_":
+        "zero"}`, has a meaning for each name of a feature or beginning of names: the longest that
+        fits counts. Other features are unknown.
     n_jobs
         Number of threads of `score_many`; -1 for one for each processor that the process may use.
         The results do not depend on it.
@@ -174,7 +177,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: str = "unknown"
+    missing: Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from river import base
 
-from ..arguments import Directions, check_takes, is_distribution, is_real, lifetimes_after
+from ..arguments import Directions, Missing, check_takes, is_distribution, is_real, lifetimes_after
 from ..frames import Block, native_frame, native_series, read_targets
 from ..inputs import Floats, check_target, check_weight
 from ..model import locked
@@ -100,7 +100,9 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
     missing
         What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
         encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
-        a level of its own, whose place is 0 in all trees.
+        a level of its own, whose place is 0 in all trees. A mapping, such as `{"word_": "zero"}`,
+        has a meaning for each name of a feature or beginning of names: the longest that fits
+        counts. Other features are unknown.
     n_jobs
         Number of threads of `learn_many` and `predict_many`; -1 for one for each processor that the
         process may use. The results do not depend on it.
@@ -183,7 +185,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: str = "unknown"
+    missing: Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 

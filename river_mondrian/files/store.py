@@ -122,9 +122,10 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
-    mode = os.stat(target).st_mode if os.path.exists(target) else None
+    mode = os.stat(path).st_mode if os.path.exists(path) else None
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        with open(target, "wb") as file:
+        # What links of processes to pipes refer to has no path.
+        with open(path, "wb") as file:
             file.writelines(_pieces(arrays, metadata))
         return
     try:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, logarithms, normalize_logs
+from ..limits import LEAST_LEVEL
 from ..partitions.mondrian.transforms import hash_of
 from ..records import Float64, Float64s, Int64, Int64s, Memory, Record, derived, transient
 from .learned import NOWHERE, Learned
@@ -152,10 +153,8 @@ class Discriminants(Record):
     small_levels: Float64s
     large_levels: Float64s
     level_counts: Float64s
-    # What a missing input that is no category counts as: NaN, which is unknown, or 0.
-    absent: Float64 = derived()
-    # Of the last sample, where there are categories or nothing is unknown: its inputs, categories
-    # missing; and where the rows of its levels begin, -1 where one is missing.
+    # Of the last sample, where there are categories: its inputs, categories missing; and where the
+    # rows of its levels begin, -1 where one is missing.
     numbers: Float64s = transient()
     level_places: Int64s = transient()
     # The weight of the samples of each of these levels.
@@ -185,18 +184,18 @@ class Discriminants(Record):
 
     def takes_apart(self) -> bool:
         """Tell whether `numbers` are not the inputs."""
-        return self.n_categories > 0 or self.absent == self.absent
+        return self.n_categories > 0
 
     def take_apart(self, values: Float64s) -> Float64s:
         """Find the rows of a sample's levels; returns its numbers."""
         numbers = self.numbers
         for i in range(self.n_inputs):
-            numbers[i] = values[i] if values[i] == values[i] else self.absent
+            numbers[i] = values[i]
         for c in range(self.n_categories):
             i = self.categories[c]
             code = values[i]
             place, total = -1, 0.0
-            if code == code:
+            if code >= LEAST_LEVEL:
                 place = (hash_of(code, i) & (LEVEL_ROWS - 1)) * self.width
                 for k in range(self.n_classes):
                     total += self.level_counts[place + k]
@@ -467,7 +466,7 @@ class LinearDiscriminants(Learned[Discriminants]):
 
         """
         n, last = int(self.record.n_classes), slice(1, 1 + len(values))
-        if self.record.n_categories > 0 or not math.isnan(self.record.absent):
+        if self.record.n_categories > 0:
             values = self.memory.arrays["numbers"][: len(values)]
         standardized, precisions = (
             self.memory.arrays[name][last] for name in ("standardized", "precisions")
@@ -508,7 +507,6 @@ class LinearDiscriminants(Learned[Discriminants]):
         n_inputs: int,
         predicted: Array,
         categories: Sequence[int] = (),
-        absent: float = math.nan,
     ) -> None:
         """Make room for so many classes and inputs.
 
@@ -524,8 +522,6 @@ class LinearDiscriminants(Learned[Discriminants]):
             Where predictions go, of `width` columns.
         categories
             Inputs that are categories.
-        absent
-            What another input counts as where it is missing: NaN, which is unknown, or 0.
 
         """
         record = self.record
@@ -539,7 +535,7 @@ class LinearDiscriminants(Learned[Discriminants]):
             kept = np.minimum(np.minimum(shape, known.shape), (shape[0], n_columns))
             learned[name][: kept[0], : kept[1]] = known[: kept[0], : kept[1]]
             self.memory.own(name, learned[name].ravel())
-        self.learned, record.absent = learned, absent
+        self.learned = learned
         self.memory.own("categories", np.array(categories, dtype=np.int64))
         self._own_prediction(self.memory, predicted)
 

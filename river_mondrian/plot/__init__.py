@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from .over_time import intervals, progressive, scores, weights
 from .planes import density_map, partition, score_map, tree
-from .summaries import importances, lifetimes, reliability
+from .summaries import explanation, importances, lifetimes, reliability
 
 __all__ = [
     "density_map",
+    "explanation",
     "importances",
     "intervals",
     "lifetimes",

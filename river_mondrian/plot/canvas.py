@@ -32,6 +32,8 @@ NEUTRAL = "0.5"
 ODD = COLORS[1]
 # Numbers as colours: lighter is more, to all eyes.
 COLORMAP = "viridis"
+# A longer name leaves the picture no room.
+MOST_LETTERS = 30
 # More names make a legend that hides the picture.
 MOST_NAMES = 12
 
@@ -50,7 +52,8 @@ def axes_for(ax: Axes | None) -> Axes:
     plt = require("matplotlib.pyplot", "plot", "drawing")
     if ax is not None and not hasattr(ax, "add_patch"):
         raise TypeError(f"ax must be axes of matplotlib or None, got {told(ax)}")
-    return plt.subplots()[1] if ax is None else ax
+    # The layout leaves room for names.
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
 def iterated(name: str, values: Any) -> Iterable[Any]:
@@ -103,14 +106,26 @@ def hatch(k: int) -> str:
     return HATCHES[k // len(COLORS) % len(HATCHES)]
 
 
-def text(name: Any) -> str:
-    """Return a user's name as text that matplotlib shows as it is.
+def text(name: Any, value: Any = None) -> str:
+    """Return a user's name, and a value, as text that matplotlib shows as it is.
 
     Matplotlib typesets what is between two dollars, and leaves labels that begin with an underscore
-    out of legends.
+    out of legends. The middle of a long text is left out.
     """
-    shown = str(name).replace("$", r"\$")
+    shown = _short(str(name), MOST_LETTERS)
+    if value is not None:
+        number = f"{value:.4g}" if isinstance(value, float) else str(value)
+        shown += f" = {_short(number, MOST_LETTERS // 2)}"
+    shown = shown.replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
+
+
+def _short(shown: str, most: int) -> str:
+    """Return text on one line, of a number of letters at most."""
+    shown, half = " ".join(shown.split()), most // 2
+    if len(shown) <= most:
+        return shown
+    return f"{shown[: half - 1]}\N{HORIZONTAL ELLIPSIS}{shown[-half:]}"
 
 
 def text_color() -> str:

@@ -394,8 +394,8 @@ def scores(
 
 # Groups of the experts of the adaptive classifier, by how their names end or what they are.
 _OF_CLASSES = {
-    "all": "trees of all samples",
-    "both": "trees of all and of recent samples",
+    "trees of all samples": "trees of all samples",
+    "all trees": "trees of all and of recent samples",
     "softmax, small steps": "lines",
     "softmax, large steps": "lines",
     "naive Bayes": "lines",

@@ -69,20 +69,106 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
             )
         if not is_real(value):
             raise TypeError(f"what feature {name!r} tells must be a number, got {value!r}")
-    ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
-    bars = [(canvas.text(name), float(value)) for name, value in ranked[:most]]
-    if rest := ranked[most:]:
-        n = len(rest)
-        bars.append((f"{n} other{'' if n == 1 else 's'}", float(sum(v for _, v in rest))))
+    names, values = _ranked(found, most)
     ax = canvas.axes_for(ax)
-    names, values = [name for name, _ in bars], [value for _, value in bars]
-    colors = [canvas.COLORS[0] if value >= 0.0 else canvas.COLORS[1] for value in values]
     # Two features may have names that read alike.
-    ax.barh(range(len(bars)), values, color=colors)
-    ax.set_yticks(range(len(bars)), names)
+    ax.barh(range(len(values)), values, color=_colors(values))
+    ax.set_yticks(range(len(values)), names)
     ax.invert_yaxis()
     ax.axvline(0.0, color=canvas.NEUTRAL, linewidth=0.8)
     ax.set_xlabel("adds to the prediction" if found is model else "importance")
+    return ax
+
+
+def _ranked(
+    found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
+) -> tuple[list[str], list[float]]:
+    """Return the names, with their values in `x`, and numbers of the largest; others are one."""
+    ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
+    names = [canvas.text(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
+    values = [float(value) for _, value in ranked[:most]]
+    if rest := ranked[most:]:
+        names.append(f"{len(rest)} other{'' if len(rest) == 1 else 's'}")
+        values.append(float(sum(value for _, value in rest)))
+    return names, values
+
+
+def _colors(values: list[float]) -> list[str]:
+    """Return the colours of bars to the right, and to the left."""
+    return [canvas.COLORS[0] if value >= 0.0 else canvas.COLORS[1] for value in values]
+
+
+def explanation(
+    model: Any, x: Mapping[Any, Any], label: Any = None, most: int = 10, ax: Axes | None = None
+) -> Axes:
+    """Draw how a prediction comes about: from the baseline, by a bar for each feature.
+
+    Parameters
+    ----------
+    model
+        A forest or a detector with `explain_one`.
+    x
+        A mapping from feature to number, or to a level of a category.
+    label
+        The label whose probability is explained; None stands for the predicted one. Only
+        classifiers have labels.
+    most
+        Number of features that have a bar: those that add the most in size. The others share one.
+    ax
+        Axes of matplotlib to draw on; None stands for those of a new figure.
+
+    Returns
+    -------
+    The axes. On the left are the features with their values in `x`, on the right the baseline, what
+    each feature adds, and the prediction.
+
+    Raises
+    ------
+    TypeError
+        If the model explains nothing.
+    ValueError
+        If `most` is less than 1, or the label has not been seen.
+
+    Examples
+    --------
+
+    >>> from river import datasets
+    >>> from river_mondrian import MondrianForestClassifier, plot
+
+    >>> model = MondrianForestClassifier(seed=42)
+    >>> for x, y in datasets.Phishing().take(300):
+    ...     model.learn_one(x, y)
+    >>> ax = plot.explanation(model, x, most=5)
+    >>> [label.get_text() for label in ax.get_yticklabels()][:2]
+    ['baseline', 'empty_server_form_handler = 1']
+
+    """
+    check_integer("most", most, 1)
+    if not hasattr(model, "explain_one"):
+        raise TypeError(f"an explanation needs a model with explain_one, got {told(model)}")
+    found, start = model.explain_one(x), getattr(model, "baseline", 0.0)
+    what = "score" if hasattr(model, "score_one") else "prediction"
+    if isinstance(start, Mapping):
+        label = model.predict_one(x) if label is None else label
+        if label not in start:
+            raise ValueError(f"label must be one of {list(start)}, got {label!r}")
+        found, start, what = found[label], start[label], f"probability of {canvas.text(label)}"
+    names, added = _ranked(found, most, x)
+    ends, n = start + np.cumsum([0.0, *added]), len(added)
+    ax = canvas.axes_for(ax)
+    # Nothing ends at the edge, where markers would be cut.
+    ax.use_sticky_edges = False
+    ax.vlines(ends, range(n + 1), range(1, n + 2), color=canvas.NEUTRAL, linewidth=0.8)
+    ax.barh(range(1, n + 1), added, left=ends[:-1], color=_colors(added))
+    ax.plot(ends[[0, -1]], [0, n + 1], canvas.MARKERS[-1], color=canvas.NEUTRAL)
+    ax.set_yticks(range(n + 2), ["baseline", *names, "prediction"])
+    ax.invert_yaxis()
+    ax.set_xlabel(what)
+    numbers = ax.secondary_yaxis("right")
+    numbers.set_yticks(
+        range(n + 2), [f"{start:.3g}", *(f"{value:+.3g}" for value in added), f"{ends[-1]:.3g}"]
+    )
+    numbers.tick_params(length=0.0)
     return ax
 
 

@@ -77,12 +77,11 @@ class Neighbors(Record):
     """The samples held, in a ring, and what a sample is compared by."""
 
     # What the user sets: k, room for samples, the probability with which a sample enters when there
-    # is no room, and what a missing value counts as, NaN or 0.
+    # is no room.
     n_neighbors: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     capacity: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     shingle: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     entering: Float64 = stored(Bounds(0.0, 1.0))
-    absent: Float64
     # Numbers of features and of columns, of samples held and learned, of those that entered since
     # widths were set; the place of the oldest one held; the state from which it is drawn whether a
     # sample enters.
@@ -143,10 +142,8 @@ def _convert(table: Neighbors, rows: Float64s, last: int, row: Float32s) -> int:
         ago = column // n
         j = column - n * ago
         value = rows[n * (last - ago) + j]
-        if value != value:
-            value = table.absent
         if table.level_rates[j] > 0.0:
-            # What is absent and counts as 0 is a level of its own, at -1.
+            # An absent level that is 0 is one of its own, at -1.
             value = value / LEAST_LEVEL - 1.0
         elif value == value:
             if abs(value) > LARGEST:
@@ -435,8 +432,8 @@ class NeighborTable:
         Number of successive samples that are compared as one.
     entering
         Probability with which a sample enters when there is no room.
-    absent
-        What a missing value counts as: NaN or 0.
+    missing
+        What an absent feature means, as the detector takes it.
     seed
         Random seed.
 
@@ -448,14 +445,14 @@ class NeighborTable:
         capacity: int,
         shingle: int,
         entering: float,
-        absent: float,
+        missing: Any,
         seed: int | None,
     ) -> None:
         self.memory = Memory(Neighbors)
-        self.features = FeatureIndex()
+        self.features = FeatureIndex(missing)
         table = self.memory[0]
         table.n_neighbors, table.capacity, table.shingle = n_neighbors, capacity, shingle
-        table.entering, table.absent = entering, absent
+        table.entering = entering
         seeds = np.random.SeedSequence(seed, spawn_key=(ENTRY_DRAWS,))
         table.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
         self.held, self.recent = (
@@ -509,8 +506,6 @@ class NeighborTable:
         table, n = self.memory[0], len(self.features)
         check_numbers("detector", Rows.of_memory(self.memory), table)
         check_number(self, "n_held", table.n_held, 0, table.capacity)
-        if not math.isnan(table.absent):
-            check_number(self, "absent", table.absent, 0.0, 0.0)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (n,))
         shapes |= {"recent": (int(table.shingle), n), "scores": (KEPT,)}
         check_shapes(self, shapes | {"held": (int(table.capacity), int(table.shingle), n)})
@@ -536,20 +531,20 @@ class NeighborTable:
     def widened(self, new: Mapping[Hashable, float], widths: Mapping[Hashable, float]) -> Self:
         """Return a copy with more features, of which the first values and some widths are given.
 
-        A feature's origin is its first value. What the samples held have of it is missing.
+        A feature's origin is its first value. The samples held have what absent features mean.
         """
         made = self.copied()
         values = np.array(list(new.values()), dtype=np.float64)
         are_levels = values >= LEAST_LEVEL
         origins = np.where(are_levels, 0.0, values)
-        absent = np.where(are_levels, self.table.absent - 1.0, self.table.absent - origins)
         known = np.array([widths.get(name, 0.0) for name in new])
         rates = np.divide(1.0, known, out=np.zeros(len(known)), where=known > 0.0)
         made.features = self.features.with_more(new)
+        gaps = made.features.gaps[len(self.features) :]
+        absent = np.where(are_levels, gaps - 1.0, gaps - origins)
         filled = np.broadcast_to(absent.astype(np.float32), (*self.held.shape[:2], len(new)))
         made.held = np.concatenate([self.held, filled], axis=2)
-        unknown = np.full((len(self.recent), len(new)), np.nan)
-        made.recent = np.hstack([self.recent, unknown])
+        made.recent = np.hstack([self.recent, np.tile(gaps, (len(self.recent), 1))])
         made.origins = np.append(self.origins, origins)
         made.given_rates = np.append(self.given_rates, rates)
         made.level_rates = np.append(self.level_rates, np.where(are_levels, 1.0, 0.0))

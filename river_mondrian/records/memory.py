@@ -430,6 +430,13 @@ class ChunkedRows:
                 made._tables[table] = _table_of(relaid)
         return made
 
+    def fill(self, starts: Sequence[int], places: NDArray[np.int64], bits: int) -> None:
+        """Write the bits to all rows' words at some places from each of these starts on."""
+        words = np.add.outer(np.array(starts, dtype=np.int64), places).reshape(-1)
+        for chunks, _, _ in self._tables if len(words) else ():
+            for chunk in chunks:
+                chunk[:, words] = bits
+
     def copied(self) -> ChunkedRows:
         """Return a copy."""
         return self.relaid(self.width, [(0, 0, self.width)])

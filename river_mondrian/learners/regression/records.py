@@ -187,8 +187,6 @@ class Ridges(Record):
     kept_capacity: Int64 = derived()
     # By input: whether it is no number.
     ignored: Int64s = derived()
-    # What a missing input counts as: NaN, which is unknown, or 0.
-    absent: Float64 = derived()
     designs: Array[Design] = derived()
     # Of the last sample: inputs in their units, NaN where missing, the columns in either design,
     # the target for each regression, and what these have predicted.

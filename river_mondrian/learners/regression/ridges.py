@@ -236,7 +236,6 @@ class RidgeExperts(Learned[Ridges]):
         n_inputs: int,
         predicted: Array,
         categories: Sequence[int] = (),
-        absent: float = math.nan,
     ) -> None:
         """Make room for inputs; what has been learned stays.
 
@@ -250,8 +249,6 @@ class RidgeExperts(Learned[Ridges]):
             Where predictions go.
         categories
             Inputs that are no numbers, which are left out.
-        absent
-            What another input counts as where it is missing: NaN, which is unknown, or 0.
 
         """
         record = self.record
@@ -272,8 +269,13 @@ class RidgeExperts(Learned[Ridges]):
             record.next_design = min(record.next_design, record.n_samples + AFTER_NEW)
         self.learned, self.room = learned, room
         record.n_kept, record.stride = n_kept, stride
-        record.n_inputs, record.absent = n_inputs, absent
+        record.n_inputs = n_inputs
         self._show(predicted, categories)
+
+    def begin_at_zero(self, inputs: NDArray[np.int64]) -> None:
+        """Let new inputs have been 0 in all samples so far."""
+        for name in ("kept", "latest"):
+            self.learned[name][:, FIRST_INPUT + inputs] = 0.0
 
     def _show(self, predicted: Array | None = None, categories: Sequence[int] = ()) -> None:
         """Let records refer to their arrays; the owner says where predictions go."""

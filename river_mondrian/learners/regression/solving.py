@@ -129,7 +129,6 @@ def measure(ridges: Ridges, design: Design, i: int) -> None:
         return
     for j in range(n_measured_of(ridges)):
         value = measured_row(ridges, j)[FIRST_INPUT + i]
-        value = ridges.absent if value != value else value
         if value == value:
             values[n] = value
             n += 1
@@ -163,10 +162,7 @@ LARGEST = 5.0
 @exact_inlined
 def in_units(ridges: Ridges, design: Design, inputs: Float64s, i: int) -> float:
     """Return an input in its units, within bounds; NaN where it is missing."""
-    value = inputs[i]
-    if value != value:
-        value = ridges.absent
-    found = (value - design.centres[i]) * design.rates[i]
+    found = (inputs[i] - design.centres[i]) * design.rates[i]
     if found > LARGEST:
         return LARGEST
     return -LARGEST if found < -LARGEST else found

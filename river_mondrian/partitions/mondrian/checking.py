@@ -285,7 +285,8 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
     if name == "inputs":
         least, most = np.full(found.shape[1], -LARGEST), np.full(found.shape[1], LARGEST)
         least[owner.category_places], most[owner.category_places] = LEAST_LEVEL, 2 * LEAST_LEVEL
-        bad = (found < least) | (found > most)
+        # A category that is absent may be 0.
+        bad = ((found < least) | (found > most)) & (found != 0.0)
     else:
         bad = abs(found.reshape(len(found), -1, int(forest.dim_capacity))) > FARTHEST_SINGLE
         if not forest.has_missing:

@@ -43,14 +43,14 @@ def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> 
     """Write scaled inputs in a frame; returns DONE, or the first one that is too large."""
     bad = -1
     n_dims = forest.n_dims
-    offsets, factors, absent = forest.offsets(frame), forest.factors(frame), forest.absent
+    offsets, factors = forest.offsets(frame), forest.factors(frame)
     for d in range(n_dims):
-        raw = inputs[d] if inputs[d] == inputs[d] else absent
+        raw = inputs[d]
         if abs(raw) > LARGEST and bad < 0:
             bad = d
         target[d] = clipped((raw - offsets[d]) * factors[d])
     for d in range(n_dims, forest.dim_capacity):
-        target[d] = absent
+        target[d] = forest.absent
     return bad
 
 
@@ -154,20 +154,19 @@ def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> 
 @inlined
 def write_remainders(forest: Forest, inputs: Float64s, p: int) -> None:
     """Write the remainders of a point whose values at home have just been written."""
-    home, absent = home_of(forest), forest.absent
+    home = home_of(forest)
     point = forest.points.row(p)
     values, remainders = column_of(forest, point, home), column_of(forest, point, 1 - home)
     for d in range(forest.n_dims):
-        raw = inputs[d] if inputs[d] == inputs[d] else absent
-        remainders[d] = clipped(_scaled(forest, raw, d, home) - values[d])
+        remainders[d] = clipped(_scaled(forest, inputs[d], d, home) - values[d])
 
 
 @inlined
 def write_inputs(forest: Forest, inputs: Float64s, p: int) -> None:
-    """Write the inputs of a point; what there is only room for is missing."""
+    """Write the inputs of a point, and what it has of features that are yet to come."""
     kept = forest.inputs_in(forest.points.row(p))
     for d in range(forest.input_capacity):
-        kept[d] = inputs[d] if d < forest.n_inputs else math.nan
+        kept[d] = inputs[d] if d < forest.n_inputs else forest.absent
 
 
 @inlined
@@ -277,10 +276,8 @@ def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None
         for d in range(n):
             if forest.keeps_inputs == 0:
                 raw = _unscaled(forest, places[i], d)
-            elif kept[d] == kept[d]:
-                raw = kept[d] if abs(kept[d]) <= LARGEST else math.nan
             else:
-                raw = forest.absent
+                raw = kept[d] if abs(kept[d]) <= LARGEST else math.nan
             out[n * i + d] = raw
 
 

@@ -458,7 +458,7 @@ class Forest(Record):
     hide_limit: Int64 = stored(Bounds(1, UNLIMITED))
     # Whether a stored point may lack a value.
     has_missing: Int64 = stored(Bounds(0, 1))
-    # What an input that is missing counts as: NaN, which is unknown, or 0.
+    # What samples have of inputs that are yet to come: NaN, which is unknown, or 0.
     absent: Float64
     # Time at which trees are read, where that is before their lifetime.
     horizon: Float64

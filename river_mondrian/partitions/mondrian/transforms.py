@@ -63,7 +63,7 @@ class ObliqueTransform(Record):
     n_inputs: Int64
     input_capacity: Int64
     n_directions: Int64
-    # What a missing input counts as (see `Forest`).
+    # What samples have of inputs that are yet to come (see `Forest`).
     absent: Float64
     # Shape (sets, room for inputs, directions).
     coefficients: Float64s
@@ -128,8 +128,7 @@ def prepare_inputs(oblique: ObliqueTransform, inputs: Float64s, frame: int, is_s
     scaled, offsets, factors = oblique.scaled(frame), oblique.offsets(frame), oblique.factors(frame)
     lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
     for d in range(oblique.n_inputs):
-        raw = inputs[d] if inputs[d] == inputs[d] else oblique.absent
-        v = (raw - offsets[d]) * factors[d]
+        v = (inputs[d] - offsets[d]) * factors[d]
         if v != v:
             lacks = True
             v = oblique.moments[d].mean
@@ -172,7 +171,7 @@ def learn_moments(oblique: ObliqueTransform, inputs: Float64s) -> int:
     """Add a learned sample's inputs, just scaled, to the moments; returns DONE."""
     scaled = oblique.scaled(oblique.frame)
     for d in range(oblique.n_inputs):
-        if inputs[d] == inputs[d] or oblique.absent == oblique.absent:
+        if inputs[d] == inputs[d]:
             v = scaled[d]
             own = oblique.moments[d]
             n = own.n + 1.0
@@ -291,7 +290,7 @@ class CutDirections(OfTrees):
         frame
             The one of these that trees are in.
         absent
-            What a missing input counts as.
+            What samples have of inputs that are yet to come.
 
         """
         self.memory = Memory(ObliqueTransform)
@@ -416,8 +415,8 @@ def place_levels(places: LevelPlaces, own: Float32s, inputs: Float64s, t: int) -
     is_category, key = places.is_category, places.keys[t]
     for d in range(places.n_inputs):
         code = inputs[d]
-        # A missing level is missing.
-        if is_category[d] == 1 and code == code:
+        # An absent level is missing, or 0.
+        if is_category[d] == 1 and code >= LEAST_LEVEL:
             own[d] = uniform_of(hash_of(code, state_after(key, d)))
     return DONE
 

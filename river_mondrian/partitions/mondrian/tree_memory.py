@@ -87,7 +87,7 @@ class Partitions:
     scale
         Whether inputs are divided by their widths.
     absent
-        What a missing input counts as: NaN, which is unknown, or 0.
+        What samples have of inputs that are yet to come: NaN, which is unknown, or 0.
     seed
         Seed of the random numbers.
     ranges
@@ -544,7 +544,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
 
     @property
     def _lacks_unknown(self) -> bool:
-        """Whether a missing value is unknown."""
+        """Whether what samples have of inputs that are yet to come is unknown."""
         return math.isnan(self.forest.absent)
 
     @property

@@ -176,8 +176,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             self.directions.redraw()
             self.directions.forget()
             self._show_scaling()
-        is_whole = not (self._lacks_unknown and np.isnan(self.vector[: self.n_inputs]).any())
-        lacks_value = self.forest.has_missing or not is_whole
+        lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
         # As many points will come before the next rebuild.
         n_rows = _rows_of(2 * n if n < self._warm_up_end else n, bool(lacks_value))
         for t in range(self.n_trees):

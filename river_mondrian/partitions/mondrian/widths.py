@@ -472,12 +472,32 @@ class FollowingTrees(TreeMemory[AnyForest]):
 
     # Features that come.
 
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it: of categories, a level."""
+    def add_inputs(
+        self,
+        names: Sequence[Hashable],
+        first_values: NDArray[np.float64],
+        gaps: NDArray[np.float64] | float = math.nan,
+    ) -> None:
+        """Add features.
+
+        Parameters
+        ----------
+        names
+            Their names.
+        first_values
+            The first value seen of each: of categories, a level.
+        gaps
+            What samples so far have of each: NaN or, where `absent` is, 0.
+
+        """
         forest = self.forest
         old = int(forest.input_capacity)
         n_inputs = self.n_inputs
         wanted = n_inputs + len(names)
+        are_zero = np.broadcast_to(np.isfinite(gaps), len(names))
+        unlike = np.zeros(0, dtype=np.int64)
+        if not self._lacks_unknown and self.n_samples > 0:
+            unlike = n_inputs + np.flatnonzero(~are_zero)
         capacity = old
         if wanted > old:
             # The first sample's features get exact room; later ones some to spare.
@@ -488,7 +508,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             self.directions.add_inputs(names, capacity)
         else:
             columns = self._sort_out(first_values >= LEAST_LEVEL)
-        self._relay(capacity, columns)
+        self._relay(capacity, columns, unlike)
         if capacity > old:
             self._add_input_capacity(old, capacity)
         else:
@@ -498,21 +518,24 @@ class FollowingTrees(TreeMemory[AnyForest]):
         self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
         if self.scale or self.directions is not None:
             # With directions, a feature that is unknown counts as its first value.
-            self.frames[:, 0, n_inputs:wanted] = first_values if self._lacks_unknown else 0.0
-        elif n_inputs == 0 or self._lacks_unknown:
+            self.frames[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
+        else:
             are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
+            are_far &= ~are_zero | (n_inputs == 0)
             self.frames[:, 0, n_inputs:wanted] = np.where(are_far, first_values, 0.0)
         forest.n_inputs = wanted
         if self.directions is None:
             forest.n_dims = wanted
-            if self.n_samples > 0 and self._lacks_unknown:
+            if self.n_samples > 0 and not are_zero.all():
                 forest.has_missing = 1
+        if self.warm_up is not None and are_zero.any():
+            self.warm_up = self.warm_up.copy()
+            self.warm_up[:, n_inputs:wanted] = gaps
         self._finish()
         if self.scale:
             fitted = self._scaling_by(first_values, first_values, n_inputs)
-            if self.n_samples > 0 and not self._lacks_unknown:
-                # Samples so far have a 0, as they have where there is only room.
-                fitted[0] = 0.0
+            if self.n_samples > 0:
+                fitted[0, are_zero] = 0.0
             fitted[:, first_values >= LEAST_LEVEL] = [[0.0], [1.0]]
             self.frames[:, :, n_inputs:wanted] = fitted
 
@@ -520,8 +543,6 @@ class FollowingTrees(TreeMemory[AnyForest]):
         """Return the scaling by the robust ranges of the first `n` samples of the warm-up."""
         assert self.warm_up is not None
         rows = self.warm_up[:n, : self.n_inputs]
-        if not self._lacks_unknown:
-            rows = np.nan_to_num(rows)
         found = self.scaling.copy()
         found[:, : self.n_inputs] = self._scaling_by(*robust_ranges(rows, FENCE))
         # Levels have places in [0, 1].
@@ -564,16 +585,18 @@ class FollowingTrees(TreeMemory[AnyForest]):
             return columns[: self._n_columns]
         return list(range(self._n_columns))
 
-    def _relay(self, capacity: int, columns: list[int]) -> None:
+    def _relay(self, capacity: int, columns: list[int], unlike: NDArray[np.int64]) -> None:
         """Make room for so many inputs, and let points have other columns of values.
 
-        `columns` names these by those that there are.
+        `columns` names these by those that there are. `unlike` are new inputs of which samples so
+        far have something else than what there is only room for.
         """
         forest, n_slots = self.forest, len(self.trees)
         old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
         known = list(range(forest.n_values // old))
         had_inputs = forest.keeps_inputs == 1
-        if capacity == n_old and columns == known and self.keeps_inputs == had_inputs:
+        is_same = capacity == n_old and columns == known and self.keeps_inputs == had_inputs
+        if is_same and len(unlike) == 0:
             return
         inputs = np.zeros((0, 0))
         if self.keeps_inputs and not had_inputs:
@@ -585,12 +608,15 @@ class FollowingTrees(TreeMemory[AnyForest]):
         self._set_words()
         # Samples so far have what is missing of features that are yet to come.
         fill = NAN_BITS if self._lacks_unknown else 0
-        if new > old and forest.light_size > 0:
+        dims = unlike if self.directions is None else unlike[:0]
+        if (new > old or len(dims)) and forest.light_size > 0:
             moves = [(0, 0, old), (old, new, old)]
             self.boxes = self.boxes.relaid(self._box_layout().words, moves, fill)
-        elif new > old:
+            self.boxes.fill([0, new], dims, NAN_BITS)
+        elif new > old or len(dims):
             moves = [(0, 0, box + old), (box + old, box + new, old)]
             self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
+            self.nodes.fill([box, box + new], dims, NAN_BITS)
             if self._may_have_light and light_size_for(new) > 0:
                 self._part_boxes(light_size_for(new))
         moves = [(values + old * s, values + new * i, old) for i, s in enumerate(columns)]
@@ -598,15 +624,17 @@ class FollowingTrees(TreeMemory[AnyForest]):
         if had_inputs:
             moves.append((kept, int(forest.inputs_word), 2 * n_old))
         points = self.points.relaid(self._point_layout().words, moves, fill)
+        points.fill([values + new * i for i in range(len(columns))], dims, NAN_BITS)
         # An interrupted call may have asked for room for points to come: there is none of it here.
         points.trim(0, self.n_points)
         self.points = points
         if self.keeps_inputs:
-            self._put_inputs(inputs, n_old if had_inputs else 0)
+            self._put_inputs(inputs, n_old if had_inputs else 0, unlike)
         words = self.trees.words
         words["first_value"] = words["first_value"] // old * new
         if self._has_remainders:
             self.remainders = self.remainders.relaid(new, [(0, 0, old)], fill)
+            self.remainders.fill([0], dims, NAN_BITS)
         else:
             self.remainders = ChunkedRows(1, 0, False)
 
@@ -630,14 +658,17 @@ class FollowingTrees(TreeMemory[AnyForest]):
             self.boxes.extend(slot, 0, np.ascontiguousarray(old[has_box, box:]))
             words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
 
-    def _put_inputs(self, inputs: NDArray[np.float64], first: int) -> None:
+    def _put_inputs(
+        self, inputs: NDArray[np.float64], first: int, unlike: NDArray[np.int64]
+    ) -> None:
         """Write inputs of the points, shape (points, inputs); from the `first` on others lack."""
         column = next(c for c in self._point_layout().columns if c.name == "inputs")
         start = 0
         for chunk in self.points.chunks[0]:
             own = column.over(chunk, len(chunk), self.points.row_bytes)
             part = inputs[start : start + len(chunk)]
-            own[:, first:] = math.nan
+            own[:, first:] = self.forest.absent
+            own[:, unlike] = math.nan
             own[: len(part), : part.shape[1]] = part
             start += len(chunk)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -56,10 +57,14 @@ MOST_DENSE = 128
 # place of the statistics.
 SEEN_PARTS = (Part("seen", SeenClass, N_FIRST), Part("links", INT32, N_LINKS))
 
-POSTERIORS = ("HNSP", "CTW, noisy", "CTW with memories")
+POSTERIORS = (
+    "hierarchical posterior",
+    "average over prunings",
+    "average over prunings with forgetting",
+)
 DISCRIMINANTS = ("softmax, small steps", "softmax, large steps", "naive Bayes")
 EXPERTS = (
-    *(f"{name}, {of}" for of in ("all", "both") for name in POSTERIORS),
+    *(f"{name}, {of}" for of in ("trees of all samples", "all trees") for name in POSTERIORS),
     *DISCRIMINANTS,
 )
 # Experts that are posteriors of trees: of all samples, and of both kinds of trees.
@@ -185,7 +190,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
             self.inputs.shape[1],
             of_discriminants,
             self.category_places,
-            forest.absent,
         )
         forest.experts, forest.discriminants = mixture.record, discriminants.record
         self._show_classes()
@@ -230,12 +234,16 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def _bytes_of_points(self) -> int:
         return super()._bytes_of_points + self.shared.arrays["ages"].nbytes
 
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it."""
-        super().add_inputs(names, first_values)
-        if not self._lacks_unknown:
-            new = range(self.n_inputs - len(names), self.n_inputs)
-            self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
+    def add_inputs(
+        self,
+        names: Sequence[Hashable],
+        first_values: NDArray[np.float64],
+        gaps: NDArray[np.float64] | float = math.nan,
+    ) -> None:
+        """Add features (see `.add_inputs`)."""
+        super().add_inputs(names, first_values, gaps)
+        new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
+        self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
         if self.n_samples < WARM_UP:
             self.forest.gamma = 10.0 * self.n_inputs
 

@@ -192,7 +192,6 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
             self.n_inputs,
             self.first_mixture.predicted[:N_RIDGES],
             self.category_places,
-            float(forest.absent),
         )
         forest.ridges, forest.law = self.ridges.record, self.laws.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
@@ -220,11 +219,17 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
             rest.append(lags)
         return [shared, *rest]
 
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it."""
+    def add_inputs(
+        self,
+        names: Sequence[Hashable],
+        first_values: NDArray[np.float64],
+        gaps: NDArray[np.float64] | float = math.nan,
+    ) -> None:
+        """Add features (see `.add_inputs`)."""
         # What there is stays, in case that this is interrupted.
         self.ridges = copy.deepcopy(self.ridges)
-        super().add_inputs(names, first_values)
+        super().add_inputs(names, first_values, gaps)
+        self.ridges.begin_at_zero(self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps)))
 
     # Learning.
 

@@ -176,9 +176,14 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         self.side_rows = ChunkedRows(len(self.trees), self._side_layout().words)
         self._reserve_all(0)
 
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it."""
-        super().add_inputs(names, first_values)
+    def add_inputs(
+        self,
+        names: Sequence[Hashable],
+        first_values: NDArray[np.float64],
+        gaps: NDArray[np.float64] | float = math.nan,
+    ) -> None:
+        """Add features (see `.add_inputs`)."""
+        super().add_inputs(names, first_values, gaps)
         if self.n_samples < WARM_UP and self.gamma is None:
             self.forest.gamma = 10.0 * self.n_inputs
 
