@@ -296,11 +296,11 @@ def intervals(data: DataFolder, report: Report, quick: bool) -> None:
     _compare(data, report, quick, (0,), MOST)
 
 
-def _error(model: Any, samples: Stream, delay: int) -> float:
+def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int) -> float:
     """Return the mean absolute error of a model that learns each sample after `delay` others."""
     total = 0.0
     for i, (x, y) in enumerate(samples):
-        point = model.predict_one(x) or 0.0
+        point = predict(model, x)
         # Of the first one nothing is known.
         total += abs(point - y) if i > 0 else 0.0
         if i >= delay:
@@ -317,9 +317,12 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
         for asked in DELAYS[1:]:
             progress(f"{name}, {asked} late, errors")
             delay = max(min(asked, len(samples) // 10), own_delay)
-            model = AdaptiveMondrianForestRegressor(seed=1)
-            alone = _error(model.clone(), samples, delay)
-            ratios.append(_error(Calibrated(model), samples, delay) / alone)
+            forest = AdaptiveMondrianForestRegressor(seed=1)
+            ask = AdaptiveMondrianForestRegressor.predict_one
+            alone = _error(forest.clone(), ask, samples, delay)
+            ratios.append(
+                _error(Calibrated(forest), Calibrated.predict_one, samples, delay) / alone
+            )
         rows.append([name, *(f"{ratio:.3f}" for ratio in ratios)])
         logs.append(np.log(ratios))
     means = np.exp(np.mean(logs, axis=0))
@@ -332,12 +335,14 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["stream", *map(str, DELAYS[1:])], rows)
     name, delay = "ahead", SOURCES["ahead"].delay
     samples = load(DataFolder(data.folder), name, 400 if quick else None) or []
+    make, predict = PEERS["Bayesian linear"]
+    forest = AdaptiveMondrianForestRegressor(seed=1)
     models = {
-        "alone": AdaptiveMondrianForestRegressor(seed=1),
-        "calibrated": Calibrated(AdaptiveMondrianForestRegressor(seed=1)),
-        "Bayesian linear": PEERS["Bayesian linear"][0](),
+        "alone": (forest.clone(), AdaptiveMondrianForestRegressor.predict_one),
+        "calibrated": (Calibrated(forest), Calibrated.predict_one),
+        "Bayesian linear": (make(), lambda model, x: predict(model, x)[0]),
     }
-    errors = [f"{label} {_error(m, samples, delay):.4f}" for label, m in models.items()]
+    errors = [f"{label} {_error(*m, samples, delay):.4f}" for label, m in models.items()]
     report.note(f"Mean absolute errors on all of {name}, {delay} late: {', '.join(errors)}.")
 
 

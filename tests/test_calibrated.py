@@ -594,8 +594,8 @@ def test_exceptions_and_failing_allocations(make):
             model.predict_one(x)
             model.learn_one(x, y)
 
-    model, samples = learned(lambda: Calibrated(preprocessing.StandardScaler() | make(2, seed=1)))
-    judge = Judge(lambda one: (states(one), one.predict_one(samples[0][0])), go_on, every=23)
+    model, samples = learned(lambda: Calibrated(make(2, seed=1)))
+    judge = Judge(lambda one: (one.predict_one(samples[0][0]), states(one)), go_on, every=23)
     state = pickle.dumps(model)
     x, y = samples[-5]
     for sample in (x, {"p": 0.0, "a": 0.1}):
