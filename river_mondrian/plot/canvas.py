@@ -106,18 +106,23 @@ def hatch(k: int) -> str:
     return HATCHES[k // len(COLORS) % len(HATCHES)]
 
 
-def text(name: Any, value: Any = None) -> str:
-    """Return a user's name, and a value, as text that matplotlib shows as it is.
+def text(name: Any) -> str:
+    """Return a user's name as text that matplotlib shows as it is.
 
     Matplotlib typesets what is between two dollars, and leaves labels that begin with an underscore
-    out of legends. The middle of a long text is left out.
+    out of legends.
     """
+    shown = str(name).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
+def label(name: Any, value: Any = None) -> str:
+    """Return a feature's name, and a value, for an axis; the middle of a long text is left out."""
     shown = _short(str(name), MOST_LETTERS)
     if value is not None:
         number = f"{value:.4g}" if isinstance(value, float) else str(value)
         shown += f" = {_short(number, MOST_LETTERS // 2)}"
-    shown = shown.replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown
+    return text(shown)
 
 
 def _short(shown: str, most: int) -> str:

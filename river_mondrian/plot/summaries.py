@@ -85,7 +85,7 @@ def _ranked(
 ) -> tuple[list[str], list[float]]:
     """Return the names, with their values in `x`, and numbers of the largest; others are one."""
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
-    names = [canvas.text(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
+    names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]
     if rest := ranked[most:]:
         names.append(f"{len(rest)} other{'' if len(rest) == 1 else 's'}")
