@@ -18,9 +18,9 @@ from river_mondrian.learners import experts
 from river_mondrian.learners.experts import FIRST_SQUARES, Experts, Mixture
 from river_mondrian.learners.regression import mixing
 from river_mondrian.learners.regression.mixing import N_FINALISTS, TargetMixture, TargetMixtures
-from river_mondrian.posteriors.adaptive.trees import EXPERTS as OF_CLASSES
-from river_mondrian.posteriors.adaptive_targets.prediction import N_FIRST
-from river_mondrian.posteriors.adaptive_targets.trees import EXPERTS as OF_TARGETS
+from river_mondrian.posteriors.adaptive.adaptive_trees import EXPERTS as OF_CLASSES
+from river_mondrian.posteriors.adaptive_targets.adaptive_target_trees import EXPERTS as OF_TARGETS
+from river_mondrian.posteriors.adaptive_targets.means import N_FIRST
 from river_mondrian.records import Float64s, Int64s
 
 from .adaptive import comparing
@@ -54,7 +54,7 @@ def replay_classes(
             mixture.predicted[j] = said[size * i + j]
         if labels[i] < n_classes[i]:
             experts.combine(mixture)
-            out[i] = mixture.mixed[labels[i]]
+            out[i] = mixture.memory.arrays["mixed"][labels[i]]
             experts.learn(mixture, labels[i], 1.0)
         for e in range(mixture.n_experts * drifts[i]):
             mixture.squares[e] = FIRST_SQUARES

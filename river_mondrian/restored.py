@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .checks import refuse
 from .compiling.kernels import batch_kernel
-from .records import Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowLayout
+from .records import Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowLayout, number_of
 from .records.layout import Column
 from .records.record import WORD_BYTES
 
@@ -115,7 +115,8 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
         # Bounds are no numbers of single precision.
         found = found.astype(np.float64) if found.dtype.kind == "f" else found
         if bounds.below:
-            most = getattr(shared, bounds.below) - 1
+            assert shared is not None
+            most = number_of(shared, bounds.below) - 1
         bad = np.flatnonzero(rows.which(bounds.when) & ~((bounds.least <= found) & (found <= most)))
         if len(bad):
             i = int(bad[0])

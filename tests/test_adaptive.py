@@ -17,9 +17,9 @@ from river_mondrian import MondrianForestClassifier
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.records import Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.adaptive import prediction
-from river_mondrian.posteriors.adaptive import trees as adaptive_trees
-from river_mondrian.posteriors.adaptive.statistics import (
+from river_mondrian.posteriors.adaptive import adaptive_trees, prediction
+from river_mondrian.posteriors.adaptive.adaptive_trees import AdaptiveTrees
+from river_mondrian.posteriors.adaptive.nodes import (
     BLOCK,
     LATEST,
     N_FORGETTING,
@@ -30,8 +30,6 @@ from river_mondrian.posteriors.adaptive.statistics import (
     AdaptiveTree,
     StatisticsEntry,
 )
-from river_mondrian.posteriors.adaptive.trees import AdaptiveTrees
-from river_mondrian.posteriors.rebuilt import building
 from river_mondrian.posteriors.rebuilt import building as drawn_candidates
 from river_mondrian.posteriors.rebuilt import forest as paths
 from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, PATH_LENGTH, Candidate
@@ -334,7 +332,7 @@ def test_building_in_parts_is_building_at_once():
         tree.random_state = 12345
         begin_building(trees)
         trees.forest.budget = budget
-        while not trees._build(slot, building.go_on.of(trees._FOREST), True):
+        while not trees._build(slot, True):
             trees.forest.budget = budget
         heads = trees.nodes.rows(slot, tree.nodes.n_rows)
         rows = trees.side_rows.rows(slot, tree.side_rows.n_rows)

@@ -18,9 +18,8 @@ from test_adaptive import SEEDS, begin_building, draw, grown, long_slots, poster
 from river_mondrian import AdaptiveMondrianForestClassifier
 from river_mondrian.learners import experts
 from river_mondrian.learners.drift import AFTER_DRIFT
-from river_mondrian.posteriors.adaptive.trees import N_EXPERTS, N_TREE_EXPERTS
-from river_mondrian.posteriors.rebuilt import building
-from river_mondrian.posteriors.rebuilt import trees as rebuilt_trees
+from river_mondrian.posteriors.adaptive.adaptive_trees import N_EXPERTS, N_TREE_EXPERTS
+from river_mondrian.posteriors.rebuilt import rebuilt_trees
 from river_mondrian.posteriors.rebuilt.forest import (
     GATHERING,
     IDLE,
@@ -29,7 +28,7 @@ from river_mondrian.posteriors.rebuilt.forest import (
     REPLAYING,
     SPLITTING,
 )
-from river_mondrian.posteriors.rebuilt.trees import ROWS_PREDICTED
+from river_mondrian.posteriors.rebuilt.rebuilt_trees import ROWS_PREDICTED
 
 
 def stream(n, seed=0):
@@ -294,7 +293,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
     trees = grown(X, y, n_trees=2)
     begin_building(trees)
     trees.forest.budget = 50
-    assert not trees._build(trees.schedule.slot, building.go_on.of(trees._FOREST), True)
+    assert not trees._build(trees.schedule.slot, True)
     starts = list(trees.schedule.starts)
     starts[long_slots(trees)[0]] = -1
     trees._follow(trees.schedule._replace(starts=tuple(starts)).without(-1))

@@ -194,7 +194,7 @@ def test_damaged_slots():
     model._current.memory.arrays["slots"][3] = 9999
     refused(model, r"slots\[3\] is 9999")
     model = learned("ridge", 70)
-    model._current.memory.arrays["slots"][3] = 9999
+    model._current.numbers.learned["slots"][3] = 9999
     refused(model, r"slots\[3\] is 9999")
 
 

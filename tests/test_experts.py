@@ -37,7 +37,7 @@ def run_mixture(predicted, labels, room=0, again=(), weights=None, drifts=()):
             mixture.follow_drift()
         mixture.predicted[:, :n_classes] = one
         experts.combine(mixture.record)
-        yield mixture.mixed[:n_classes].copy()
+        yield mixture.memory.arrays["mixed"][:n_classes].copy()
         experts.learn(mixture.record, label, 1.0 if weights is None else weights[i])
 
 

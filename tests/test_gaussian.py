@@ -15,13 +15,14 @@ from scipy import stats
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.targets import hyperparameters as choice
-from river_mondrian.posteriors.targets import learning, messages, prediction, scale_mixture
-from river_mondrian.posteriors.targets.trees import SPREAD_FROM, TargetTrees
+from river_mondrian.posteriors.targets import learning, messages, scale_mixture
+from river_mondrian.posteriors.targets.components import moments_of_branch as branch_moments
+from river_mondrian.posteriors.targets.target_trees import SPREAD_FROM, TargetTrees
 
 
 @kernel
 def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
-    return prediction.moments_of_branch(eta, span, gamma2, decay)
+    return branch_moments(eta, span, gamma2, decay)
 
 
 SETTINGS = [

@@ -24,7 +24,7 @@ from river_mondrian import (
 )
 from river_mondrian.learners import experts as attribution
 from river_mondrian.learners.experts import FIRST_SQUARES, FLOOR, LARGEST_EXPONENT, STEP, Mixture
-from river_mondrian.posteriors.adaptive.explanation import Explanation
+from river_mondrian.posteriors.adaptive.adaptive_trees import Explanation
 
 SEEDS = range(3)
 # Sums of at most some hundred terms below 1 in float64.

@@ -16,7 +16,7 @@ from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, inputs, sampling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.labels.trees import PAUSE_LIMIT, LabelTrees
+from river_mondrian.posteriors.labels.label_trees import PAUSE_LIMIT, LabelTrees
 from river_mondrian.records import Array, Float32s, Float64s, Memory
 
 

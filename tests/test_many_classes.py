@@ -13,15 +13,8 @@ from river import drift
 
 from river_mondrian import AdaptiveMondrianForestClassifier, ModelFormatError, load, save
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.posteriors.adaptive import trees as adaptive_trees
-from river_mondrian.posteriors.adaptive.seen import (
-    NO_SIDE,
-    add_sample,
-    new_row,
-    numbers_of,
-    sides_of,
-)
-from river_mondrian.posteriors.adaptive.statistics import (
+from river_mondrian.posteriors.adaptive import adaptive_trees
+from river_mondrian.posteriors.adaptive.nodes import (
     GROWTHS,
     HEAD_WORDS,
     LINKS_WORD,
@@ -32,6 +25,13 @@ from river_mondrian.posteriors.adaptive.statistics import (
     AdaptiveTree,
     Statistics,
     most_rows,
+)
+from river_mondrian.posteriors.adaptive.seen import (
+    NO_SIDE,
+    add_sample,
+    new_row,
+    numbers_of,
+    sides_of,
 )
 from river_mondrian.records import Float64s
 

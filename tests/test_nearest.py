@@ -92,7 +92,7 @@ def test_a_window_holds_a_random_part_of_the_latest_samples():
     model = NearestNeighborDetector(window=400, max_samples=100, seed=1)
     for i in range(4000):
         model.learn_one({"i": float(i)})
-    ages = 3999 - (model._table.samples[:, 0] + model._table.origins[0])
+    ages = 3999 - (model._table.samples[:, 0] + model._table.learned["origins"][0])
     assert len(ages) == model.n_held == 100
     # The oldest of 100 that enters with probability 1/4 is 400 samples old, give or take 35.
     assert abs(ages.max() - 400) < 5 * 35
@@ -161,7 +161,7 @@ def test_forgetting_is_never_having_held():
 
 def _oldest(model):
     table = model._table
-    row = table.samples[0].astype(float) + table.origins
+    row = table.samples[0].astype(float) + table.learned["origins"]
     x = dict(zip(model.feature_names, row.tolist(), strict=True))
     codes = {naive_level: float(level) for naive_level, level in _codes().items()}
     x["d"] = min("xyz", key=lambda name: abs(codes[name] - x["d"]))

@@ -136,7 +136,7 @@ def test_ranks_are_the_twins(values):
             assert found == pytest.approx(naive.rank(asked, values[:i]), abs=1e-12)
             assert 0.0 <= found <= 1.0
         keep(forest, value)
-    assert model._trees.ranked[: len(values)].tolist() == sorted(values)
+    assert model._trees.scores.memory.arrays["ranked"][: len(values)].tolist() == sorted(values)
     assert model.recent_scores == values
 
 
@@ -150,7 +150,7 @@ def test_the_latest_scores_are_kept():
         model.learn_one(x)
         if i in (7, 300, displacement.KEPT, displacement.KEPT + 1, n - 1):
             assert model.recent_scores == raw[-displacement.KEPT :]
-            kept = model._trees.ranked[: len(model.recent_scores)]
+            kept = model._trees.scores.memory.arrays["ranked"][: len(model.recent_scores)]
             np.testing.assert_array_equal(kept, np.sort(raw[-displacement.KEPT :]))
             asked = model.raw_scores_one({"a": 0.7})["relative"]
             expected = naive.rank(asked, raw[-displacement.KEPT :])

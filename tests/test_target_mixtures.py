@@ -117,7 +117,7 @@ def test_nothing_wild_ends_a_mixture_or_a_law(samples, loss):
         size = learn_law(law.record, point, mixture.record.spread, 0.0, target, weight)
         assert error_law.SMALLEST <= size <= error_law.LARGEST
         assert mixture.learned["shared"].sum() == pytest.approx(1.0)
-        assert law.weights.sum() == pytest.approx(1.0)
+        assert law.learned["weights"].sum() == pytest.approx(1.0)
         assert math.isfinite(law.law(point, 1.0, 0.0).log_pdf(target))
 
 
@@ -159,7 +159,7 @@ def test_the_law_is_the_twins(seed):
         )
         own = learn_law(law.record, *given_, target, weight)
         assert own == pytest.approx(twin.learn(*given_, target, weight), abs=1e-12)
-        np.testing.assert_allclose(law.weights, twin.weights, rtol=1e-6)
+        np.testing.assert_allclose(law.learned["weights"], twin.weights, rtol=1e-6)
         if twin.samples > 1:
             z = (target - found.centres) / found.scales
             own = np.array([naive.density(v, s) for v, s in zip(z, found.freedoms, strict=True)])
@@ -182,7 +182,7 @@ def test_a_damaged_mixture_is_refused(name, value):
     with pytest.raises(ModelFormatError, match=name):
         pickle.loads(pickle.dumps(mixture))
     law = ErrorLaws()
-    law.weights[3] = 2.0
+    law.learned["weights"][3] = 2.0
     with pytest.raises(ModelFormatError, match="weights"):
         pickle.loads(pickle.dumps(law))
 

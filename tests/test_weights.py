@@ -20,7 +20,7 @@ from river_mondrian import (
     MondrianForestClassifier,
 )
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.labels.trees import LabelTrees
+from river_mondrian.posteriors.labels.label_trees import LabelTrees
 
 NAMES = ("a", "b", "c")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
-from river_mondrian.posteriors.adaptive.trees import POSTERIORS
+from river_mondrian.posteriors.adaptive.adaptive_trees import POSTERIORS
 
 from ..data import DataFolder
 from ..report import Report, progress, pyplot

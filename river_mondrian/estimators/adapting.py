@@ -38,14 +38,7 @@ def watch_for(detector: Detector) -> drift.DriftWatch:
         and own.clock >= 1
         and 1 <= own.max_buckets <= drift.MOST_BUCKETS
     ):
-        return drift.DriftWatch(
-            drift.ADWIN,
-            own.delta,
-            own.clock,
-            own.max_buckets,
-            own.min_window_length,
-            own.grace_period,
-        )
+        return drift.DriftWatch(drift.ADWIN, **{k: getattr(own, k) for k in drift.PARAMETERS})
     return drift.DriftWatch(drift.OUTSIDE)
 
 

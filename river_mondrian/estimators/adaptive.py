@@ -11,7 +11,7 @@ from ..frames import read_block, read_labels
 from ..inputs import FeatureIndex, check_label, check_weight
 from ..limits import LARGEST_WEIGHT, TOO_LARGE
 from ..model import locked
-from ..posteriors.adaptive.trees import EXPERTS, AdaptiveTrees
+from ..posteriors.adaptive.adaptive_trees import EXPERTS, AdaptiveTrees
 from .adapting import AdaptingForest, Detector, watch_for
 from .forest import Prepared
 from .label_forest import LabelForest

@@ -15,7 +15,7 @@ from ..inputs import Floats, check_target, check_weight
 from ..limits import TOO_LARGE
 from ..model import locked
 from ..partitions.mondrian.reading import Shades
-from ..posteriors.adaptive_targets.trees import AdaptiveTargetTrees, TargetsView
+from ..posteriors.adaptive_targets.adaptive_target_trees import AdaptiveTargetTrees, TargetsView
 from ..posteriors.predictive import unknown
 from ..progress import in_pieces
 from .adapting import AdaptingForest, Detector, watch_for
@@ -244,7 +244,7 @@ class AdaptiveMondrianForestRegressor(
             error = trees.error(y)
             self._check_input(trees, TOO_LARGE - int(error))
             found = self._feed(error, trees.n_samples + 1)
-        self._check_input(trees, trees.learn(y, w, found, remembered))
+        self._check_input(trees, trees.learn(y, w, False, found, remembered))
 
     def _to_remember(self) -> bytes | None:
         """Return what has been predicted of a sample last, for a later `learn_one`."""

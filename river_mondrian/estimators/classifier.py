@@ -16,7 +16,7 @@ from ..frames import Block, Frame, read_labels
 from ..inputs import check_label, check_weight
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..model import locked
-from ..posteriors.labels.trees import LabelTrees
+from ..posteriors.labels.label_trees import LabelTrees
 from .forest import Prepared
 from .forgetting import ForgettingForest
 from .label_forest import LabelForest

@@ -405,20 +405,20 @@ class NearestNeighborDetector(ScoringDetector):
         table = self._table
         if table is None:
             return {}
-        rates = table.rates + table.level_rates
+        rates = table.learned["rates"] + table.learned["level_rates"]
         return dict(zip(table.features.names, (1.0 / rates).tolist(), strict=True))
 
     @property
     @locked
     def n_samples(self) -> int:
         """Number of samples learned."""
-        return 0 if self._table is None else int(self._table.table.n_samples)
+        return 0 if self._table is None else int(self._table.record.n_samples)
 
     @property
     @locked
     def n_held(self) -> int:
         """Number of samples held."""
-        return 0 if self._table is None else int(self._table.table.n_held)
+        return 0 if self._table is None else int(self._table.record.n_held)
 
     @property
     @locked
@@ -427,7 +427,7 @@ class NearestNeighborDetector(ScoringDetector):
 
         Each score was computed before the sample was learned. The first 32 samples have none.
         """
-        return [] if self._table is None else self._table.recent_scores.tolist()
+        return [] if self._table is None else self._table.scores.latest.tolist()
 
     @property
     def _n_mappings(self) -> int:

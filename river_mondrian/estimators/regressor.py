@@ -17,7 +17,7 @@ from ..model import locked
 from ..partitions.mondrian.reading import Shades
 from ..posteriors.predictive import unknown
 from ..posteriors.targets import learning
-from ..posteriors.targets.trees import TargetTrees, TargetView
+from ..posteriors.targets.target_trees import TargetTrees, TargetView
 from .forest import TargetExplanations
 from .forgetting import ForgettingForest
 

@@ -16,7 +16,7 @@ naive Bayes knows later samples only. The lines themselves stay: some drifts tur
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,19 @@ from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, logarithms, normalize_logs
 from ..limits import LEAST_LEVEL
 from ..partitions.mondrian.transforms import hash_of
-from ..records import Float64, Float64s, Int64, Int64s, Memory, Record, derived, transient
-from .learned import NOWHERE, Learned
+from ..records import (
+    Bounds,
+    Float64,
+    Float64s,
+    Int64,
+    Int64s,
+    Record,
+    derived,
+    sized,
+    stored,
+    transient,
+)
+from .learned import Learned
 
 # Means and variances of streams that hold against wild values and follow what changes.
 #
@@ -133,38 +144,42 @@ class Discriminants(Record):
     # squared deviations from it, each in a row behind which there is one of the later values only;
     # and the sum of those from the mean of the own class, which for each value are those of the
     # values before it.
-    counts: Float64s
-    means: Float64s
-    squares: Float64s
-    within: Float64s
+    counts: Float64s = sized(2, "columns")
+    means: Float64s = sized(2, "columns")
+    squares: Float64s = sized(2, "columns")
+    within: Float64s = sized(1, "columns")
     # Weights of the regressions with small and with large steps, and the sums of their squared
     # gradients.
-    small_weights: Float64s
-    large_weights: Float64s
+    small_weights: Float64s = sized("width", "columns")
+    large_weights: Float64s = sized("width", "columns")
     small_squares: Float64
     large_squares: Float64
     # Of each class: the weight of values of each input (of samples in column 0), and their mean.
-    class_counts: Float64s
-    class_means: Float64s
+    class_counts: Float64s = sized("width", "columns")
+    class_means: Float64s = sized("width", "columns")
     # Inputs that are categories: how many, and which. Of levels, a row for each class: weights of
     # the regressions, and the weight of samples.
-    n_categories: Int64
+    n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
-    small_levels: Float64s
-    large_levels: Float64s
-    level_counts: Float64s
+    small_levels: Float64s = sized("n_level_rows", "width")
+    large_levels: Float64s = sized("n_level_rows", "width")
+    level_counts: Float64s = sized("n_level_rows", "width")
     # Of the last sample, where there are categories: its inputs, categories missing; and where the
     # rows of its levels begin, -1 where one is missing.
-    numbers: Float64s = transient()
-    level_places: Int64s = transient()
+    numbers: Float64s = transient("columns")
+    level_places: Int64s = transient("n_categories")
     # The weight of the samples of each of these levels.
-    level_totals: Float64s = transient()
+    level_totals: Float64s = transient("n_categories")
     # Of the last sample: inputs as standard deviations from their mean, 0 where missing, 1 in
     # column 0; and the inverse of their variance within classes, 0 where missing.
-    standardized: Float64s = transient()
-    precisions: Float64s = transient()
+    standardized: Float64s = transient("columns")
+    precisions: Float64s = transient("columns")
     # What has been predicted of the last sample: N_DISCRIMINANTS rows of `width` probabilities.
-    predicted: Float64s = transient()
+    predicted: Float64s = transient(N_DISCRIMINANTS, "width")
+
+    def n_level_rows(self) -> int:
+        """Return how many rows of levels there are."""
+        return LEVEL_ROWS if self.n_categories > 0 else 0
 
     def standardize(self, values: Float64s) -> None:
         """Standardize a sample's inputs."""
@@ -321,20 +336,14 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
 
 
 @inlined
-def descend(
-    discriminants: Discriminants,
-    probabilities: Float64s,
-    weights: Float64s,
-    levels: Float64s,
-    squares: float,
-    rate: float,
-    label: int,
-    weight: float,
-) -> float:
-    """Let a regression learn the class of the sample of which it has given these probabilities.
-
-    Returns the sum of its squared gradients, which was `squares` before.
-    """
+def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> None:
+    """Let a regression learn the class of the sample that has been predicted last."""
+    is_small, width = e == SMALL_STEPS, discriminants.width
+    weights = discriminants.small_weights if is_small else discriminants.large_weights
+    levels = discriminants.small_levels if is_small else discriminants.large_levels
+    squares = discriminants.small_squares if is_small else discriminants.large_squares
+    rate = SMALL_RATE if is_small else LARGE_RATE
+    probabilities = discriminants.predicted.part(width * e, width)
     n_classes, n_inputs = discriminants.n_classes, discriminants.n_inputs
     columns, standardized = discriminants.columns, discriminants.standardized
     sizes = 1.0
@@ -359,7 +368,10 @@ def descend(
             row[i] = row[i] - move * standardized[i]
         if discriminants.n_categories > 0:
             discriminants.move_levels(levels, k, -move)
-    return squares
+    if is_small:
+        discriminants.small_squares = squares
+    else:
+        discriminants.large_squares = squares
 
 
 @inlined
@@ -397,36 +409,15 @@ def update_moments(
 @kernel
 def learn(discriminants: Discriminants, values: Float64s, label: int, weight: float) -> None:
     """Let the discriminants learn the class of the sample predicted last, of these raw inputs."""
-    width, predicted = discriminants.width, discriminants.predicted
-    discriminants.small_squares = descend(
-        discriminants,
-        predicted.part(width * SMALL_STEPS, width),
-        discriminants.small_weights,
-        discriminants.small_levels,
-        discriminants.small_squares,
-        SMALL_RATE,
-        label,
-        weight,
-    )
-    discriminants.large_squares = descend(
-        discriminants,
-        predicted.part(width * LARGE_STEPS, width),
-        discriminants.large_weights,
-        discriminants.large_levels,
-        discriminants.large_squares,
-        LARGE_RATE,
-        label,
-        weight,
-    )
+    descend(discriminants, SMALL_STEPS, label, weight)
+    descend(discriminants, LARGE_STEPS, label, weight)
     if discriminants.takes_apart():
         values = discriminants.numbers
         discriminants.count_levels(label, weight)
     update_moments(discriminants, values, label, weight)
 
 
-# Arrays of one or two rows, of a row for each class, and of rows for levels, where there are any.
-_OF_INPUTS = {"counts": 2, "means": 2, "squares": 2, "within": 1}
-_OF_CLASSES = ("small_weights", "large_weights", "class_counts", "class_means")
+# Arrays of rows for levels.
 _OF_LEVELS = ("small_levels", "large_levels", "level_counts")
 
 
@@ -436,20 +427,7 @@ class LinearDiscriminants(Learned[Discriminants]):
     _KIND = Discriminants
 
     def __init__(self) -> None:
-        super().__init__()
-        self.record.columns = 1
-        self._begin()
-
-    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
-        width, columns = int(self.record.width), int(self.record.columns)
-        shapes = {name: (n_rows, columns) for name, n_rows in _OF_INPUTS.items()}
-        shapes |= dict.fromkeys(_OF_CLASSES, (width, columns))
-        if self.record.n_categories > 0:
-            shapes |= dict.fromkeys(_OF_LEVELS, (LEVEL_ROWS, width))
-        return shapes
-
-    def _show(self) -> None:
-        """Do nothing: the owner says by `reserve` where predictions go."""
+        super().__init__(columns=1)
 
     def logits(self, values: Array) -> list[tuple[Array, Array]]:
         """Return the logits of the sample predicted last, for each row of `predicted`.
@@ -526,27 +504,18 @@ class LinearDiscriminants(Learned[Discriminants]):
         """
         record = self.record
         record.width, record.columns, record.n_categories = width, 1 + n_inputs, len(categories)
-        learned = {}
-        for name, shape in self._shapes().items():
-            learned[name] = np.zeros(shape)
-            known = self.learned.get(name, learned[name])
+        learned = self._zeros()
+        for name, new in learned.items():
             # What a change has added that is undone is left out.
             n_columns = width if name in _OF_LEVELS else 1 + record.n_inputs
-            kept = np.minimum(np.minimum(shape, known.shape), (shape[0], n_columns))
-            learned[name][: kept[0], : kept[1]] = known[: kept[0], : kept[1]]
-            self.memory.own(name, learned[name].ravel())
+            shape = np.minimum(
+                np.minimum(new.shape, self.learned[name].shape), (1 << 62, n_columns)
+            )
+            kept = tuple(map(slice, shape))
+            new[kept] = self.learned[name][kept]
         self.learned = learned
         self.memory.own("categories", np.array(categories, dtype=np.int64))
-        self._own_prediction(self.memory, predicted)
-
-    def _own_prediction(self, memory: Memory[Discriminants], predicted: Array = NOWHERE) -> None:
-        n_categories, columns = int(memory[0].n_categories), int(memory[0].columns)
-        memory.own("level_places", np.full(n_categories, -1))
-        memory.own("level_totals", np.zeros(n_categories))
-        memory.own("numbers", np.zeros(columns - 1))
-        memory.own("standardized", np.zeros(columns))
-        memory.own("precisions", np.zeros(columns))
-        memory.own("predicted", predicted.ravel())
+        self.show(predicted)
 
     def begin_at_zero(self, inputs: Sequence[int]) -> None:
         """Let new inputs, which are no categories, have been 0 in all samples so far."""
@@ -566,11 +535,5 @@ class LinearDiscriminants(Learned[Discriminants]):
         learned["class_counts"][:] = 0.0
         # As `forget_classes` has it for one input.
         learned["within"][0] = learned["squares"][0]
-        if _OF_LEVELS[0] in learned:
-            learned["level_counts"][:] = 0.0
-            learned["counts"][0, 1 + self.memory.arrays["categories"]] = 0.0
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held, but for the room of predictions."""
-        return self.memory.nbytes - self.memory.arrays["predicted"].nbytes
+        learned["level_counts"][:] = 0.0
+        learned["counts"][0, 1 + self.memory.arrays["categories"]] = 0.0

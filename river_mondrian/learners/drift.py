@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_number, check_types, refuse
+from ..checks import refuse
 from ..compiling.kernels import exact_inlined, exact_separate
-from ..records import Array, Float64, Int64, Int64s, Memory, Record, check_shapes, owned
+from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record, sized, stored
+from .learned import Learned
 
 # Rows of buckets. The last one would be used after some 2^48 values: it stays empty.
 N_ROWS = 48
@@ -35,13 +36,6 @@ LEAST_KEPT = 50
 FAST = 0.02
 
 
-class Bucket(Record):
-    """Some of the values in the window: their sum, and their squared distances from their mean."""
-
-    total: Float64
-    variance: Float64
-
-
 class Adwin(Record):
     """The window and the parameters of ADWIN.
 
@@ -50,8 +44,8 @@ class Adwin(Record):
     """
 
     delta: Float64
-    clock: Int64
-    max_buckets: Int64
+    clock: Int64 = stored(Bounds(1, 1 << 62))
+    max_buckets: Int64 = stored(Bounds(1, MOST_BUCKETS))
     min_window_length: Int64
     grace_period: Int64
     # Values since the last drift, and those of them in the window: their number, sum and variance
@@ -62,31 +56,32 @@ class Adwin(Record):
     variance: Float64
     # Whether the last value has shown a drift: then the next one begins a new window.
     is_drift: Int64
-    sizes: Int64s
-    buckets: Array[Bucket]
+    sizes: Int64s = sized(N_ROWS, bounds=Bounds(0, below="row_length"))
+    # Of each bucket the sum of its values, and their squared distances from their mean.
+    totals: Float64s = sized(N_ROWS, "row_length")
+    variances: Float64s = sized(N_ROWS, "row_length")
 
-    def row_of(self, i: int) -> Array[Bucket]:
-        """Return the buckets of a row."""
-        n = self.max_buckets + 1
-        return self.buckets.part(n * i, n)
+    def row_length(self) -> int:
+        """Return how many buckets a row has room for."""
+        return self.max_buckets + 1
 
 
 @exact_inlined
 def _drop(adwin: Adwin, i: int, n: int) -> None:
     """Drop the oldest `n` buckets of a row."""
-    row, size = adwin.row_of(i), adwin.sizes[i] - n
-    for k in range(size):
-        row[k].total = row[k + n].total
-        row[k].variance = row[k + n].variance
+    first, size = adwin.row_length() * i, adwin.sizes[i] - n
+    for k in range(first, first + size):
+        adwin.totals[k] = adwin.totals[k + n]
+        adwin.variances[k] = adwin.variances[k + n]
     adwin.sizes[i] = size
 
 
 @exact_inlined
 def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
     """Append a bucket to a row, which has room for it."""
-    bucket = adwin.row_of(i)[adwin.sizes[i]]
-    bucket.total = total
-    bucket.variance = variance
+    place = adwin.row_length() * i + adwin.sizes[i]
+    adwin.totals[place] = total
+    adwin.variances[place] = variance
     adwin.sizes[i] = adwin.sizes[i] + 1
 
 
@@ -103,12 +98,13 @@ def _insert(adwin: Adwin, value: float) -> None:
     adwin.total = adwin.total + value
     i, size = 0, 1.0
     while i < N_ROWS - 1 and adwin.sizes[i] > adwin.max_buckets:
-        row = adwin.row_of(i)
-        first, second = row[0], row[1]
+        first = adwin.row_length() * i
+        one, other = adwin.totals[first], adwin.totals[first + 1]
         # The sum of squares of both together, of `size` values each.
-        between = first.total / size - second.total / size
-        variance = first.variance + second.variance + size * 0.5 * between * between
-        _append(adwin, i + 1, first.total + second.total, variance)
+        between = one / size - other / size
+        variance = adwin.variances[first] + adwin.variances[first + 1]
+        variance += size * 0.5 * between * between
+        _append(adwin, i + 1, one + other, variance)
         _drop(adwin, i, 2)
         i, size = i + 1, 2.0 * size
 
@@ -116,11 +112,12 @@ def _insert(adwin: Adwin, value: float) -> None:
 @exact_inlined
 def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
     """Drop the window's oldest bucket, of `size` values, which is in row `i`."""
-    oldest = adwin.row_of(i)[0]
-    width, total = adwin.width - size, adwin.total - oldest.total
-    between = oldest.total / size - total / width
+    first = adwin.row_length() * i
+    oldest = adwin.totals[first]
+    width, total = adwin.width - size, adwin.total - oldest
+    between = oldest / size - total / width
     adwin.variance = adwin.variance - (
-        oldest.variance + size * width * between * between / (size + width)
+        adwin.variances[first] + size * width * between * between / (size + width)
     )
     adwin.width = width
     adwin.total = total
@@ -153,12 +150,12 @@ def _shrink(adwin: Adwin) -> bool:
     n_old, n_new = 0.0, adwin.width
     total_old, total_new = 0.0, adwin.total
     for i in range(top, -1, -1):
-        size, row = 2.0**i, adwin.row_of(i)
+        size, first = 2.0**i, adwin.row_length() * i
         for k in range(adwin.sizes[i]):
             n_old += size
             n_new -= size
-            total_old += row[k].total
-            total_new -= row[k].total
+            total_old += adwin.totals[first + k]
+            total_new -= adwin.totals[first + k]
             if i == 0 and k == adwin.sizes[0] - 1:
                 # No value is left behind the cut.
                 return False
@@ -192,7 +189,7 @@ def update(adwin: Adwin, value: float) -> bool:
 class Errors(Adwin):
     """Errors of a model, from 0 to 1, who detects drifts of them, and whether they increase."""
 
-    detector: Int64
+    detector: Int64 = stored(Bounds(NOBODY, OUTSIDE))
     # The mean since the latest drift, of how many errors, and a running mean of the latest.
     mean: Float64
     n_errors: Int64
@@ -219,63 +216,32 @@ def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
     return min(max(kept, LEAST_KEPT), n_samples) if is_drift else 0
 
 
-class DriftWatch:
+# Parameters of River's detector, and its defaults.
+PARAMETERS = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
+DEFAULTS = (0.002, 32, 5, 5, 10)
+
+
+class DriftWatch(Learned[Errors]):
     """The memory of errors and of what ADWIN knows of them.
 
     Parameters
     ----------
     detector
         Who detects drifts.
-    delta, clock, max_buckets, min_window_length, grace_period
-        Those of `river.drift.ADWIN`.
+    **parameters
+        Those of `river.drift.ADWIN`, where they are not River's defaults.
 
     """
 
-    def __init__(
-        self,
-        detector: int = ADWIN,
-        delta: float = 0.002,
-        clock: int = 32,
-        max_buckets: int = 5,
-        min_window_length: int = 5,
-        grace_period: int = 10,
-    ) -> None:
-        self.memory = Memory(Errors)
-        record = self.record
-        record.detector, record.delta, record.clock = detector, delta, clock
-        record.max_buckets, record.min_window_length = max_buckets, min_window_length
-        record.grace_period = grace_period
-        self.sizes = np.zeros(N_ROWS, dtype=np.int64)
-        self.buckets = np.zeros(N_ROWS * (max_buckets + 1) * len(Bucket.FIELDS))
-        self._show()
+    _KIND = Errors
 
-    @property
-    def record(self) -> Errors:
-        """The record, for kernels."""
-        return self.memory[0]
-
-    def _show(self) -> None:
-        """Let the record refer to the arrays."""
-        self.memory.own("sizes", self.sizes)
-        self.memory.own("buckets", self.buckets)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.memory.nbytes
+    def __init__(self, detector: int = ADWIN, **parameters: float) -> None:
+        given = dict(zip(PARAMETERS, DEFAULTS, strict=True)) | parameters
+        super().__init__(detector=detector, **given)
+        self.show()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
-        check_types(self, {"memory": Memory, "sizes": np.ndarray, "buckets": np.ndarray})
-        record = self.record
-        check_number(self, "detector", record.detector, NOBODY, OUTSIDE)
-        check_number(self, "clock", record.clock, 1, 1 << 62)
-        check_number(self, "max_buckets", record.max_buckets, 1, MOST_BUCKETS)
-        n = N_ROWS * (record.max_buckets + 1) * len(Bucket.FIELDS)
-        check_shapes(self, {"sizes": (N_ROWS,), "buckets": (n,)})
-        sizes = self.sizes
-        if not 0 <= sizes.min() <= sizes.max() <= record.max_buckets or sizes[-1] > 0:
-            refuse(self, "sizes", sizes, "but rows have room for so many buckets")
-        if record.width != (sizes * 2.0 ** np.arange(N_ROWS)).sum():
-            refuse(self, "width", record.width, "but buckets hold another number of values")
-        self._show()
+        super().__setstate__(state)
+        sizes = self.learned["sizes"]
+        if sizes[-1] > 0 or self.record.width != (sizes * 2.0 ** np.arange(N_ROWS)).sum():
+            refuse(self, "sizes", sizes, "but buckets hold another number of values")

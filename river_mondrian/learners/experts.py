@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
-from ..records import Bounds, Float64, Float64s, Int64, Memory, Record, stored, transient
-from .learned import NOWHERE, Learned
+from ..records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
+from .learned import Learned
 
 Array = NDArray[np.float64]
 
@@ -53,15 +53,15 @@ class Experts(Record):
     # Number of classes for which a row has room.
     width: Int64 = stored(Bounds(0, LARGEST_WIDTH))
     # Exponent of each expert, and the sum of its squared gradients.
-    exponents: Float64s
-    squares: Float64s
+    exponents: Float64s = sized("n_experts")
+    squares: Float64s = sized("n_experts")
     # Largest weight of a sample, which fades, or 1.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     # Of the last sample: what each expert has predicted and the logarithms of that (n_experts rows
     # each), and what the pool has.
-    predicted: Float64s = transient()
-    logs: Float64s = transient()
-    mixed: Float64s = transient()
+    predicted: Float64s = transient("n_experts", "width")
+    logs: Float64s = transient("n_experts", "width")
+    mixed: Float64s = transient("width")
 
 
 @inlined
@@ -137,33 +137,26 @@ class Mixture(Learned[Experts]):
     """
 
     _KIND = Experts
-    _DERIVED = frozenset({"exponents", "predicted", "mixed"})
 
     def __init__(self, n: int) -> None:
-        super().__init__()
-        self.record.n_experts, self.record.largest_weight = n, 1.0
-        self.learned = {"exponents": np.full(n, 1.0 / n), "squares": np.full(n, FIRST_SQUARES)}
-        self._show()
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return dict.fromkeys(("exponents", "squares"), (int(self.record.n_experts),))
+        super().__init__(n_experts=n, largest_weight=1.0)
+        self.learned["exponents"][:], self.learned["squares"][:] = 1.0 / n, FIRST_SQUARES
+        self.show()
 
     def reserve(self, width: int) -> None:
         """Make room for the probabilities of so many classes; those of the last sample go."""
         self.record.width = width
-        self._show()
+        self.show()
 
-    def _show(self) -> None:
-        super()._show()
-        arrays, record = self.memory.arrays, self.record
-        self.exponents = self.learned["exponents"]
-        self.predicted = arrays["predicted"].reshape(record.n_experts, record.width)
-        self.mixed = arrays["mixed"]
+    @property
+    def exponents(self) -> Array:
+        """Exponent of each expert."""
+        return self.learned["exponents"]
 
-    def _own_prediction(self, memory: Memory[Experts], predicted: Array = NOWHERE) -> None:
-        n, width = self.record.n_experts, self.record.width
-        for name, n_rows in {"predicted": n, "logs": n, "mixed": 1}.items():
-            memory.own(name, np.zeros(n_rows * width))
+    @property
+    def predicted(self) -> Array:
+        """What the experts have predicted of the last sample, a row each."""
+        return super().predicted.reshape(self.record.n_experts, self.record.width)
 
     def follow_drift(self) -> None:
         """Make steps as large as at first."""

@@ -1,106 +1,151 @@
-"""The memory of a learner: its record, and the arrays that it has learned."""
+"""The memory of a learner: its record, and the arrays that its record declares."""
 
 from __future__ import annotations
 
-import abc
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Iterator
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import check_arrays, check_types, refuse
-from ..records import Memory, OwnsArrays, Record, owned
+from ..records import Memory, OwnsArrays, Record, number_of, owned
+from ..records.record import Role
 from ..restored import Rows, check_numbers
 
 R = TypeVar("R", bound=Record)
-Array = NDArray[np.float64]
-Numbers = tuple[Any, ...]
-
-# Where predictions go that have a place of their own.
-NOWHERE = np.zeros(0)
 
 
-class Learned(OwnsArrays, abc.ABC, Generic[R]):
-    """The memory of a record whose state is `learned`; its other arrays hold the last sample.
+class Declared(NamedTuple):
+    """An array that the `i`-th record of a memory declares."""
 
-    Numbers of the record are checked by their declarations when the memory is restored.
+    name: str
+    i: int
+    # Its name among all arrays.
+    key: str
+    dtype: str
+    shape: tuple[int, ...]
+    least: float
+    most: float
+
+    def zeros(self) -> NDArray[Any]:
+        """Return such an array."""
+        return np.zeros(self.shape, self.dtype)
+
+
+def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
+    """Yield the arrays of a role that records declare by their shapes (`records.sized`)."""
+    for i, record in enumerate(memory):
+        for field in memory.kind.FIELDS.values():
+            if not field.shape or field.role is not role:
+                continue
+            base = get_origin(field.kind) or field.kind
+            shape = tuple(number_of(record, size) for size in field.shape)
+            dtype = base.WORD.name if hasattr(base, "WORD") else "uint8"
+            if dtype == "uint8":
+                shape = (*shape, base.element_size(field.kind))
+            least, most = -math.inf, math.inf
+            if field.bounds is not None:
+                least, below = field.bounds.least, field.bounds.below
+                most = number_of(record, below) - 1 if below else field.bounds.most
+            key = field.name if len(memory) == 1 else f"{field.name}[{i}]"
+            yield Declared(field.name, i, key, dtype, shape, least, most)
+
+
+class Learned(OwnsArrays, Generic[R]):
+    """The memory of a record, whose arrays have the shapes and the bounds that it declares.
+
+    Arrays that are state are in `learned`; transient ones hold the last sample. All is checked by
+    the declarations when the memory is restored.
+
+    Parameters
+    ----------
+    **numbers
+        Numbers of the record.
+
     """
 
+    _DERIVED: ClassVar[frozenset[str]] = frozenset({"record"})
     # The record.
     _KIND: ClassVar[type[Record]]
-    # The type of most arrays, and their least and largest number if they hold no NaN.
-    _OTHERS: ClassVar[Numbers] = (np.float64, -math.inf, math.inf)
+    # Whether arrays without declared bounds may have NaN.
+    _HAS_NAN: ClassVar[bool] = False
 
-    def __init__(self) -> None:
+    def __init__(self, **numbers: float) -> None:
         self.memory: Memory[R] = Memory(self._KIND)  # type: ignore[arg-type]
-        self.learned: dict[str, NDArray[Any]] = {}
+        # The record, for kernels.
+        self.record = self.memory[0]
+        for name, number in numbers.items():
+            setattr(self.record, name, number)
+        self.learned = self._zeros()
 
-    def _begin(self) -> None:
-        """Make the arrays, of zeros."""
-        for name, shape in self._shapes().items():
-            self.learned[name] = np.zeros(shape, self._numbers_of(name)[0])
+    def changed(self, learned: dict[str, NDArray[Any]], **attributes: Any) -> Self:
+        """Return a copy with other arrays and attributes, which shares the rest."""
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__ | attributes)
+        made.memory, made.learned = self.memory.copied(), self.learned | learned
+        made.record = made.memory[0]
+        made.show()
+        return made
+
+    def _memories(self) -> list[Memory[Any]]:
+        """Return the memories whose records declare arrays."""
+        return [self.memory]
+
+    def _declared(self) -> list[Declared]:
+        """Return the arrays that are state."""
+        return [one for memory in self._memories() for one in declared(memory, Role.STATE)]
+
+    def _zeros(self) -> dict[str, NDArray[Any]]:
+        return {one.key: one.zeros() for one in self._declared()}
 
     @property
-    def record(self) -> R:
-        """The record, for kernels."""
-        return self.memory[0]
+    def predicted(self) -> NDArray[np.float64]:
+        """What has been predicted of the last sample."""
+        return self.memory.arrays["predicted"]
 
-    @abc.abstractmethod
-    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the shapes of the arrays."""
+    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+        """Let records refer to their arrays; predictions may go to an array of another owner."""
+        for memory in self._memories():
+            for one in declared(memory, Role.STATE):
+                memory.own(one.name, self.learned[one.key].ravel(), one.i)
+        self._own_prediction(self.memory, predicted)
 
-    def _numbers(self) -> Mapping[str, Numbers]:
-        """Return the type and the least and largest number of arrays that differ from most."""
-        return {}
-
-    def _numbers_of(self, name: str) -> Numbers:
-        return self._numbers().get(name.partition("[")[0], self._OTHERS)
-
-    def _own(self, lengths: Mapping[str, int]) -> None:
-        """Let the record refer to what has been learned, and to new arrays of these lengths."""
-        for name, array in self.learned.items():
-            self.memory.own(name, array.ravel())
-        for name, length in lengths.items():
-            self.memory.own(name, np.zeros(length))
-
-    def _show(self) -> None:
-        """Let the record refer to its arrays."""
-        self._own({})
-        self._own_prediction(self.memory)
-
-    def _own_prediction(self, memory: Memory[R], predicted: Array = NOWHERE) -> None:
+    def _own_prediction(
+        self, memory: Memory[R], predicted: NDArray[np.float64] | None = None
+    ) -> None:
         """Give a record the memory that the prediction of a sample is written to."""
+        for one in declared(memory, Role.TRANSIENT):
+            memory.own(one.name, one.zeros().ravel())
+        if predicted is not None:
+            memory.own("predicted", predicted.ravel())
 
-    def reader(self, predicted: Array = NOWHERE) -> Memory[R]:
+    def reader(self, predicted: NDArray[np.float64] | None = None) -> Memory[R]:
         """Return a copy of the record for another thread, with memory of its own to predict."""
         copy = self.memory.copied()
         self._own_prediction(copy, predicted)
         return copy
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self.memory.nbytes
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         check_types(self, {"memory": Memory, "learned": dict})
         if self.memory.kind is not self._KIND or len(self.memory) != 1:
             refuse(self, "memory", self.memory.kind, f"but it should be of {self._KIND.__name__}")
-        check_numbers(type(self).__name__, Rows.of_memory(self.memory))
+        self.record = self.memory[0]
+        check_numbers(type(self).__name__, Rows.of_memory(self.memory), self.record)
         self._check()
-        shapes = self._shapes()
-        if self.learned.keys() != shapes.keys():
+        stored = {one.key: one for one in self._declared()}
+        if self.learned.keys() != stored.keys():
             refuse(self, "learned", list(self.learned), "but other arrays were stored")
-        arrays: dict[str, Numbers] = {}
-        for name, shape in shapes.items():
-            dtype, *bounds = self._numbers_of(name)
-            arrays[name] = (dtype, shape, *bounds)
+        arrays: dict[str, tuple[Any, ...]] = {}
+        for key, one in stored.items():
+            is_bounded = not (self._HAS_NAN and one.most == math.inf)
+            bounds = (one.least, one.most) if is_bounded else ()
+            arrays[key] = (one.dtype, one.shape, *bounds)
         check_arrays(self, arrays, self.learned)
         self.learned = owned(self.learned)
-        self._show()
+        self.show()
 
     def _check(self) -> None:
         """Refuse a restored record whose numbers do not fit each other."""

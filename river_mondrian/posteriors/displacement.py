@@ -12,15 +12,16 @@ random part of more samples than they have room for. These are drawn without a l
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import ENTRY_DRAWS
-from ..checks import check_number
+from ..checks import check_number, check_types
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..elementary import mixed, state_after, uniform_of
+from ..learners.learned import Learned
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..partitions.mondrian import extension
 from ..partitions.mondrian.extension import must_wait
@@ -32,7 +33,18 @@ from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import MondrianTrees
 from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ..partitions.mondrian.widths import learn_next
-from ..records import Bounds, Float32s, Float64, Float64s, Int64, Memory, Record, stored, transient
+from ..records import (
+    Bounds,
+    Float32s,
+    Float64,
+    Float64s,
+    Int64,
+    Memory,
+    Record,
+    sized,
+    stored,
+    transient,
+)
 
 # Where a score stands among those of the samples learned last.
 #
@@ -49,9 +61,7 @@ KEPT = 4096
 class Ranks(Record):
     """The scores of the samples learned last, each before it was learned: in a ring, and sorted."""
 
-    EMBEDDED = True
-
-    scores: Float64s
+    scores: Float64s = sized(KEPT)
     ranked: Float64s
     # How many there are, and where the next one is written.
     n_scores: Int64 = stored(Bounds(0, KEPT))
@@ -112,6 +122,34 @@ def add_score(ranks: Ranks, value: float) -> None:
         ranked[target] = value
     scores[place] = value
     ranks.next_score = (place + 1) % KEPT
+
+
+class RecentScores(Learned[Ranks]):
+    """The memory of scores and of their order."""
+
+    _KIND = Ranks
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.show()
+
+    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+        """Let the record refer to the scores, and to these in order."""
+        super().show()
+        ranked, n = np.zeros(KEPT), int(self.record.n_scores)
+        ranked[:n] = np.sort(self.learned["scores"][:n])
+        self.memory.own("ranked", ranked)
+
+    def _check(self) -> None:
+        n = self.record.n_scores
+        if n < KEPT:
+            check_number(self, "next_score", self.record.next_score, n, n)
+
+    @property
+    def latest(self) -> NDArray[np.float64]:
+        """The scores of the samples learned last, in the order of learning."""
+        scores = np.roll(self.learned["scores"], -int(self.record.next_score))
+        return scores[KEPT - int(self.record.n_scores) :]
 
 
 # `noted_at` where no score is noted.
@@ -363,17 +401,12 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
     _FOREST = CutForest
     _RENEWS: ClassVar[bool] = True
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
-        "out",
-        "memory",
-        "noted",
-        "ranked",
-        "version_now",
-        "_own",
+        *("out", "memory", "noted", "version_now", "_own"),
     }
 
     def __init__(self, partitions: Partitions, entering: float) -> None:
-        # Of the samples learned last, in a ring.
-        self.scores = np.zeros(KEPT)
+        # Of the samples learned last.
+        self.scores = RecentScores()
         super().__init__(partitions)
         self.forest.entering = entering
         # The trees draw from others.
@@ -385,12 +418,8 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         forest = self.forest
         # The record's version, which is that of the trees where nothing is to be settled.
         self.version_now = self.shared.word("version")
-        self.ranked = np.zeros(KEPT)
-        n = int(forest.ranks.n_scores)
-        self.ranked[:n] = np.sort(self.scores[:n])
+        forest.ranks = self.scores.record
         self.noted = np.full(self.inputs.shape[1], np.nan)
-        forest.ranks.scores = Float64s.of(self.scores)
-        forest.ranks.ranked = Float64s.of(self.ranked)
         forest.noted_inputs = Float64s.of(self.noted)
         forest.noted_at = NOTHING_NOTED
         self.out = np.empty(N_READINGS)
@@ -404,16 +433,8 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         # Trees may be built anew next.
         self.forest.noted_at = NOTHING_NOTED
 
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"scores": self.scores.copy()}
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return super()._shapes() | {"scores": (KEPT,)}
-
     def _check_kind(self) -> None:
-        n = self.forest.ranks.n_scores
-        if n < KEPT:
-            check_number(self, "next_score", self.forest.ranks.next_score, n, n)
+        check_types(self, {"scores": RecentScores})
 
     @property
     def n_begun(self) -> int:
@@ -475,8 +496,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
     @property
     def recent_scores(self) -> NDArray[np.float64]:
         """The scores of the samples learned last, in the order of learning."""
-        n, start = int(self.forest.ranks.n_scores), int(self.forest.ranks.next_score)
-        return np.roll(self.scores, -start)[KEPT - n :]
+        return self.scores.latest
 
     def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
         """Return what each feature adds to the relative displacement of a sample of these inputs.

@@ -27,6 +27,7 @@ of the one before it, and so on.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -36,10 +37,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arguments import ENTRY_DRAWS
-from ..checks import check_number
+from ..checks import check_number, check_types
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..elementary import mixed, sort, state_after, uniform_of
 from ..inputs import FeatureIndex
+from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from ..records import (
     Bounds,
@@ -48,14 +50,13 @@ from ..records import (
     Float64s,
     Int32s,
     Int64,
-    Memory,
     Record,
+    derived,
+    sized,
     stored,
     transient,
 )
-from ..records.memory import check_shapes, owned
-from ..restored import Rows, check_numbers
-from .displacement import KEPT, Ranks, add_score, rank_of
+from .displacement import Ranks, RecentScores, add_score, rank_of
 
 # Distance in widths of one feature beyond which a distance grows with its logarithm.
 CAP = 10.0
@@ -86,7 +87,7 @@ class Neighbors(Record):
     # widths were set; the place of the oldest one held; the state from which it is drawn whether a
     # sample enters.
     n_inputs: Int64
-    n_columns: Int64
+    n_columns: Int64 = derived()
     n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
     n_samples: Int64
     n_entered: Int64
@@ -94,27 +95,23 @@ class Neighbors(Record):
     entry_state: Int64
     ranks: Ranks
     # Values of the samples held, less the origins; of categories the fraction of a level's code.
-    held: Float32s
-    origins: Float64s
+    held: Float32s = sized("capacity", "shingle", "n_inputs")
+    origins: Float64s = sized("n_inputs")
     # By feature: 1 / width of numbers, 0 of categories; the reverse; widths that are given, else 0.
-    rates: Float64s
-    level_rates: Float64s
-    given_rates: Float64s
+    rates: Float64s = sized("n_inputs")
+    level_rates: Float64s = sized("n_inputs")
+    given_rates: Float64s = sized("n_inputs")
     # The latest samples, of which the last one is next; the one scored last, its score, and after
     # how many samples that was.
-    recent: Float64s
-    noted_inputs: Float64s
+    recent: Float64s = sized("shingle", "n_inputs")
+    noted_inputs: Float64s = transient("n_inputs")
     noted_score: Float64 = transient()
     noted_at: Int64 = transient()
-
-
-class Room(Record):
-    """Memory for the calculations with one sample."""
-
-    row: Float32s
-    distances: Float64s
-    ordered: Float64s
-    counts: Int32s
+    # For the calculations with one sample: it, distances to the samples held, and their order.
+    row: Float32s = transient("n_columns")
+    distances: Float64s = transient("capacity")
+    ordered: Float64s = transient("capacity")
+    counts: Int32s = transient(N_BUCKETS)
     # q and the number of terms in (1), of the sample scored last.
     chance: Float64 = transient()
     n_terms: Int64 = transient()
@@ -188,13 +185,13 @@ def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> floa
 
 
 @inlined
-def _sort_lowest(room: Room, n: int, k: int) -> None:
+def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
     """Write the `k` lowest of `n` distances to `ordered`, in order; others may follow.
 
     They are sorted by intervals of equal lengths first, from the least distance to twice as far as
     the mean is from it.
     """
-    distances, ordered, counts = room.distances, room.ordered, room.counts
+    distances, ordered, counts = table.distances, table.ordered, table.counts
     low, total = distances[0], 0.0
     for i in range(n):
         low = min(low, distances[i])
@@ -224,8 +221,8 @@ def _sort_lowest(room: Room, n: int, k: int) -> None:
 
 
 @separate
-def score_of(table: Neighbors, room: Room) -> float:
-    """Return the score (1) of the sample in the room's row; 0 if there is nothing to compare.
+def score_of(table: Neighbors) -> float:
+    """Return the score (1) of the sample in `row`; 0 if there is nothing to compare.
 
     It is compiled once, so that its sums are the same in all kernels.
     """
@@ -233,19 +230,19 @@ def score_of(table: Neighbors, room: Room) -> float:
     for j in range(table.n_inputs):
         has_levels = has_levels or table.level_rates[j] > 0.0
     for i in range(table.n_held):
-        distance = _distance(table, room.row, i, has_levels)
+        distance = _distance(table, table.row, i, has_levels)
         if distance == distance:
-            room.distances[n] = distance
+            table.distances[n] = distance
             n += 1
     if n == 0:
         return 0.0
     q = _chance(table)
     k = min(n, math.ceil(math.log(REST) / math.log1p(-q)))
-    room.chance, room.n_terms = q, k
-    _sort_lowest(room, n, k)
+    table.chance, table.n_terms = q, k
+    _sort_lowest(table, n, k)
     weight, weights, total = q, 0.0, 0.0
     for r in range(k):
-        total += weight * room.ordered[r]
+        total += weight * table.ordered[r]
         weights += weight
         weight *= 1.0 - q
     return total / weights
@@ -287,42 +284,42 @@ def _width_of_levels(ordered: Float64s, n: int) -> float:
 
 
 @separate
-def set_widths(table: Neighbors, room: Room) -> None:
+def set_widths(table: Neighbors) -> None:
     """Set the widths of all features by the samples held."""
     for j in range(table.n_inputs):
         n = 0
         for i in range(table.n_held):
             value = table.held[table.n_columns * i + j]
             if value == value:
-                room.ordered[n] = value
+                table.ordered[n] = value
                 n += 1
-        sort(room.ordered, n)
+        sort(table.ordered, n)
         if table.level_rates[j] > 0.0:
-            width = _width_of_levels(room.ordered, n) if n > 0 else 0.0
+            width = _width_of_levels(table.ordered, n) if n > 0 else 0.0
             table.level_rates[j] = _capped(1.0 / width if width > 0.0 else 1.0)
         elif table.given_rates[j] > 0.0:
             table.rates[j] = table.given_rates[j]
         else:
-            width = _width_of_numbers(room.ordered, n) if n > 0 else 0.0
+            width = _width_of_numbers(table.ordered, n) if n > 0 else 0.0
             table.rates[j] = 1.0 / width if width > 0.0 else 1.0
     table.n_entered = 0
 
 
 @inlined
-def _enter(table: Neighbors, room: Room) -> None:
-    """Hold the sample in the room's row, in place of the oldest one if there is no room."""
+def _enter(table: Neighbors) -> None:
+    """Hold the sample in `row`, in place of the oldest one if there is no table."""
     place = (table.oldest + table.n_held) % table.capacity
     if table.n_held < table.capacity:
         table.n_held = table.n_held + 1
     else:
         table.oldest = (place + 1) % table.capacity
     for column in range(table.n_columns):
-        table.held[table.n_columns * place + column] = room.row[column]
+        table.held[table.n_columns * place + column] = table.row[column]
     table.n_entered = table.n_entered + 1
     n = int(table.n_held)
     is_power = n >= 4 and n & (n - 1) == 0 and table.n_held < table.capacity
     if is_power or table.n_entered >= RENEWED_AFTER:
-        set_widths(table, room)
+        set_widths(table)
 
 
 @inlined
@@ -339,12 +336,12 @@ def _is_noted(table: Neighbors) -> bool:
 
 
 @kernel
-def score_one(table: Neighbors, room: Room, out: Float64s) -> int:
+def score_one(table: Neighbors, out: Float64s) -> int:
     """Write the readings of the next sample; returns the place of a number too large, or DONE."""
     last = int(table.shingle - 1)
-    bad = _convert(table, table.recent, last, room.row)
+    bad = _convert(table, table.recent, last, table.row)
     if bad == DONE:
-        out[RAW] = table.noted_score if _is_noted(table) else score_of(table, room)
+        out[RAW] = table.noted_score if _is_noted(table) else score_of(table)
         out[RANK] = rank_of(table.ranks, out[RAW])
         table.noted_score = out[RAW]
         table.noted_at = table.n_samples
@@ -354,20 +351,20 @@ def score_one(table: Neighbors, room: Room, out: Float64s) -> int:
 
 
 @batch_kernel
-def score_rows(table: Neighbors, room: Room, rows: Float64s, n: int, out: Float64s) -> int:
+def score_rows(table: Neighbors, rows: Float64s, n: int, out: Float64s) -> int:
     """Write the readings of `n` rows of checked inputs, behind those before them; returns DONE."""
     for r in range(n):
-        _convert(table, rows, r + int(table.shingle - 1), room.row)
-        score = score_of(table, room)
+        _convert(table, rows, r + int(table.shingle - 1), table.row)
+        score = score_of(table)
         out[N_READINGS * r + RAW] = score
         out[N_READINGS * r + RANK] = rank_of(table.ranks, score)
     return DONE
 
 
 @inlined
-def _learn(table: Neighbors, room: Room, is_noted: bool) -> int:
+def _learn(table: Neighbors, is_noted: bool) -> int:
     """Learn the next sample; returns the place of a number too large, or DONE."""
-    bad = _convert(table, table.recent, int(table.shingle - 1), room.row)
+    bad = _convert(table, table.recent, int(table.shingle - 1), table.row)
     if bad != DONE:
         return bad
     for i in range(table.n_inputs * (table.shingle - 1)):
@@ -376,47 +373,42 @@ def _learn(table: Neighbors, room: Room, is_noted: bool) -> int:
         table.n_samples = table.n_samples + 1
         return DONE
     if table.n_held >= min(LEAST_HELD, table.capacity):
-        add_score(table.ranks, table.noted_score if is_noted else score_of(table, room))
+        add_score(table.ranks, table.noted_score if is_noted else score_of(table))
     bits = mixed(state_after(table.entry_state, table.n_samples))
     if table.n_held < table.capacity or uniform_of(bits) < table.entering:
-        _enter(table, room)
+        _enter(table)
     table.n_samples = table.n_samples + 1
     return DONE
 
 
 @kernel
-def learn_one(table: Neighbors, room: Room) -> int:
+def learn_one(table: Neighbors) -> int:
     """Learn the next sample, with the score that it has before it is learned.
 
     Returns the place of a number too large, and then nothing has changed, or DONE.
     """
-    return _learn(table, room, _is_noted(table))
+    return _learn(table, _is_noted(table))
 
 
 @batch_kernel
-def learn_rows(table: Neighbors, room: Room, rows: Float64s, n: int) -> int:
+def learn_rows(table: Neighbors, rows: Float64s, n: int) -> int:
     """Learn `n` rows of checked inputs; returns DONE."""
     n_inputs, start = table.n_inputs, table.n_inputs * (table.shingle - 1)
     for r in range(n):
         for j in range(n_inputs):
             table.recent[start + j] = rows[n_inputs * r + j]
-        _learn(table, room, False)
+        _learn(table, False)
     return DONE
 
 
 @kernel
-def renew(table: Neighbors, room: Room) -> int:
+def renew(table: Neighbors) -> int:
     """Set the widths by the samples held; returns DONE."""
-    set_widths(table, room)
+    set_widths(table)
     return DONE
 
 
-# Attributes that are state, besides the record: arrays, and the features that name their columns.
-_BY_FEATURE = ("origins", "rates", "level_rates", "given_rates")
-_SAVED = ("features", "held", "recent", "scores", *_BY_FEATURE)
-
-
-class NeighborTable:
+class NeighborTable(Learned[Neighbors]):
     """The owner of the samples held and of what is known of their features.
 
     A change that is not one kernel's is made in a copy (`copied`, `widened`, `without`), which then
@@ -439,6 +431,11 @@ class NeighborTable:
 
     """
 
+    _KIND = Neighbors
+    # Values may be missing.
+    _HAS_NAN = True
+    _DERIVED = Learned._DERIVED | {"vector", "out", "_out"}
+
     def __init__(
         self,
         n_neighbors: int,
@@ -448,83 +445,41 @@ class NeighborTable:
         missing: Any,
         seed: int | None,
     ) -> None:
-        self.memory = Memory(Neighbors)
-        self.features = FeatureIndex(missing)
-        table = self.memory[0]
-        table.n_neighbors, table.capacity, table.shingle = n_neighbors, capacity, shingle
-        table.entering = entering
-        seeds = np.random.SeedSequence(seed, spawn_key=(ENTRY_DRAWS,))
-        table.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
-        self.held, self.recent = (
-            np.empty((capacity, shingle, 0), np.float32),
-            np.empty((shingle, 0)),
+        super().__init__(
+            n_neighbors=n_neighbors, capacity=capacity, shingle=shingle, entering=entering
         )
-        self.origins = self.rates = self.level_rates = self.given_rates = np.empty(0)
-        self.scores = np.zeros(KEPT)
-        self._bind()
+        self.features, self.scores = FeatureIndex(missing), RecentScores()
+        seeds = np.random.SeedSequence(seed, spawn_key=(ENTRY_DRAWS,))
+        self.record.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
+        self.show()
 
-    def _bind(self) -> None:
-        """Make what is derived, and let the record refer to the arrays."""
-        table, n = self.memory[0], len(self.features)
-        self.table = table
-        table.n_inputs, table.n_columns = n, n * table.shingle
-        self.ranked = np.zeros(KEPT)
-        n_scores = int(table.ranks.n_scores)
-        self.ranked[:n_scores] = np.sort(self.scores[:n_scores])
+    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+        """Let the record refer to its arrays; there is no sample scored last."""
+        record = self.record
+        record.n_columns, record.ranks = record.n_inputs * record.shingle, self.scores.record
+        super().show()
+        record.noted_at = -1
         # The sample that is next.
-        self.vector, self.noted = self.recent[-1], np.empty(n)
+        self.vector = self.learned["recent"][-1]
         self.out = np.zeros(N_READINGS)
-        table.held = Float32s.of(self.held)
-        for name in _BY_FEATURE:
-            setattr(table, name, Float64s.of(getattr(self, name)))
-        table.recent, table.noted_inputs = Float64s.of(self.recent), Float64s.of(self.noted)
-        table.ranks.scores = Float64s.of(self.scores)
-        table.ranks.ranked = Float64s.of(self.ranked)
-        table.noted_at = -1
-        self._rooms = self._new_room()
-        self.room = self._rooms[0]
         self._out = Float64s.of(self.out)
 
-    def _new_room(self) -> Memory[Room]:
-        """Return memory for the calculations of a thread."""
-        made, capacity = Memory(Room), int(self.table.capacity)
-        made.own("row", np.empty(int(self.table.n_columns), np.float32))
-        made.own("distances", np.empty(capacity))
-        made.own("ordered", np.empty(capacity))
-        made.own("counts", np.empty(N_BUCKETS, np.int32))
-        return made
-
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: getattr(self, name) for name in ("memory", *_SAVED)}
         # The last row is room for the next sample.
-        recent = self.recent.copy()
+        recent = self.learned["recent"].copy()
         recent[-1] = np.nan
-        return state | {"recent": recent}
+        return super().__getstate__() | {"learned": self.learned | {"recent": recent}}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
-        table, n = self.memory[0], len(self.features)
-        check_numbers("detector", Rows.of_memory(self.memory), table)
-        check_number(self, "n_held", table.n_held, 0, table.capacity)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (n,))
-        shapes |= {"recent": (int(table.shingle), n), "scores": (KEPT,)}
-        check_shapes(self, shapes | {"held": (int(table.capacity), int(table.shingle), n)})
-        self._bind()
+    def _check(self) -> None:
+        check_types(self, {"features": FeatureIndex, "scores": RecentScores})
+        record, n = self.record, len(self.features)
+        check_number(self, "n_inputs", record.n_inputs, n, n)
+        check_number(self, "n_held", record.n_held, 0, record.capacity)
 
-    def copied(self) -> Self:
-        """Return an independent copy."""
-        made = type(self).__new__(type(self))
-        state = {name: getattr(self, name) for name in _SAVED}
-        copies = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}
-        made.__setstate__({"memory": self.memory.copied()} | copies)
-        return made
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        arrays = [v for v in self.__dict__.values() if isinstance(v, np.ndarray)]
-        size = sum(array.nbytes + 128 for array in arrays)
-        return size + self.memory.nbytes + self._rooms.nbytes + self.features.nbytes
+    def copied(self, **learned: NDArray[Any]) -> Self:
+        """Return an independent copy, with other arrays."""
+        copies = {name: array.copy() for name, array in self.learned.items()} | learned
+        return self.changed(copies, scores=copy.deepcopy(self.scores))
 
     # Changes, in copies.
 
@@ -533,25 +488,29 @@ class NeighborTable:
 
         A feature's origin is its first value. The samples held have what absent features mean.
         """
-        made = self.copied()
         values = np.array(list(new.values()), dtype=np.float64)
         are_levels = values >= LEAST_LEVEL
         origins = np.where(are_levels, 0.0, values)
         known = np.array([widths.get(name, 0.0) for name in new])
         rates = np.divide(1.0, known, out=np.zeros(len(known)), where=known > 0.0)
-        made.features = self.features.with_more(new)
-        gaps = made.features.gaps[len(self.features) :]
+        features = self.features.with_more(new)
+        gaps = features.gaps[len(self.features) :]
         absent = np.where(are_levels, gaps - 1.0, gaps - origins)
-        filled = np.broadcast_to(absent.astype(np.float32), (*self.held.shape[:2], len(new)))
-        made.held = np.concatenate([self.held, filled], axis=2)
-        made.recent = np.hstack([self.recent, np.tile(gaps, (len(self.recent), 1))])
-        made.origins = np.append(self.origins, origins)
-        made.given_rates = np.append(self.given_rates, rates)
-        made.level_rates = np.append(self.level_rates, np.where(are_levels, 1.0, 0.0))
         plain = np.where(rates > 0.0, rates, 1.0)
-        made.rates = np.append(self.rates, np.where(are_levels, 0.0, plain))
-        made._bind()
-        renew(made.table, made.room)
+        more = {
+            "held": np.broadcast_to(absent.astype(np.float32), (*self.held.shape[:2], len(new))),
+            "recent": np.tile(gaps, (len(self.recent), 1)),
+            "origins": origins,
+            "given_rates": rates,
+            "level_rates": np.where(are_levels, 1.0, 0.0),
+            "rates": np.where(are_levels, 0.0, plain),
+        }
+        both = {k: np.concatenate([self.learned[k], one], axis=-1) for k, one in more.items()}
+        made = self.copied()
+        made.features, made.learned = features, both
+        made.record.n_inputs = len(made.features)
+        made.show()
+        renew(made.record)
         return made
 
     def without(self, place: int) -> Self:
@@ -559,23 +518,33 @@ class NeighborTable:
         made = self.copied()
         rest = np.delete(self.samples, place, axis=0)
         made.held[: len(rest)] = rest.reshape(len(rest), *self.held.shape[1:])
-        made.table.oldest, made.table.n_held = 0, len(rest)
-        renew(made.table, made.room)
+        made.record.oldest, made.record.n_held = 0, len(rest)
+        renew(made.record)
         return made
 
     # Readings.
 
     @property
+    def held(self) -> NDArray[np.float32]:
+        """The places of the samples held."""
+        return self.learned["held"]
+
+    @property
+    def recent(self) -> NDArray[np.float64]:
+        """The latest samples, of which the last one is next."""
+        return self.learned["recent"]
+
+    @property
     def samples(self) -> NDArray[np.float32]:
         """The samples held as rows of columns, less the origins, the oldest one first."""
-        table = self.table
+        table = self.record
         order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
         return self.held[order].reshape(len(order), -1)
 
     @property
     def columns(self) -> list[Hashable]:
         """The names of columns: features or, of shingles, (feature, samples ago)."""
-        names, shingle = self.features.names, int(self.table.shingle)
+        names, shingle = self.features.names, int(self.record.shingle)
         if shingle == 1:
             return list(names)
         return [(name, ago) for ago in range(shingle) for name in names]
@@ -583,25 +552,19 @@ class NeighborTable:
     @property
     def row(self) -> NDArray[np.float32]:
         """The sample scored last, as the samples held are."""
-        return self._rooms.arrays["row"]
-
-    @property
-    def recent_scores(self) -> NDArray[np.float64]:
-        """The scores of the samples learned last, in the order of learning."""
-        n, start = int(self.table.ranks.n_scores), int(self.table.ranks.next_score)
-        return np.roll(self.scores, -start)[KEPT - n :]
+        return self.memory.arrays["row"]
 
     def score(self) -> int:
         """Write the readings of the sample in `vector` to `out`; returns as `score_one` does."""
-        return score_one(self.table, self.room, self._out)
+        return score_one(self.record, self._out)
 
     def learn(self) -> int:
         """Learn the sample in `vector`; returns as `learn_one` does."""
-        return learn_one(self.table, self.room)
+        return learn_one(self.record)
 
     def learn_rows(self, rows: NDArray[np.float64]) -> None:
         """Learn rows of checked inputs."""
-        learn_rows(self.table, self.room, Float64s.of(np.ascontiguousarray(rows)), len(rows))
+        learn_rows(self.record, Float64s.of(np.ascontiguousarray(rows)), len(rows))
 
     def score_rows(self, rows: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Return the readings of rows of checked inputs, shape (n, N_READINGS).
@@ -613,9 +576,8 @@ class NeighborTable:
         out = np.zeros((n, N_READINGS))
 
         def part(start: int, stop: int) -> None:
-            block, room = rows[start : stop + n_before], self._new_room()
-            found = Float64s.of(out[start:stop])
-            score_rows(self.table, room[0], Float64s.of(block), stop - start, found)
+            own, block = self.reader(), Float64s.of(rows[start : stop + n_before])
+            score_rows(own[0], block, stop - start, Float64s.of(out[start:stop]))
 
         ends = np.linspace(0, n, n_jobs + 1).astype(int).tolist()
         if n_jobs == 1 or n < 2 * n_jobs:
@@ -628,16 +590,16 @@ class NeighborTable:
     def explained(self) -> NDArray[np.float64]:
         """Return what each feature adds to the score of the sample in `vector`, by (1)."""
         row = self.row.astype(np.float64)
-        gaps, shingle = np.abs(row - self.samples), int(self.table.shingle)
-        terms = gaps * np.tile(self.rates, shingle)
+        gaps, shingle = np.abs(row - self.samples), int(self.record.shingle)
+        terms = gaps * np.tile(self.learned["rates"], shingle)
         far = terms > CAP
         terms[far] = CAP * (1.0 + np.log(terms[far] / CAP))
-        terms = np.where(gaps > 0.0, terms + np.tile(self.level_rates, shingle), terms)
+        terms = np.where(gaps > 0.0, terms + np.tile(self.learned["level_rates"], shingle), terms)
         n_shared = (~np.isnan(gaps)).sum(axis=1)
         terms = np.nan_to_num(terms[n_shared > 0]) * (len(row) / n_shared[n_shared > 0, np.newaxis])
         if not len(terms):
             return np.zeros(len(row))
-        nearest = np.argsort(terms.sum(axis=1), kind="stable")[: self.room.n_terms]
-        weights = (1.0 - self.room.chance) ** np.arange(len(nearest))
+        nearest = np.argsort(terms.sum(axis=1), kind="stable")[: self.record.n_terms]
+        weights = (1.0 - self.record.chance) ** np.arange(len(nearest))
         found: NDArray[np.float64] = weights @ terms[nearest] / weights.sum()
         return found

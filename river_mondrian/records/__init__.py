@@ -39,6 +39,8 @@ from .record import (
     entry,
     inline,
     instead_of,
+    number_of,
+    sized,
     stored,
     transient,
 )

@@ -118,7 +118,7 @@ class Bounds:
     least, most
         The bounds.
     below
-        A field of the record that all rows share: the number is less than that.
+        A field, or a method, of the record that all rows share: the number is less than that.
     when
         In which rows the field has such numbers; None for all.
 
@@ -175,11 +175,23 @@ class Option:
     instead_of: str = ""
     bounds: Bounds | None = None
     ref: Ref | None = None
+    shape: tuple[int | str, ...] = ()
 
 
-def transient() -> Any:
-    """Mark a field that holds something for the length of a call; it is not pickled."""
-    return Option(Role.TRANSIENT)
+def transient(*shape: int | str) -> Any:
+    """Mark a field that holds something for the length of a call; it is not pickled.
+
+    The shape of an array is as for `sized`.
+    """
+    return Option(Role.TRANSIENT, shape=shape)
+
+
+def sized(*shape: int | str, bounds: Bounds | None = None) -> Any:
+    """Mark an array by its shape, which its owner follows, and by the bounds of its numbers.
+
+    A part of the shape is a number, or the name of a field or a method that has it.
+    """
+    return Option(shape=shape, bounds=bounds)
 
 
 def derived() -> Any:
@@ -229,6 +241,7 @@ class Field:
     is_entry: bool = False
     bounds: Bounds | None = None
     ref: Ref | None = None
+    shape: tuple[int | str, ...] = ()
 
     @property
     def word(self) -> int:
@@ -351,7 +364,13 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
         return Field(name, offset, base.SIZE, option.role, hint, embedded=True)
     role = Role.DERIVED if option.role is Role.STATE and issubclass(base, Record) else option.role
     size = ADDRESS_BYTES if issubclass(base, Record) else 2 * ADDRESS_BYTES
-    return Field(name, offset, size, role, hint)
+    return Field(name, offset, size, role, hint, bounds=option.bounds, shape=option.shape)
+
+
+def number_of(record: Record, what: int | str) -> int:
+    """Return a number, or that which a field or a method of a record has."""
+    found = getattr(record, what) if isinstance(what, str) else what
+    return int(found() if callable(found) else found)
 
 
 def read_address(address: int) -> int:

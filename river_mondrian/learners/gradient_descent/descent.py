@@ -103,6 +103,10 @@ class GradientDescent(Record):
     losses: Float64s = transient()
     # Room for a number per score.
     mixed: Float64s = transient()
+    # Of the sample that is being learned: its target, its weight and the learning rate.
+    target: Float64 = transient()
+    weight: Float64 = transient()
+    rate: Float64 = transient()
 
     def slot(self, column: int) -> Slot:
         """Return the slot of a column."""
@@ -166,9 +170,10 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
 
 
 @exact_inlined
-def differentiate(learner: GradientDescent, target: float, weight: float) -> None:
+def differentiate(learner: GradientDescent) -> None:
     """Write the gradients by the scores; with several scores the target is the class's number."""
     scores, gradients, n_scores = learner.scores, learner.gradients, learner.n_scores
+    target, weight = learner.target, learner.weight
     if n_scores == 1:
         gradients[0] = weight * derivative(learner, scores[0], target)
     elif learner.loss == Loss.SOFTMAX:
@@ -196,12 +201,13 @@ def mistakes(scores: Float64s, n: int, target: float) -> float:
 
 
 @exact_inlined
-def compared_loss(learner: GradientDescent, target: float) -> float:
+def compared_loss(learner: GradientDescent) -> float:
     """Return the loss of the scores by which lifetimes are compared; mistakes are 1 over classes.
 
     With several scores the target is the class's number.
     """
     loss, margin, score = learner.loss, learner.margin, learner.scores[0]
+    target = learner.target
     if learner.n_scores > 1:
         return mistakes(learner.scores, learner.n_scores, target)
     if loss == Loss.HINGE or loss == Loss.LOG:
@@ -328,16 +334,7 @@ def new_slot(learner: GradientDescent) -> int:
 
 
 @exact_inlined
-def copy_slot(learner: GradientDescent, old: int, new: int) -> None:
-    """Copy the numbers of a slot to another."""
-    source = learner.weights.row(old).numbers(learner)
-    target = learner.weights.row(new).numbers(learner)
-    for k in range(learner.n_scores * (1 + learner.is_adaptive)):
-        target[k] = source[k]
-
-
-@exact_inlined
-def descend_values(learner: GradientDescent, values: Float64s, n: int, rate: float) -> None:
+def descend_values(learner: GradientDescent, values: Float64s, n: int) -> None:
     """Move the weights of all `n` columns by the gradients."""
     if not bound_gradients(learner):
         return
@@ -345,17 +342,16 @@ def descend_values(learner: GradientDescent, values: Float64s, n: int, rate: flo
     for i in range(n):
         if slots[i] == 0:
             slots[i] = new_slot(learner)
-        step(learner, learner.weights.row(slots[i]), values[i], rate)
+        step(learner, learner.weights.row(slots[i]), values[i], learner.rate)
 
 
 @exact_inlined
-def descend_cells(
-    learner: GradientDescent, value: float, cells: Int32s, n: int, rate: float
-) -> None:
+def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
     """Move the weights of the columns of `n` cells by the gradients."""
     if not bound_gradients(learner):
         return
     slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
+    rate = learner.rate
     square = value * value * squared_gradients(learner) if by_column else 0.0
     # The slot of the columns that this sample is the first to move, the last of them, their number.
     shared, last, n_shared = 0, 0, 0
@@ -371,7 +367,10 @@ def descend_cells(
         if slot <= 0:
             new = new_slot(learner)
             if slot < 0:
-                copy_slot(learner, ~slot, new)
+                source = learner.weights.row(~slot).numbers(learner)
+                target = learner.weights.row(new).numbers(learner)
+                for k in range(learner.n_scores * (1 + learner.is_adaptive)):
+                    target[k] = source[k]
                 slots[column] = new
             else:
                 shared, last, n_shared = new, column, 1

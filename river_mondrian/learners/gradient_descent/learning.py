@@ -10,22 +10,8 @@ from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel
 from ...limits import DONE, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s
-from .descent import (
-    GradientDescent,
-    Loss,
-    adapted_rate,
-    best_score,
-    bound_gradients,
-    compared_loss,
-    descend_cells,
-    descend_values,
-    differentiate,
-    exponentiate,
-    new_slot,
-    score_cells,
-    score_values,
-    squared_gradients,
-)
+from . import descent
+from .descent import GradientDescent, Loss
 
 # Part of the shares of lifetimes that each sample spreads evenly, and samples over which the mean
 # loss is taken.
@@ -114,14 +100,14 @@ def add_scores_of_words(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def descend_words(learner: GradientDescent, rate: float) -> None:
+def descend_words(learner: GradientDescent) -> None:
     """Move the weights of the sample's words, which have been scored, by the gradients."""
-    if not bound_gradients(learner):
+    if not descent.bound_gradients(learner):
         return
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
-    rate = rate * learner.rate_of_words
-    square = squared_gradients(learner)
+    rate = learner.rate * learner.rate_of_words
+    square = descent.squared_gradients(learner)
     # The slot of the words that this sample is the first to move, the last of them, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
@@ -130,11 +116,11 @@ def descend_words(learner: GradientDescent, rate: float) -> None:
             continue
         own_rate = rate
         if learner.is_adaptive_by_column:
-            own_rate = adapted_rate(squares, place, value * value * square, eps, rate)
+            own_rate = descent.adapted_rate(squares, place, value * value * square, eps, rate)
         move, slot = own_rate * value, slots[place]
         if slot == 0:
             if shared == 0:
-                shared = new_slot(learner)
+                shared = descent.new_slot(learner)
                 weights = learner.weights.row(shared).weights(learner)
                 for k in range(n_scores):
                     weights[k] = -gradients[k]
@@ -144,7 +130,7 @@ def descend_words(learner: GradientDescent, rate: float) -> None:
             n_shared += 1
             continue
         if slot < 0:
-            own = new_slot(learner)
+            own = descent.new_slot(learner)
             old, factor = learner.weights.row(~slot).weights(learner), factors[place]
             weights = learner.weights.row(own).weights(learner)
             for k in range(n_scores):
@@ -180,27 +166,19 @@ def score_words_alone(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def learn_text(
-    learner: GradientDescent,
-    value: float,
-    cells: Int32s,
-    n: int,
-    target: float,
-    weight: float,
-    rate: float,
-) -> None:
+def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
     """Learn a mapped sample by its words and its `n` cells."""
     scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
     score_words_alone(learner)
     for k in range(n_scores):
         of_words[k] = scores[k]
-    differentiate(learner, target, weight)
-    descend_words(learner, rate)
-    score_cells(learner, value, cells, n)
+    descent.differentiate(learner)
+    descend_words(learner)
+    descent.score_cells(learner, value, cells, n)
     for k in range(n_scores):
         scores[k] += of_words[k]
-    differentiate(learner, target, weight)
-    descend_cells(learner, value, cells, n, rate)
+    descent.differentiate(learner)
+    descent.descend_cells(learner, value, cells, n)
     count_words(learner)
 
 
@@ -220,7 +198,7 @@ def add_scores(learner: GradientDescent, share: float) -> None:
     scores, mixed, n_scores = learner.scores, learner.mixed, learner.n_scores
     loss = learner.loss
     if loss == Loss.SOFTMAX:
-        share /= exponentiate(scores, n_scores, scores)
+        share /= descent.exponentiate(scores, n_scores, scores)
     for c in range(n_scores):
         value = scores[c]
         if loss == Loss.LOG:
@@ -242,7 +220,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
         share = learner.shares[k]
         if share >= SPREAD:
             kept += share
-            score_cells(learner, value, cells.part(n * k, n), n)
+            descent.score_cells(learner, value, cells.part(n * k, n), n)
             add_scores(learner, share)
     for c in range(n_scores):
         mean = mixed[c] / kept
@@ -255,7 +233,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
 
 
 @exact_inlined
-def update_shares(learner: GradientDescent, weight: float) -> None:
+def update_shares(learner: GradientDescent) -> None:
     """Move the shares of lifetimes by their losses."""
     shares, losses, n_lifetimes = learner.shares, learner.losses, learner.n_lifetimes
     least, expected = losses[0], 0.0
@@ -266,7 +244,7 @@ def update_shares(learner: GradientDescent, weight: float) -> None:
     mean = learner.mean_loss
     mean += (expected - mean) / learner.n_losses
     learner.mean_loss = mean
-    rate = weight * RATE_OF_SHARES / mean if mean > 0.0 else 0.0
+    rate = learner.weight * RATE_OF_SHARES / mean if mean > 0.0 else 0.0
     total = 0.0
     for k in range(n_lifetimes):
         excess = min(rate * (losses[k] - least), LARGEST_LOSS)
@@ -287,46 +265,25 @@ def are_equal(first: Int32s, second: Int32s, n: int) -> bool:
 
 @exact_inlined
 def learn_lifetimes(
-    learner: GradientDescent,
-    value: float,
-    cells: Int32s,
-    n: int,
-    target: float,
-    weight: float,
-    rate: float,
-) -> None:
-    """Learn a mapped sample at each lifetime."""
-    for k in range(learner.n_lifetimes):
-        own = cells.part(n * k, n)
-        score_cells(learner, value, own, n)
-        differentiate(learner, target, weight)
-        descend_cells(learner, value, own, n, rate)
-
-
-@exact_inlined
-def learn_compared(
-    learner: GradientDescent,
-    value: float,
-    before: Int32s,
-    cells: Int32s,
-    n: int,
-    target: float,
-    weight: float,
-    rate: float,
+    learner: GradientDescent, value: float, before: Int32s, cells: Int32s, n: int
 ) -> None:
     """Learn a mapped sample at each lifetime, and move the shares by how these predicted it.
 
-    They did so by the cells that it had `before` its map learned it.
+    They did so by the cells that it had `before` its map learned it; without these, shares stay.
     """
     for k in range(learner.n_lifetimes):
-        old, own = before.part(n * k, n), cells.part(n * k, n)
-        score_cells(learner, value, old, n)
-        learner.losses[k] = compared_loss(learner, target)
-        if not are_equal(old, own, n):
-            score_cells(learner, value, own, n)
-        differentiate(learner, target, weight)
-        descend_cells(learner, value, own, n, rate)
-    update_shares(learner, weight)
+        own, is_scored = cells.part(n * k, n), False
+        if before:
+            old = before.part(n * k, n)
+            descent.score_cells(learner, value, old, n)
+            learner.losses[k] = descent.compared_loss(learner)
+            is_scored = are_equal(old, own, n)
+        if not is_scored:
+            descent.score_cells(learner, value, own, n)
+        descent.differentiate(learner)
+        descent.descend_cells(learner, value, own, n)
+    if before:
+        update_shares(learner)
 
 
 @exact_inlined
@@ -343,11 +300,11 @@ def score(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i:
     """Write the scores of the i-th mapped sample."""
     n_out, n_lifetimes = feature_map.n_out, learner.n_lifetimes
     if feature_map.is_dense:
-        score_values(learner, outputs.values.part(n_out * i, n_out), n_out)
+        descent.score_values(learner, outputs.values.part(n_out * i, n_out), n_out)
         return
     cells, value = outputs.cells.part(n_out * i, n_out), feature_map.value
     if n_lifetimes == 1:
-        score_cells(learner, value, cells, n_out)
+        descent.score_cells(learner, value, cells, n_out)
         if learner.has_words:
             add_scores_of_words(learner)
     else:
@@ -356,16 +313,9 @@ def score(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i:
 
 @exact_separate
 def learn(
-    learner: GradientDescent,
-    feature_map: MapRecord,
-    outputs: Outputs,
-    before: Int32s,
-    i: int,
-    target: float,
-    weight: float,
-    rate: float,
+    learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, before: Int32s, i: int
 ) -> None:
-    """Predict the i-th mapped sample and learn it.
+    """Predict the i-th mapped sample and learn it, with the learner's target, weight and rate.
 
     Lifetimes are compared where there are the cells of samples from `before` their map learned
     them.
@@ -373,19 +323,19 @@ def learn(
     n_out, value = feature_map.n_out, feature_map.value
     if feature_map.is_dense:
         values = outputs.values.part(n_out * i, n_out)
-        score_values(learner, values, n_out)
-        differentiate(learner, target, weight)
-        descend_values(learner, values, n_out, rate)
-        return
-    cells = outputs.cells.part(n_out * i, n_out)
-    n = n_out // learner.n_lifetimes
-    if learner.has_words:
-        learn_text(learner, value, cells, n, target, weight, rate)
-    elif learner.n_lifetimes > 1 and before:
-        old = before.part(n_out * i, n_out)
-        learn_compared(learner, value, old, cells, n, target, weight, rate)
+        descent.score_values(learner, values, n_out)
+        descent.differentiate(learner)
+        descent.descend_values(learner, values, n_out)
     else:
-        learn_lifetimes(learner, value, cells, n, target, weight, rate)
+        cells = outputs.cells.part(n_out * i, n_out)
+        n = n_out // learner.n_lifetimes
+        if learner.has_words:
+            learn_text(learner, value, cells, n)
+        else:
+            compares = learner.n_lifetimes > 1 and bool(before)
+            old = before.part(n_out * i, n_out) if compares else Int32s(0, 0, 0)
+            learn_lifetimes(learner, value, old, cells, n)
+    end_step(learner, feature_map)
 
 
 @exact_inlined
@@ -393,26 +343,6 @@ def end_step(learner: GradientDescent, feature_map: MapRecord) -> None:
     """Note that a sample has been learned."""
     learner.n_steps += 1
     feature_map.is_ahead = 0
-
-
-@exact_inlined
-def learn_single(
-    learner: GradientDescent,
-    feature_map: MapRecord,
-    outputs: Outputs,
-    target: float,
-    weight: float,
-    rate: float,
-) -> int:
-    """Learn the sample that has just been mapped; returns DONE, or NO_ROOM."""
-    if not has_room(learner, feature_map):
-        return NO_ROOM
-    # Where the map has not learned the sample, its cells are what they were.
-    before = feature_map.before if feature_map.before else outputs.cells
-    feature_map.before = Int32s(0, 0, 0)
-    learn(learner, feature_map, outputs, before, 0, target, weight, rate)
-    end_step(learner, feature_map)
-    return DONE
 
 
 @exact_kernel
@@ -429,20 +359,7 @@ def score_one(
     if feature_map.n_columns > learner.n_columns:
         return NO_ROOM, 0
     score(learner, feature_map, outputs, 0)
-    return DONE, best_score(learner)
-
-
-@exact_batch_kernel
-def learn_mapped(
-    learner: GradientDescent,
-    feature_map: MapRecord,
-    outputs: Outputs,
-    target: float,
-    weight: float,
-    rate: float,
-) -> int:
-    """Predict a mapped sample and learn it; returns DONE, or NO_ROOM."""
-    return learn_single(learner, feature_map, outputs, target, weight, rate)
+    return DONE, descent.best_score(learner)
 
 
 @exact_kernel
@@ -451,18 +368,27 @@ def learn_one(
     feature_map: MapRecord,
     sample: Sample,
     outputs: Outputs,
+    is_mapped: bool,
     target: float,
     weight: float,
     rate: float,
 ) -> int:
-    """Map a sample, predict it, and learn it.
+    """Map a sample, unless its outputs are there, predict it, and learn it.
 
     Returns DONE, the place of a bad input, or NO_ROOM, in which case it has been mapped only.
     """
-    bad = feature_map.transform(feature_map, sample, outputs)
-    if bad >= 0:
-        return bad
-    return learn_single(learner, feature_map, outputs, target, weight, rate)
+    if not is_mapped:
+        bad = feature_map.transform(feature_map, sample, outputs)
+        if bad >= 0:
+            return bad
+    if not has_room(learner, feature_map):
+        return NO_ROOM
+    # Where the map has not learned the sample, its cells are what they were.
+    before = feature_map.before if feature_map.before else outputs.cells
+    feature_map.before = Int32s(0, 0, 0)
+    learner.target, learner.weight, learner.rate = target, weight, rate
+    learn(learner, feature_map, outputs, before, 0)
+    return DONE
 
 
 @exact_batch_kernel
@@ -493,16 +419,16 @@ def descend(
 
     Those of its words' own scores are `of_words`.
     """
-    n_out = feature_map.n_out
+    n_out, learner.rate = feature_map.n_out, rate
     if feature_map.is_dense:
-        descend_values(learner, outputs.values.part(n_out * i, n_out), n_out, rate)
+        descent.descend_values(learner, outputs.values.part(n_out * i, n_out), n_out)
     else:
         cells = outputs.cells.part(n_out * i, n_out)
-        descend_cells(learner, feature_map.value, cells, n_out, rate)
+        descent.descend_cells(learner, feature_map.value, cells, n_out)
         if learner.has_words:
             for k in range(learner.n_scores):
                 learner.gradients[k] = of_words[k]
-            descend_words(learner, rate)
+            descend_words(learner)
             count_words(learner)
     end_step(learner, feature_map)
 
@@ -523,8 +449,8 @@ def learn_rows(
     for i in range(start, stop):
         if not has_room(learner, feature_map):
             return i
-        learn(learner, feature_map, outputs, nothing, i, targets[i], weights[i], rates[i])
-        end_step(learner, feature_map)
+        learner.target, learner.weight, learner.rate = targets[i], weights[i], rates[i]
+        learn(learner, feature_map, outputs, nothing, i)
     return stop
 
 

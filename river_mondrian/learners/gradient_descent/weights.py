@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from ...records import (
     Float64s,
     Int32s,
     Memory,
-    OwnsArrays,
     Part,
     RowLayout,
     TableState,
@@ -47,7 +46,9 @@ NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
 }
 
 # What is kept of words.
-WORD_ARRAYS = ("word_slots", "word_factors", "word_squares", "word_counts")
+WORD_ARRAYS = {"word_slots": np.int32} | dict.fromkeys(
+    ("word_factors", "word_squares", "word_counts"), np.float64
+)
 
 
 class Rule:
@@ -131,12 +132,7 @@ class Rule:
                 setattr(learner, field, float(getattr(self.loss, attribute)))
 
 
-def _room_for_words() -> tuple[NDArray[Any], ...]:
-    """Return arrays of no words."""
-    return np.zeros(0, dtype=np.int32), np.zeros(0), np.zeros(0), np.zeros(0)
-
-
-class DescentWeights(OwnsArrays, Weights):
+class DescentWeights(Weights):
     """Weights for the columns of a compiled map.
 
     Parameters
@@ -155,7 +151,6 @@ class DescentWeights(OwnsArrays, Weights):
     # Kernels, from their first use on: calls of what is compiled are quicker. Cached properties
     # would make reading all attributes slower, since they look into `__dict__`.
     _learn_one: Callable[..., int] | None = None
-    _learn_mapped: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None
     # What new classes change.
     _SAVED = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
@@ -173,7 +168,8 @@ class DescentWeights(OwnsArrays, Weights):
         shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
         self._bind(np.zeros(1, dtype=np.int32), shares, 1)
         if has_words:
-            self._bind_words(np.zeros(compiled.n_columns), *_room_for_words())
+            words = {name: np.zeros(0, kind) for name, kind in WORD_ARRAYS.items()}
+            self._bind_words(words | {"column_squares": np.zeros(compiled.n_columns)})
 
     @property
     def _stride(self) -> int:
@@ -206,24 +202,13 @@ class DescentWeights(OwnsArrays, Weights):
         self.memory.own("slots", slots)
         self.record.n_columns = len(slots)
 
-    def _bind_words(
-        self,
-        column_squares: NDArray[np.float64],
-        slots: NDArray[np.int32],
-        factors: NDArray[np.float64],
-        squares: NDArray[np.float64],
-        counts: NDArray[np.float64],
-    ) -> None:
+    def _bind_words(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Let the record refer to what is kept of words, and of columns beside them."""
-        own = self.memory.own
-        own("column_squares", column_squares)
-        own("word_slots", slots)
-        own("word_factors", factors)
-        own("word_squares", squares)
-        own("word_counts", counts)
-        own("word_values", np.zeros(0))
+        for name, array in arrays.items():
+            self.memory.own(name, array)
+        self.memory.own("word_values", np.zeros(0))
         # Last: there is room in all of them.
-        self.record.n_words = len(slots)
+        self.record.n_words = len(arrays["word_slots"])
 
     def _bind_rows(self) -> None:
         """Let the record refer to the rows of slots, and keep these until it refers to others."""
@@ -307,7 +292,7 @@ class DescentWeights(OwnsArrays, Weights):
             check_array(self, name, state[name], np.float64, 0.0, math.inf)
         if self.compiled.dense or self.compiled.n_lifetimes > 1:
             refuse(self, "compiled", self.compiled, "but words stand beside a map of cells")
-        self._bind_words(state["column_squares"], *(state[name] for name in WORD_ARRAYS))
+        self._bind_words({name: state[name] for name in shapes})
 
     @property
     def slots(self) -> NDArray[np.int32]:
@@ -364,8 +349,7 @@ class DescentWeights(OwnsArrays, Weights):
         if most > record.n_words:
             self.memory.settle()
             arrays = self.memory.arrays
-            longer = (grown(arrays[name], most) for name in WORD_ARRAYS)
-            self._bind_words(arrays["column_squares"], *longer)
+            self._bind_words({name: grown(arrays[name], most) for name in WORD_ARRAYS})
         if n > len(self.memory.arrays["word_values"]):
             self.memory.own("word_values", grown(np.zeros(0), n))
 
@@ -379,40 +363,19 @@ class DescentWeights(OwnsArrays, Weights):
             self._see_words(sample)
         rate = rule.rate if rule.schedule is None else rule.rate_at(record.n_steps)
         if not self._in_kernel:
-            return self._learn_foreign(sample, target, weight, rate, is_mapped)
-        compiled = self.compiled
-        feature_map, outputs = compiled.record, compiled.outputs
-        if is_mapped:
-            status = self._learn_output_of_map(target, weight, rate)
-        else:
-            learn_one = self._learn_one
-            if learn_one is None:
-                learn_one = self._learn_one = learning.learn_one.of()
-            status = learn_one(record, feature_map, sample, outputs, target, weight, rate)
+            bad = DONE if is_mapped else self.compiled.transform(sample)
+            if bad == DONE:
+                self._learn_output(self.compiled.outputs, 0, target, weight, rate)
+            return bad
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = learning.learn_one.of()
+        feature_map, outputs = self.compiled.record, self.compiled.outputs
+        status = learn_one(record, feature_map, sample, outputs, is_mapped, target, weight, rate)
         if status == NO_ROOM:
             self._make_room()
-            status = self._learn_output_of_map(target, weight, rate)
+            status = learn_one(record, feature_map, sample, outputs, True, target, weight, rate)
         return status
-
-    def _learn_output_of_map(self, target: float, weight: float, rate: float) -> int:
-        """Learn the sample whose outputs the map holds; returns DONE, or NO_ROOM."""
-        learn_mapped = self._learn_mapped
-        if learn_mapped is None:
-            learn_mapped = self._learn_mapped = learning.learn_mapped.of()
-        compiled = self.compiled
-        return learn_mapped(self.record, compiled.record, compiled.outputs, target, weight, rate)
-
-    def _learn_foreign(
-        self, sample: Sample, target: float, weight: float, rate: float, is_mapped: bool
-    ) -> int:
-        """Learn a sample by a loss that kernels do not know."""
-        compiled = self.compiled
-        if not is_mapped:
-            bad = compiled.transform(sample)
-            if bad != DONE:
-                return bad
-        self._learn_output(compiled.outputs, 0, target, weight, rate)
-        return DONE
 
     def _learn_output(
         self, outputs: Outputs, i: int, target: float, weight: float, rate: float

@@ -260,12 +260,6 @@ def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
         K[n * i + i] = 1.0 + delta2
 
 
-@batch_kernel
-def find_weights(sweep: Sweep, ridge: DualRidge) -> None:
-    """Write the weights Phi^T K^-1 y."""
-    sum_by_cell(sweep, ridge.dual, ridge.weights)
-
-
 @inlined
 def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> float:
     """Sum the inverse's rows over a cell's points; returns the sum of their duals."""
@@ -419,7 +413,9 @@ class Dual:
         sweep, learner = self.sweep, self.learner
         if sweep.n_cells > len(learner.weights):
             learner.set_weights(np.zeros(sweep.n_cells * 5 // 4))
-        find_weights.of()(sweep.record, self.memory[0])
+        # The weights Phi^T K^-1 y.
+        weights = self.memory[0].weights
+        sum_by_cell.of()(sweep.record, Float64s.of(self.dual), weights)
         predict.of()(sweep.record, learner.fit)
         fitted = learner.predicted[: self.size]
         self.gap = sweep.y - fitted - learner.delta2 * self.dual

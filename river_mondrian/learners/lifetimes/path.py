@@ -319,31 +319,6 @@ class _Trace:
         )
 
 
-def _check(
-    lifetime_max: float,
-    n_partitions: int,
-    l2: float,
-    noise_variance: float | None,
-    learners: Sequence[str],
-    sgd_passes: float,
-    learning_rate: float,
-    cuts_per_step: int,
-) -> None:
-    """Refuse arguments that are out of range."""
-    check_positive("lifetime_max", lifetime_max)
-    check_integer("n_partitions", n_partitions, 1)
-    check_positive("l2", l2)
-    if noise_variance is not None:
-        check_positive("noise_variance", noise_variance)
-    are_names = isinstance(learners, Collection) and not isinstance(learners, (str, bytes))
-    if not are_names or not learners or any(name not in [*LEARNERS] for name in learners):
-        raise ValueError(f"learners must be some of {LEARNERS}, got {learners!r}")
-    check_positive("sgd_passes", sgd_passes)
-    check_integer("cuts_per_step", cuts_per_step, 1)
-    if not (is_real(learning_rate) and 0.0 < learning_rate <= 1.0):
-        raise ValueError(f"learning_rate must be above 0 and at most 1, got {learning_rate!r}")
-
-
 def lifetime_path(
     X: Any,
     y: Any,
@@ -458,16 +433,18 @@ def lifetime_path(
     Mondrian Kernel. Uncertainty in Artificial Intelligence 32. Sections 4 and 6, Supplement B.
 
     """
-    _check(
-        lifetime_max,
-        n_partitions,
-        l2,
-        noise_variance,
-        learners,
-        sgd_passes,
-        learning_rate,
-        cuts_per_step,
-    )
+    check_positive("lifetime_max", lifetime_max)
+    check_integer("n_partitions", n_partitions, 1)
+    check_positive("l2", l2)
+    if noise_variance is not None:
+        check_positive("noise_variance", noise_variance)
+    are_names = isinstance(learners, Collection) and not isinstance(learners, (str, bytes))
+    if not are_names or not learners or any(name not in [*LEARNERS] for name in learners):
+        raise ValueError(f"learners must be some of {LEARNERS}, got {learners!r}")
+    check_positive("sgd_passes", sgd_passes)
+    check_integer("cuts_per_step", cuts_per_step, 1)
+    if not (is_real(learning_rate) and 0.0 < learning_rate <= 1.0):
+        raise ValueError(f"learning_rate must be above 0 and at most 1, got {learning_rate!r}")
     check_seed(seed)
     if prior is not None and not callable(getattr(prior, "cdf", None)):
         raise ValueError(f"prior must be a frozen distribution of scipy.stats, got {prior!r}")

@@ -17,56 +17,12 @@ import math
 
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...elementary import mixed, sort, state_after, uniform_of
-from .records import (
-    ADDITIVE,
-    ALL,
-    CHOOSING,
-    DRAWING,
-    FIRST_INPUT,
-    IDLE,
-    LATE,
-    LATEST,
-    LINEAR,
-    MEASURING,
-    N_ARMS,
-    N_BENDS,
-    N_RIDGES,
-    N_SOLVED,
-    N_WAVES,
-    REPLAYING,
-    SIZE,
-    TARGET,
-    WEIGHT,
-    Candidate,
-    Design,
-    Ridges,
-)
-from .solving import (
-    BEND,
-    ITSELF,
-    N_LATEST,
-    add_row,
-    column_of,
-    dot,
-    in_units,
-    logarithm_of,
-    make_columns,
-    measure,
-    measured_row,
-    n_measured_of,
-    quantile,
-    solve_all,
-    wave_of,
-)
+from . import records, solving
+from .records import Candidate, Design, Ridges
 
-# Most linear columns, most columns but waves, and how many there may be beyond the linear ones at
-# least; most inputs that have bends, and that have products.
-MOST_LINEAR = 96
+# Most columns but waves, and how many there may be beyond the linear ones at least.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
-MOST_BENT = 64
-MOST_MULTIPLIED = 16
-MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
 # Columns beyond the linear ones for each row that is measured.
 COLUMNS_PER_ROW = 0.25
 # Variance of a column in the units of its inputs below which there is none.
@@ -97,24 +53,26 @@ def find_errors(ridges: Ridges, active: Design, k: int) -> None:
     """Note what a regression leaves of the targets of the rows that are measured."""
     columns, errors = ridges.columns.part(0, ridges.capacity), ridges.errors
     solution, n = ridges.solution(k), active.width_of(k)
-    for j in range(n_measured_of(ridges)):
-        row = measured_row(ridges, j)
-        make_columns(ridges, active, row.part(FIRST_INPUT, ridges.n_inputs), columns)
-        errors[j] = row[TARGET] - active.shift - dot(solution, columns, n)
+    for j in range(solving.n_measured_of(ridges)):
+        row = solving.measured_row(ridges, j)
+        solving.make_columns(
+            ridges, active, row.part(records.FIRST_INPUT, ridges.n_inputs), columns
+        )
+        errors[j] = row[records.TARGET] - active.shift - solving.dot(solution, columns, n)
 
 
 @exact_separate
 def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
     """Find a candidate's mean and spread, and what it explains of the errors."""
     first, second = candidate.first, candidate.second
-    errors, n, rows = ridges.errors, 0, n_measured_of(ridges)
+    errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
     # Sums over the rows: of the column h, of its input z, of the error r and of products.
     h_, z_, r_, hh, zz, rh, rz, zh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(rows):
-        inputs = measured_row(ridges, j).part(FIRST_INPUT, ridges.n_inputs)
-        z = in_units(ridges, design, inputs, first)
-        other = in_units(ridges, design, inputs, second) if second >= 0 else 0.0
-        h, r = column_of(z, other, second, candidate.knot), errors[j]
+        inputs = solving.measured_row(ridges, j).part(records.FIRST_INPUT, ridges.n_inputs)
+        z = solving.in_units(ridges, design, inputs, first)
+        other = solving.in_units(ridges, design, inputs, second) if second >= 0 else 0.0
+        h, r = solving.column_of(z, other, second, candidate.knot), errors[j]
         if h == h:
             n += 1
             h_ += h
@@ -136,7 +94,7 @@ def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
     candidate.factor = 1.0 / math.sqrt(variance)
     explained, left = rh - r_ * mean, hh - h_ * mean
     of_input = zz - z_ * z_ / n
-    if second == BEND and of_input > 0.0:
+    if second == records.BEND and of_input > 0.0:
         # Beyond its input.
         slope = (zh - z_ * mean) / of_input
         explained -= slope * (rz - r_ * z_ / n)
@@ -183,12 +141,12 @@ def add_linear(ridges: Ridges, design: Design) -> None:
     n = 0
     for i in range(design.n_inputs):
         if design.rates[i] > 0.0:
-            n = propose(n, ridges, i, ITSELF, 0.0)
+            n = propose(n, ridges, i, records.ITSELF, 0.0)
     for c in range(n):
         examine(ridges, design, ridges.candidates[c])
-    n_left = min(n, MOST_LINEAR)
+    n_left = min(n, records.MOST_LINEAR)
     for c in range(n):
-        if n <= MOST_LINEAR:
+        if n <= records.MOST_LINEAR:
             candidate = ridges.candidates[c]
         else:
             best = best_of(ridges, n)
@@ -206,23 +164,23 @@ def add_linear(ridges: Ridges, design: Design) -> None:
 def add_others(ridges: Ridges, design: Design) -> None:
     """Add the bends and the products that explain most of what the linear regression leaves."""
     n, n_inputs = 0, design.n_inputs
-    if n_inputs > MOST_BENT:
+    if n_inputs > records.MOST_BENT:
         return
     for i in range(n_inputs):
         before = -math.inf
-        for q in range(N_BENDS):
-            bend = design.bends[N_BENDS * i + q]
+        for q in range(records.N_BENDS):
+            bend = design.bends[records.N_BENDS * i + q]
             if design.rates[i] > 0.0 and bend > before:
-                n = propose(n, ridges, i, BEND, bend)
+                n = propose(n, ridges, i, records.BEND, bend)
                 before = bend
-    for i in range(n_inputs if n_inputs <= MOST_MULTIPLIED else 0):
+    for i in range(n_inputs if n_inputs <= records.MOST_MULTIPLIED else 0):
         for j in range(i):
             if design.rates[i] > 0.0 and design.rates[j] > 0.0:
                 n = propose(n, ridges, i, j, 0.0)
     for c in range(n):
         examine(ridges, design, ridges.candidates[c])
     room = max(MOST_COLUMNS - design.n_columns, LEAST_OTHERS)
-    room = min(room, int(COLUMNS_PER_ROW * n_measured_of(ridges)))
+    room = min(room, int(COLUMNS_PER_ROW * solving.n_measured_of(ridges)))
     for _ in range(room):
         best = best_of(ridges, n)
         if best < 0:
@@ -234,13 +192,13 @@ def add_others(ridges: Ridges, design: Design) -> None:
 @exact_separate
 def choose(ridges: Ridges, design: Design, active: Design) -> None:
     """Choose the columns but waves of a design whose inputs have been measured."""
-    values, n = ridges.values, n_measured_of(ridges)
+    values, n = ridges.values, solving.n_measured_of(ridges)
     for j in range(n):
-        values[j] = measured_row(ridges, j)[TARGET]
+        values[j] = solving.measured_row(ridges, j)[records.TARGET]
     sort(values, n)
-    design.shift = quantile(values, n, 0.5)
+    design.shift = solving.quantile(values, n, 0.5)
     design.low = values[0]
-    lower, upper = quantile(values, n, 0.25), quantile(values, n, 0.75)
+    lower, upper = solving.quantile(values, n, 0.25), solving.quantile(values, n, 0.75)
     reach = FENCES * (upper - lower)
     design.fence, design.upper_fence = -math.inf, math.inf
     if reach > 0.0:
@@ -249,17 +207,17 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
     begins = max(lower - design.low, 0.1 * (design.shift - design.low))
     begins = begins if begins > 0.0 else values[n - 1] - design.low
     design.unit = begins if begins > 0.0 else 1.0
-    design.most = logarithm_of(design, min(values[n - 1], design.upper_fence)) + 0.5
+    design.most = solving.logarithm_of(design, min(values[n - 1], design.upper_fence)) + 0.5
     for j in range(n):
-        ridges.errors[j] = measured_row(ridges, j)[TARGET] - design.shift
+        ridges.errors[j] = solving.measured_row(ridges, j)[records.TARGET] - design.shift
     for i in range(design.n_inputs):
         design.interest[i] = 0.0
     design.n_columns = 1
     add_linear(ridges, design)
-    find_errors(ridges, active, LINEAR)
+    find_errors(ridges, active, records.LINEAR)
     add_others(ridges, design)
     design.n_additive = design.n_columns
-    find_errors(ridges, active, ADDITIVE)
+    find_errors(ridges, active, records.ADDITIVE)
 
 
 # Waves of which the best is taken, turns per unit of an input, in octaves from the lowest, and the
@@ -267,20 +225,18 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
-# Rows by which waves are examined, which are some of those by which inputs are measured.
-N_EXAMINED = 256
 
 
 @exact_inlined
 def n_examined_of(ridges: Ridges) -> int:
     """Return by how many rows waves are examined."""
-    return min(n_measured_of(ridges), N_EXAMINED)
+    return min(solving.n_measured_of(ridges), records.N_EXAMINED)
 
 
 @exact_inlined
 def examined_row(ridges: Ridges, j: int) -> int:
     """Return which of the rows that are measured is the j-th of these."""
-    return j * n_measured_of(ridges) // n_examined_of(ridges)
+    return j * solving.n_measured_of(ridges) // n_examined_of(ridges)
 
 
 @exact_separate
@@ -288,10 +244,13 @@ def note_units(ridges: Ridges, design: Design) -> None:
     """Note the inputs of the rows by which waves are examined, in their units."""
     d = design.n_inputs
     for j in range(n_examined_of(ridges)):
-        row = measured_row(ridges, examined_row(ridges, j))
-        inputs, units = row.part(FIRST_INPUT, ridges.n_inputs), ridges.row_units.part(d * j, d)
+        row = solving.measured_row(ridges, examined_row(ridges, j))
+        inputs, units = (
+            row.part(records.FIRST_INPUT, ridges.n_inputs),
+            ridges.row_units.part(d * j, d),
+        )
         for i in range(d):
-            units[i] = in_units(ridges, design, inputs, i)
+            units[i] = solving.in_units(ridges, design, inputs, i)
 
 
 @exact_inlined
@@ -323,14 +282,14 @@ def draw_input(ridges: Ridges, design: Design) -> int:
 @exact_separate
 def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
     """Draw a wave: of two inputs, of three or of more, each of which may come twice."""
-    most = min(design.n_inputs, N_ARMS)
+    most = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
     n = most if kind == 2 else min(kind + 2, most)
     # Turns per unit, over the square root of the number of inputs.
     scale = LOWEST * 2.0 ** (N_OCTAVES * draw(ridges)) / math.sqrt(n)
-    for a in range(N_ARMS * w, N_ARMS * w + n):
-        is_each = kind == 2 and design.n_inputs <= N_ARMS
-        i = a - N_ARMS * w if is_each else draw_input(ridges, design)
+    for a in range(records.N_ARMS * w, records.N_ARMS * w + n):
+        is_each = kind == 2 and design.n_inputs <= records.N_ARMS
+        i = a - records.N_ARMS * w if is_each else draw_input(ridges, design)
         # Nearly normal.
         normal = 2.0 * (draw(ridges) + draw(ridges) + draw(ridges) - 1.5)
         design.arm_inputs[a], design.arm_factors[a] = i, scale * normal
@@ -344,7 +303,7 @@ def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -
     h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
     for j in range(n):
         units = ridges.row_units.part(d * j, d)
-        h, r = wave_of(design, w, units), errors[examined_row(ridges, j)]
+        h, r = solving.wave_of(design, w, units), errors[examined_row(ridges, j)]
         if h == h:
             known += 1
             h_ += h
@@ -370,14 +329,21 @@ def add_wave(ridges: Ridges, design: Design) -> None:
     best.score = -1.0
     for _ in range(N_DRAWN):
         # In the last place, behind all waves.
-        draw_wave(ridges, design, N_WAVES)
-        examine_wave(ridges, design, N_WAVES, other)
+        draw_wave(ridges, design, records.N_WAVES)
+        examine_wave(ridges, design, records.N_WAVES, other)
         if other.score > best.score:
             best.mean, best.factor, best.score = other.mean, other.factor, other.score
-            for a in range(N_ARMS):
-                design.arm_inputs[N_ARMS * w + a] = design.arm_inputs[N_ARMS * N_WAVES + a]
-                design.arm_factors[N_ARMS * w + a] = design.arm_factors[N_ARMS * N_WAVES + a]
-            design.arms[w], design.phases[w] = design.arms[N_WAVES], design.phases[N_WAVES]
+            for a in range(records.N_ARMS):
+                design.arm_inputs[records.N_ARMS * w + a] = design.arm_inputs[
+                    records.N_ARMS * records.N_WAVES + a
+                ]
+                design.arm_factors[records.N_ARMS * w + a] = design.arm_factors[
+                    records.N_ARMS * records.N_WAVES + a
+                ]
+            design.arms[w], design.phases[w] = (
+                design.arms[records.N_WAVES],
+                design.phases[records.N_WAVES],
+            )
     if best.score >= 0.0:
         c = design.n_columns
         design.means[c], design.factors[c] = best.mean, best.factor
@@ -399,23 +365,23 @@ ROWS_AT_ONCE = 64
 @exact_separate
 def replay(ridges: Ridges, design: Design) -> None:
     """Add the next row: first come the latest ones, before they are overwritten."""
-    n, i = min(ridges.n_before, N_LATEST), ridges.cursor
+    n, i = min(ridges.n_before, records.N_LATEST), ridges.cursor
     columns = ridges.columns.part(0, ridges.capacity)
     is_late = i < n
     time = ridges.n_before - n + i
-    row = ridges.latest_row(time % N_LATEST) if is_late else ridges.kept_row(i - n)
-    make_columns(ridges, design, row.part(FIRST_INPUT, ridges.n_inputs), columns)
+    row = ridges.latest_row(time % records.N_LATEST) if is_late else ridges.kept_row(i - n)
+    solving.make_columns(ridges, design, row.part(records.FIRST_INPUT, ridges.n_inputs), columns)
     # One of the first may be wild.
-    target = min(max(row[TARGET], design.fence), design.upper_fence)
-    for k in range(N_SOLVED):
-        ridges.targets[k] = target if k < N_RIDGES else row[SIZE]
+    target = min(max(row[records.TARGET], design.fence), design.upper_fence)
+    for k in range(records.N_SOLVED):
+        ridges.targets[k] = target if k < records.N_RIDGES else row[records.SIZE]
     if is_late:
         age = ridges.n_samples - 1 - time
-        add_row(design, columns, ridges.targets, row[WEIGHT], LATE, age)
-        add_row(design, columns, ridges.targets, row[WEIGHT], LATEST, age)
+        solving.add_row(design, columns, ridges.targets, row[records.WEIGHT], records.LATE, age)
+        solving.add_row(design, columns, ridges.targets, row[records.WEIGHT], records.LATEST, age)
     else:
-        weight = row[WEIGHT] * ridges.stride
-        add_row(design, columns, ridges.targets, weight, ALL, 0)
+        weight = row[records.WEIGHT] * ridges.stride
+        solving.add_row(design, columns, ridges.targets, weight, records.ALL, 0)
     ridges.cursor += 1
 
 
@@ -427,65 +393,61 @@ def begin_replay(ridges: Ridges, design: Design) -> None:
         design.all_gram[i] = design.late_gram[i] = 0.0
     for i in range((1 + design.n_linear) * (2 + design.n_linear) // 2):
         design.latest_gram[i] = 0.0
-    for k in range(N_SOLVED):
+    for k in range(records.N_SOLVED):
         moments = design.moments_of(k)
         for j in range(n):
             moments[j] = 0.0
     ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
-    ridges.stage, ridges.cursor = REPLAYING, 0
+    ridges.stage, ridges.cursor = records.REPLAYING, 0
 
 
 # All of it, by calls.
-
-
-@exact_inlined
-def begin_design(ridges: Ridges, design: Design) -> None:
-    """Begin another design."""
-    design.n_inputs = ridges.n_inputs
-    ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
-    ridges.stage, ridges.cursor = MEASURING, 0
-    ridges.next_design = ridges.n_samples + ridges.gap
-    ridges.gap = 2 * ridges.gap
 
 
 @exact_separate
 def go_on(ridges: Ridges) -> None:
     """Go on with the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
-    if ridges.stage == IDLE and ridges.n_samples >= ridges.next_design:
-        begin_design(ridges, design)
+    if ridges.stage == records.IDLE and ridges.n_samples >= ridges.next_design:
+        design.n_inputs = ridges.n_inputs
+        ridges.n_before, ridges.kept_before = ridges.n_samples, ridges.n_kept
+        ridges.stage, ridges.cursor = records.MEASURING, 0
+        ridges.next_design = ridges.n_samples + ridges.gap
+        ridges.gap = 2 * ridges.gap
     spent = 0
-    while ridges.stage == MEASURING and spent < BUDGET:
+    while ridges.stage == records.MEASURING and spent < BUDGET:
         if ridges.cursor < design.n_inputs:
-            measure(ridges, design, ridges.cursor)
-            spent += 12 * n_measured_of(ridges)
+            solving.measure(ridges, design, ridges.cursor)
+            spent += 12 * solving.n_measured_of(ridges)
             ridges.cursor += 1
         else:
             is_full = ridges.n_samples > ridges.kept_capacity
-            ridges.stage = CHOOSING if differs(design, active) or not is_full else IDLE
-    if ridges.stage == CHOOSING and 2 * spent < BUDGET:
+            ridges.stage = (
+                records.CHOOSING if differs(design, active) or not is_full else records.IDLE
+            )
+    if ridges.stage == records.CHOOSING and 2 * spent < BUDGET:
         choose(ridges, design, active)
-        ridges.stage, ridges.cursor = DRAWING, 0
+        ridges.stage, ridges.cursor = records.DRAWING, 0
         spent += 0 if ridges.n_samples <= ROWS_AT_ONCE else BUDGET
-    n_waves = min(int(COLUMNS_PER_ROW * n_measured_of(ridges)), N_WAVES)
-    if ridges.stage == DRAWING and spent < BUDGET:
+    n_waves = min(int(COLUMNS_PER_ROW * solving.n_measured_of(ridges)), records.N_WAVES)
+    if ridges.stage == records.DRAWING and spent < BUDGET:
         note_units(ridges, design)
-        spent += N_EXAMINED * design.n_inputs
-    while ridges.stage == DRAWING and spent < BUDGET:
+        spent += records.N_EXAMINED * design.n_inputs
+    while ridges.stage == records.DRAWING and spent < BUDGET:
         if ridges.cursor < n_waves and design.n_linear > 0:
             add_wave(ridges, design)
-            spent += 4 * N_DRAWN * N_EXAMINED
+            spent += 4 * N_DRAWN * records.N_EXAMINED
             ridges.cursor += 1
         else:
             begin_replay(ridges, design)
-    n_rows = min(ridges.n_before, N_LATEST) + ridges.kept_before
+    n_rows = min(ridges.n_before, records.N_LATEST) + ridges.kept_before
     done = 0
-    while ridges.stage == REPLAYING and (spent < BUDGET or done < LEAST_ROWS):
+    while ridges.stage == records.REPLAYING and (spent < BUDGET or done < LEAST_ROWS):
         if ridges.cursor < n_rows:
             replay(ridges, design)
             spent += design.n_columns * (design.n_columns + 1) // 2
             done += 1
         else:
             ridges.active = 1 - ridges.active
-            ridges.stage = IDLE
-            solve_all(ridges, design)
+            ridges.stage = records.IDLE
+            solving.solve_all(ridges, design)

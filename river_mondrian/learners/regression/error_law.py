@@ -12,7 +12,6 @@ densities themselves would trust one of them too much, and intervals would be to
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,8 @@ from ...checks import LARGEST_SIZE
 from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...limits import LARGEST_WEIGHT
 from ...posteriors.predictive import PredictiveDistribution
-from ...records import Bounds, Float64, Float64s, Int64, Record, stored, transient
-from ..learned import Learned, Numbers
+from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
+from ..learned import Learned
 from .mixing import FADING, LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
@@ -67,6 +66,7 @@ SMALLEST, LARGEST = -3.0, 3.0
 # What the combination is a line through, what is left of its past after a sample, and its prior's
 # precision in samples.
 N_TERMS = 4
+N_PAIRS = N_TERMS * (N_TERMS + 1) // 2
 KEPT = 0.999
 PRIOR = 20.0
 # Part of the size of a target that no guess is below.
@@ -85,18 +85,18 @@ class ErrorLaw(Record):
     short: Float64
     disagreement: Float64
     # Of the combination.
-    gram: Float64s
-    moments: Float64s
-    line: Float64s
+    gram: Float64s = sized(N_PAIRS)
+    moments: Float64s = sized(N_TERMS)
+    line: Float64s = sized(N_TERMS)
     # Weight of each component; they add up to 1.
-    weights: Float64s
+    weights: Float64s = sized(N_COMPONENTS, bounds=Bounds(0.0, 1.0))
     # Of the last sample: what the line goes through, and the guesses.
-    terms: Float64s = transient()
-    guesses: Float64s = transient()
-    densities: Float64s = transient()
-    triangle: Float64s = transient()
-    vector: Float64s = transient()
-    work: Float64s = transient()
+    terms: Float64s = transient(N_TERMS)
+    guesses: Float64s = transient(N_GUESSES)
+    densities: Float64s = transient(N_COMPONENTS)
+    triangle: Float64s = transient(N_PAIRS)
+    vector: Float64s = transient(N_TERMS)
+    work: Float64s = transient(N_TERMS)
 
 
 @exact_inlined
@@ -153,7 +153,7 @@ def combine(law: ErrorLaw, size: float, weight: float) -> None:
     add_to_triangle(law.gram, N_TERMS, law.terms, KEPT, weight)
     add_to_moments(law.moments, N_TERMS, law.terms, KEPT, weight * size)
     triangle, vector = law.triangle, law.vector
-    for i in range(N_TERMS * (N_TERMS + 1) // 2):
+    for i in range(N_PAIRS):
         triangle[i] = law.gram[i]
     for j in range(N_TERMS):
         diagonal = j * (j + 1) // 2 + j
@@ -241,33 +241,16 @@ class ErrorLaws(Learned[ErrorLaw]):
     """The memory of the law of errors."""
 
     _KIND = ErrorLaw
-    _DERIVED = frozenset({"weights"})
 
     def __init__(self) -> None:
-        super().__init__()
-        self.record.largest_weight = 1.0
-        self._begin()
+        super().__init__(largest_weight=1.0)
         # They add up to 1.
         self.learned["weights"][:] = 1.0 / N_COMPONENTS
-        self._show()
-
-    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
-        n = N_TERMS
-        rest = {"moments": (n,), "line": (n,), "weights": (N_COMPONENTS,)}
-        return {"gram": (n * (n + 1) // 2,)} | rest
-
-    def _numbers(self) -> dict[str, Numbers]:
-        return {"weights": (np.float64, 0.0, 1.0)}
-
-    def _show(self) -> None:
-        n = N_TERMS
-        rest = {"triangle": n * (n + 1) // 2, "vector": n, "work": n}
-        self._own({"terms": n, "guesses": N_GUESSES, "densities": N_COMPONENTS} | rest)
-        self.weights = self.learned["weights"]
+        self.show()
 
     def law(self, point: float, spread: float, size: float, n: int = 0) -> PredictiveDistribution:
         """Return the law of a target of which a point has been predicted (see `learn`)."""
         guess_one(self.record, point, spread, size)
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
-        weights = self.weights / self.weights.sum()
+        weights = self.learned["weights"] / self.learned["weights"].sum()
         return PredictiveDistribution(weights, np.full(len(scales), point), scales, _FREEDOMS, n)

@@ -11,13 +11,10 @@ for as much less: that is nearly the least absolute error. The last target itsel
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...compiling.kernels import exact_inlined, exact_separate
-from ...records import Bounds, Float64, Float64s, Int64, Memory, Record, stored, transient
-from ..learned import NOWHERE, Learned
-
-Array = NDArray[np.float64]
+from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
+from ..learned import Learned
 
 # Latest targets, and errors of these.
 N_LAGS = 4
@@ -42,20 +39,20 @@ class Lags(Record):
 
     n_samples: Int64 = stored(Bounds(0))
     # The latest first.
-    targets: Float64s
-    errors: Float64s
+    targets: Float64s = sized(N_LAGS)
+    errors: Float64s = sized(N_LAGS)
     # Mean size of the differences.
     scale: Float64 = stored(Bounds(0.0))
     # Of each regression: the mean size of its errors, in units, its weights, and the inverse of its
     # Gram matrix.
-    sizes: Float64s
-    weights: Float64s
-    inverses: Float64s
+    sizes: Float64s = sized(N_REGRESSIONS)
+    weights: Float64s = sized(N_REGRESSIONS, N_COLUMNS)
+    inverses: Float64s = sized(N_REGRESSIONS, N_COLUMNS, N_COLUMNS)
     # Of the last prediction: the differences, in units, what the other had predicted, and all.
-    columns: Float64s = transient()
+    columns: Float64s = transient(N_COLUMNS)
     base: Float64 = transient()
-    predicted: Float64s = transient()
-    work: Float64s = transient()
+    predicted: Float64s = transient(N_PREDICTIONS)
+    work: Float64s = transient(N_COLUMNS)
 
     def weights_of(self, r: int) -> Float64s:
         """Return the weights of a regression."""
@@ -142,32 +139,8 @@ class LaggedTargets(Learned[Lags]):
     """The memory of the latest targets, and of what regressions have learned of them."""
 
     _KIND = Lags
-    _DERIVED = frozenset({"predicted"})
 
     def __init__(self) -> None:
         super().__init__()
-        self._begin()
-        self.learned["inverses"] = np.tile(np.eye(N_COLUMNS).ravel(), N_REGRESSIONS)
-        self._show()
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return {
-            "targets": (N_LAGS,),
-            "errors": (N_LAGS,),
-            "sizes": (N_REGRESSIONS,),
-            "weights": (N_REGRESSIONS * N_COLUMNS,),
-            "inverses": (N_REGRESSIONS * N_COLUMNS * N_COLUMNS,),
-        }
-
-    def _show(self) -> None:
-        self.write_to(np.zeros(N_PREDICTIONS))
-
-    def write_to(self, predicted: Array) -> None:
-        """Let predictions go to an array of N_PREDICTIONS numbers."""
-        self.predicted = predicted
-        self._own({"work": N_COLUMNS})
-        self._own_prediction(self.memory, predicted)
-
-    def _own_prediction(self, memory: Memory[Lags], predicted: Array = NOWHERE) -> None:
-        memory.own("columns", np.zeros(N_COLUMNS))
-        memory.own("predicted", predicted)
+        self.learned["inverses"][:] = np.eye(N_COLUMNS)
+        self.show()

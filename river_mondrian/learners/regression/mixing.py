@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from ...checks import LARGEST_SIZE
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...limits import LARGEST_WEIGHT
-from ...records import Bounds, Float64, Float64s, Int64, Memory, Record, stored, transient
-from ..learned import NOWHERE, Learned, Numbers
+from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
+from ..learned import Learned
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
 Array = NDArray[np.float64]
@@ -72,6 +72,10 @@ LEAST_ERROR = 0.1
 FADING = 0.001
 
 
+# Of weights that add up to 1.
+SHARE = Bounds(0.0, 1.0)
+
+
 class TargetMixture(Record):
     """Experts that predict a target, and what mixing them has learned."""
 
@@ -86,31 +90,39 @@ class TargetMixture(Record):
     # Mean size of the differences between experts.
     difference: Float64
     # Weights of each expert in the share and the product update; they add up to 1.
-    shared: Float64s
-    descended: Float64s
+    shared: Float64s = sized("n_experts", bounds=SHARE)
+    descended: Float64s = sized("n_experts", bounds=SHARE)
     # Mean size of each expert's errors of late, and of the finalists'.
-    widths: Float64s
-    last_widths: Float64s
+    widths: Float64s = sized("n_experts")
+    last_widths: Float64s = sized(N_FINALISTS)
     # Weight of each finalist in the last share.
-    last_weights: Float64s
+    last_weights: Float64s = sized(N_FINALISTS, bounds=SHARE)
     # Of each regression: products of the predictions, and with targets, less the share's point;
     # and its weights of the experts, beyond those of the share.
-    grams: Float64s
-    moments: Float64s
-    solutions: Float64s
+    grams: Float64s = sized(N_REGRESSIONS, "n_pairs")
+    moments: Float64s = sized(N_REGRESSIONS, "n_experts")
+    solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, LARGEST_SIZE))
     # Of the last sample: what the experts have predicted, that less the share's point, the
     # finalists, the point, and how far the experts are from it.
-    predicted: Float64s = transient()
-    deviations: Float64s = transient()
-    finalists: Float64s = transient()
+    predicted: Float64s = transient("n_experts")
+    deviations: Float64s = transient("n_experts")
+    finalists: Float64s = transient(N_FINALISTS)
     point: Float64 = transient()
     spread: Float64 = transient()
     # For shares and for solving.
-    densities: Float64s = transient()
-    triangle: Float64s = transient()
-    vector: Float64s = transient()
-    work: Float64s = transient()
+    densities: Float64s = transient("n_densities")
+    triangle: Float64s = transient("n_pairs")
+    vector: Float64s = transient("n_experts")
+    work: Float64s = transient("n_experts")
+
+    def n_pairs(self) -> int:
+        """Return the length of a triangle."""
+        return self.n_experts * (self.n_experts + 1) // 2
+
+    def n_densities(self) -> int:
+        """Return how many densities a share may need."""
+        return max(self.n_experts, N_FINALISTS)
 
     def solution(self, r: int) -> Float64s:
         """Return the weights of a regression."""
@@ -197,12 +209,13 @@ def find_likelihoods(
 
 
 @exact_inlined
-def share(weights: Float64s, n: int, densities: Float64s, rate: float) -> None:
-    """Let the weights of a fixed share learn."""
+def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
+    """Let the weights of a fixed share learn, from a part of the losses."""
     total = 0.0
     for e in range(n):
-        weights[e] = weights[e] * densities[e]
+        weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)
         total += weights[e]
+    rate *= part
     for e in range(n):
         weights[e] = (1.0 - rate) * (weights[e] / total) + rate / n
 
@@ -251,7 +264,7 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
 def solve_regression(mixture: TargetMixture, r: int) -> None:
     """Find the weights of a regression, which tend to 0: to what the share has predicted."""
     n = mixture.n_experts
-    size = n * (n + 1) // 2
+    size = mixture.n_pairs()
     gram, triangle = mixture.grams.part(size * r, size), mixture.triangle
     vector, solution = mixture.vector, mixture.solution(r)
     trace = 0.0
@@ -277,7 +290,7 @@ def solve_regression(mixture: TargetMixture, r: int) -> None:
 def regress(mixture: TargetMixture, target: float, weight: float) -> None:
     """Let the regressions learn."""
     n, deviations = mixture.n_experts, mixture.deviations
-    size, unit = n * (n + 1) // 2, mixture.last_widths[SHARED]
+    size, unit = mixture.n_pairs(), mixture.last_widths[SHARED]
     left = target - mixture.finalists[SHARED]
     if unit > 0.0:
         left = min(max(left, -FAR * unit), FAR * unit)
@@ -314,25 +327,18 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
     least = LEAST_WIDTH * mixture.move
     if least > 0.0 and n_samples > 0:
         find_densities(densities, n, predicted, target, mixture.widths, least)
-        for e in range(n):
-            densities[e] = densities[e] if part == 1.0 else densities[e] ** part
-        share(mixture.shared, n, densities, SHARE_RATE * part)
+        share(mixture.shared, n, densities, part, SHARE_RATE)
         widths = mixture.last_widths
         if mixture.loss == SQUARED:
             find_likelihoods(densities, N_FINALISTS, finalists, target, widths, least)
         else:
             find_densities(densities, N_FINALISTS, finalists, target, widths, least)
-        for f in range(N_FINALISTS):
-            densities[f] = densities[f] if part == 1.0 else densities[f] ** part
-        share(mixture.last_weights, N_FINALISTS, densities, LAST_SHARE_RATE * part)
+        share(mixture.last_weights, N_FINALISTS, densities, part, LAST_SHARE_RATE)
         descend(mixture, target, part)
         regress(mixture, target, weight)
     update_widths(mixture.widths, n, predicted, target, n_samples)
     update_widths(mixture.last_widths, N_FINALISTS, finalists, target, n_samples)
     mixture.n_samples = n_samples + 1
-
-
-_WEIGHTS = ("shared", "descended", "last_weights")
 
 
 class TargetMixtures(Learned[TargetMixture]):
@@ -348,34 +354,19 @@ class TargetMixtures(Learned[TargetMixture]):
     """
 
     _KIND = TargetMixture
-    _DERIVED = frozenset({"predicted"})
 
     def __init__(self, n: int, loss: int = ABSOLUTE) -> None:
-        super().__init__()
-        record = self.record
-        record.n_experts, record.loss, record.largest_weight = n, loss, 1.0
-        self._begin()
-        for name in _WEIGHTS:
+        super().__init__(n_experts=n, loss=loss, largest_weight=1.0)
+        for name in ("shared", "descended", "last_weights"):
             self.learned[name][:] = 1.0 / len(self.learned[name])
-        self._show()
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        n = int(self.record.n_experts)
-        return {
-            **dict.fromkeys(("shared", "descended", "widths"), (n,)),
-            **dict.fromkeys(("last_widths", "last_weights"), (N_FINALISTS,)),
-            "grams": (N_REGRESSIONS * (n * (n + 1) // 2),),
-            "moments": (N_REGRESSIONS * n,),
-            "solutions": (N_REGRESSIONS * n,),
-        }
+        self.show()
 
     @property
     def weights(self) -> Array:
         """What each expert's prediction counts for in the point; the sum is 1."""
-        own, n = self.learned, int(self.record.n_experts)
-        last = own["last_weights"]
+        own, last = self.learned, self.learned["last_weights"]
         found: Array = last[SHARED] * own["shared"] + last[DESCENDED] * own["descended"]
-        for r, solution in enumerate(own["solutions"].reshape(N_REGRESSIONS, n)):
+        for r, solution in enumerate(own["solutions"]):
             beyond = solution - solution.sum() * own["shared"]
             found = found + last[BY_SQUARES + r] * (own["shared"] + beyond)
         return found
@@ -387,18 +378,3 @@ class TargetMixtures(Learned[TargetMixture]):
             (self.predicted, self.memory.arrays["finalists"], [self.record.spread])
         )
         return found
-
-    def _numbers(self) -> dict[str, Numbers]:
-        return dict.fromkeys(_WEIGHTS, (np.float64, 0.0, 1.0))
-
-    def _show(self) -> None:
-        n = int(self.record.n_experts)
-        rest = {"triangle": n * (n + 1) // 2, "vector": n, "work": n}
-        self._own({"densities": max(n, N_FINALISTS)} | rest)
-        self._own_prediction(self.memory)
-        self.predicted = self.memory.arrays["predicted"]
-
-    def _own_prediction(self, memory: Memory[TargetMixture], predicted: Array = NOWHERE) -> None:
-        n = int(self.record.n_experts)
-        for name, length in {"predicted": n, "deviations": n, "finalists": N_FINALISTS}.items():
-            memory.own(name, np.zeros(length))

@@ -17,6 +17,7 @@ from ...records import (
     Int64s,
     Record,
     derived,
+    sized,
     stored,
     transient,
 )
@@ -62,6 +63,23 @@ N_HELD = 4
 # come the inputs.
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
 
+# Rows in the ring of the latest ones, and rows of these and of all that are measured at most; rows
+# by which waves are examined, which are some of those.
+N_LATEST = 512
+N_MEASURED = 256
+N_EXAMINED = 256
+
+# More inputs than any model has.
+LARGEST_ROOM = 1 << 25
+# Most linear columns; most inputs that have bends, and that have products.
+MOST_LINEAR = 96
+MOST_BENT = 64
+MOST_MULTIPLIED = 16
+MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
+
+# What stands for a second input: the column is the first one, or what that exceeds its knot by.
+ITSELF, BEND = -1, -2
+
 # What is happening to the design that is not in use.
 IDLE, MEASURING, CHOOSING, DRAWING, REPLAYING = range(5)
 
@@ -89,31 +107,46 @@ class Design(Record):
     fence: Float64
     upper_fence: Float64
     # Of each input: where it is 0 and the inverse of its unit, which is 0 where it has no column.
-    centres: Float64s
-    rates: Float64s
+    centres: Float64s = sized("room")
+    rates: Float64s = sized("room")
     # Of each input `N_BENDS` places, in its units, at which it may bend.
-    bends: Float64s
+    bends: Float64s = sized("room", N_BENDS)
     # Of each input: how much it has explained, as a part of all.
-    interest: Float64s
+    interest: Float64s = sized("room")
     # Of each wave, and one that may be: how many inputs it has, which, their factors, its phase.
-    arms: Int64s
-    arm_inputs: Int64s
-    arm_factors: Float64s
-    phases: Float64s
+    arms: Int64s = sized(N_WAVES + 1, bounds=Bounds(0, N_ARMS))
+    arm_inputs: Int64s = sized(N_WAVES + 1, N_ARMS, bounds=Bounds(0, below="n_places"))
+    arm_factors: Float64s = sized(N_WAVES + 1, N_ARMS)
+    phases: Float64s = sized(N_WAVES + 1)
     # Of each column but waves: an input, another one or one of `BEND` and `ITSELF`, and where it
     # bends; of all its mean and the inverse of its standard deviation.
-    firsts: Int64s
-    seconds: Int64s
-    knots: Float64s
-    means: Float64s
-    factors: Float64s
+    firsts: Int64s = sized("capacity", bounds=Bounds(0, below="n_places"))
+    seconds: Int64s = sized("capacity", bounds=Bounds(BEND, below="n_places"))
+    knots: Float64s = sized("capacity")
+    means: Float64s = sized("capacity")
+    factors: Float64s = sized("capacity")
     # Of each sums their triangle, and of each regression the products of columns and targets.
-    all_gram: Float64s
-    late_gram: Float64s
-    latest_gram: Float64s
-    moments: Float64s
+    all_gram: Float64s = sized("n_pairs")
+    late_gram: Float64s = sized("n_pairs")
+    latest_gram: Float64s = sized("n_linear_pairs")
+    moments: Float64s = sized(N_SOLVED, "capacity")
     # Number of columns for which there is room.
     capacity: Int64 = derived()
+    # Number of inputs for which there is room.
+    room: Int64 = derived()
+
+    def n_pairs(self) -> int:
+        """Return the length of the triangle of all columns."""
+        return self.capacity * (self.capacity + 1) // 2
+
+    def n_linear_pairs(self) -> int:
+        """Return the length of the triangle of the linear columns."""
+        n = 1 + min(self.room, MOST_LINEAR)
+        return n * (n + 1) // 2
+
+    def n_places(self) -> int:
+        """Return a number that is more than the number of any input."""
+        return max(self.room, 1)
 
     def gram(self, s: int) -> Float64s:
         """Return the triangle of one of the sums; the last has the linear columns only."""
@@ -165,23 +198,24 @@ class Ridges(Record):
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # Of each regression: its weights in the design in use, the number of samples when it is solved
     # for next, the mean size of its errors of late, and how many of them in a row were too large.
-    solutions: Float64s
-    next_solutions: Int64s
-    scales: Float64s
-    n_large: Int64s
+    solutions: Float64s = sized(N_SOLVED, "capacity")
+    next_solutions: Int64s = sized(N_SOLVED, bounds=Bounds(0, LARGEST_SIZE))
+    scales: Float64s = sized(N_PLAIN)
+    n_large: Int64s = sized(N_PLAIN, bounds=Bounds(0, LARGEST_SIZE))
     # Columns and weights of the latest samples, whose products the sums over all samples and over
     # those of late in the design in use lack so far, and how many these are.
     n_held: Int64 = stored(Bounds(0, N_HELD - 1))
-    held: Float64s
-    held_weights: Float64s
+    held: Float64s = sized(N_HELD, "capacity")
+    held_weights: Float64s = sized(N_HELD)
     # Rows of all samples, one in `stride`, how many there are; and a ring of the latest ones.
     n_kept: Int64
     stride: Int64 = stored(Bounds(1, LARGEST_SIZE))
-    kept: Float64s
-    latest: Float64s
+    kept: Float64s = sized("kept_capacity", "row_length")
+    latest: Float64s = sized(N_LATEST, "row_length")
     # Of the rows by which columns are chosen: what is left of their targets.
-    errors: Float64s
-    # Columns there is room for, numbers in a row, and rows there is room for.
+    errors: Float64s = sized(2 * N_MEASURED)
+    # Inputs, columns, numbers in a row and rows that there is room for.
+    room: Int64 = stored(Bounds(0, LARGEST_ROOM))
     capacity: Int64 = derived()
     row_length: Int64 = derived()
     kept_capacity: Int64 = derived()
@@ -190,18 +224,30 @@ class Ridges(Record):
     designs: Array[Design] = derived()
     # Of the last sample: inputs in their units, NaN where missing, the columns in either design,
     # the target for each regression, and what these have predicted.
-    units: Float64s = transient()
-    columns: Float64s = transient()
-    targets: Float64s = transient()
-    predicted: Float64s = transient()
+    units: Float64s = transient("room")
+    columns: Float64s = transient(2, "capacity")
+    targets: Float64s = transient(N_SOLVED)
+    predicted: Float64s = transient(N_RIDGES)
     # What the logarithm of the error's size is predicted to be.
     size: Float64 = transient()
     # For solving: a triangle and a vector; for choosing: numbers of rows and candidates.
-    triangle: Float64s = transient()
-    vector: Float64s = transient()
-    values: Float64s = transient()
-    row_units: Float64s = transient()
-    candidates: Array[Candidate] = transient()
+    triangle: Float64s = transient("n_pairs")
+    vector: Float64s = transient("capacity")
+    values: Float64s = transient("n_values")
+    row_units: Float64s = transient(N_EXAMINED, "room")
+    candidates: Array[Candidate] = transient("n_candidates")
+
+    def n_pairs(self) -> int:
+        """Return the length of the triangle of all columns."""
+        return self.capacity * (self.capacity + 1) // 2
+
+    def n_values(self) -> int:
+        """Return how many numbers of rows, or of columns, there may be."""
+        return max(2 * N_MEASURED, self.capacity)
+
+    def n_candidates(self) -> int:
+        """Return how many candidates there may be."""
+        return max(MOST_CANDIDATES, self.room)
 
     def held_row(self, i: int) -> Float64s:
         """Return the columns of a sample whose products are still to be added."""

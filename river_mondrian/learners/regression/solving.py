@@ -12,36 +12,8 @@ import math
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...elementary import sort
 from ...records import Float64s
-from .records import (
-    ADDITIVE,
-    ALL,
-    FIRST_INPUT,
-    FORGETTING,
-    IDLE,
-    LATE,
-    LATE_ADDITIVE,
-    LATE_LINEAR,
-    LATE_WAVES,
-    LATEST,
-    LATEST_LINEAR,
-    LINEAR,
-    LOG_WAVES,
-    N_ARMS,
-    N_BENDS,
-    N_HELD,
-    N_PLAIN,
-    N_RIDGES,
-    N_SOLVED,
-    N_SUMS,
-    SIZE,
-    SIZES,
-    SUMS,
-    TARGET,
-    WAVES,
-    WEIGHT,
-    Design,
-    Ridges,
-)
+from . import records
+from .records import Design, Ridges
 
 # Rows that are kept of the stream, and the columns of a linear model that are made of a row.
 #
@@ -52,9 +24,6 @@ from .records import (
 # sine of a sum of inputs, but for a parabola in the place of each of its arcs.
 
 
-N_LATEST = 512
-# Rows of either kind by which inputs are measured.
-N_MEASURED = 256
 # A normal's quartiles are so many standard deviations apart, and its tails of 2 %.
 OF_QUARTILES = 1.349
 OF_TAILS = 4.107
@@ -63,18 +32,18 @@ OF_TAILS = 4.107
 @exact_inlined
 def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> None:
     """Keep a sample, with the targets that the regressions learn."""
-    row[TARGET] = ridges.targets[ADDITIVE]
-    row[SIZE] = ridges.targets[SIZES]
-    row[WEIGHT] = weight
+    row[records.TARGET] = ridges.targets[records.ADDITIVE]
+    row[records.SIZE] = ridges.targets[records.SIZES]
+    row[records.WEIGHT] = weight
     for i in range(ridges.n_inputs):
-        row[FIRST_INPUT + i] = inputs[i]
+        row[records.FIRST_INPUT + i] = inputs[i]
 
 
 @exact_inlined
 def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
     """Keep a sample in the ring and, where its turn is, among those of all of the past."""
     i = ridges.n_samples
-    fill_row(ridges, ridges.latest_row(i % N_LATEST), inputs, weight)
+    fill_row(ridges, ridges.latest_row(i % records.N_LATEST), inputs, weight)
     if i % ridges.stride > 0:
         return
     if ridges.n_kept == ridges.kept_capacity:
@@ -86,9 +55,9 @@ def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
                 row[k] = other[k]
         ridges.n_kept = half
         ridges.stride = 2 * ridges.stride
-        if ridges.stage != IDLE:
+        if ridges.stage != records.IDLE:
             # The rows that it is made of have been moved.
-            ridges.stage, ridges.next_design = IDLE, i + 1
+            ridges.stage, ridges.next_design = records.IDLE, i + 1
     fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, weight)
     ridges.n_kept += 1
 
@@ -96,16 +65,16 @@ def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
 @exact_inlined
 def n_measured_of(ridges: Ridges) -> int:
     """Return how many rows are measured."""
-    return min(ridges.kept_before, N_MEASURED) + min(ridges.n_before, N_MEASURED)
+    return min(ridges.kept_before, records.N_MEASURED) + min(ridges.n_before, records.N_MEASURED)
 
 
 @exact_inlined
 def measured_row(ridges: Ridges, j: int) -> Float64s:
     """Return one of them: some of all of the past, then the latest ones."""
-    n = min(ridges.kept_before, N_MEASURED)
+    n = min(ridges.kept_before, records.N_MEASURED)
     if j < n:
         return ridges.kept_row(j * ridges.kept_before // n)
-    return ridges.latest_row((ridges.n_before - 1 - (j - n)) % N_LATEST)
+    return ridges.latest_row((ridges.n_before - 1 - (j - n)) % records.N_LATEST)
 
 
 # Measuring inputs.
@@ -128,7 +97,7 @@ def measure(ridges: Ridges, design: Design, i: int) -> None:
     if ridges.ignored[i]:
         return
     for j in range(n_measured_of(ridges)):
-        value = measured_row(ridges, j)[FIRST_INPUT + i]
+        value = measured_row(ridges, j)[records.FIRST_INPUT + i]
         if value == value:
             values[n] = value
             n += 1
@@ -148,13 +117,11 @@ def measure(ridges: Ridges, design: Design, i: int) -> None:
     rate = 1.0 / spread if spread > 0.0 else 0.0
     if 0.0 < rate < math.inf:
         design.centres[i], design.rates[i] = centre, rate
-        for q in range(N_BENDS):
-            bend = quantile(values, n, (q + 1.0) / (N_BENDS + 1.0))
-            design.bends[N_BENDS * i + q] = (bend - centre) * rate
+        for q in range(records.N_BENDS):
+            bend = quantile(values, n, (q + 1.0) / (records.N_BENDS + 1.0))
+            design.bends[records.N_BENDS * i + q] = (bend - centre) * rate
 
 
-# What stands for a second input: the column is the first one, or what that exceeds its knot by.
-ITSELF, BEND = -1, -2
 # Largest size of an input in its units.
 LARGEST = 5.0
 
@@ -174,9 +141,9 @@ def column_of(first: float, second: float, kind: int, knot: float) -> float:
 
     `kind` is what the column has as its second input.
     """
-    if kind == ITSELF:
+    if kind == records.ITSELF:
         return first
-    if kind == BEND:
+    if kind == records.BEND:
         return 0.0 if first < knot else first - knot
     return first * second
 
@@ -194,7 +161,7 @@ def wave(turns: float) -> float:
 def wave_of(design: Design, w: int, units: Float64s) -> float:
     """Return a wave of inputs in their units."""
     turns = design.phases[w]
-    for a in range(N_ARMS * w, N_ARMS * w + design.arms[w]):
+    for a in range(records.N_ARMS * w, records.N_ARMS * w + design.arms[w]):
         turns += design.arm_factors[a] * units[design.arm_inputs[a]]
     return wave(turns)
 
@@ -228,17 +195,17 @@ OF_INTERCEPT = 0.01
 PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
 # Regressions that tend to the weights of another one rather than to 0: which one, or -1.
-PRIORS = (-1, LINEAR, LINEAR, -1, ADDITIVE, -1, WAVES, -1, -1)
+PRIORS = (-1, records.LINEAR, records.LINEAR, -1, records.ADDITIVE, -1, records.WAVES, -1, -1)
 # What others tend to comes first.
 ORDER = (
-    LINEAR,
-    ADDITIVE,
-    WAVES,
-    SIZES,
-    LATE_LINEAR,
-    LATEST_LINEAR,
-    LATE_ADDITIVE,
-    LATE_WAVES,
+    records.LINEAR,
+    records.ADDITIVE,
+    records.WAVES,
+    records.SIZES,
+    records.LATE_LINEAR,
+    records.LATEST_LINEAR,
+    records.LATE_ADDITIVE,
+    records.LATE_WAVES,
 )
 # A regression is solved for anew after one in so many samples, at most so many later.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)
@@ -274,9 +241,9 @@ def logarithm_of(design: Design, target: float) -> float:
 @exact_inlined
 def target_of(design: Design, k: int, targets: Float64s) -> float:
     """Return what a regression learns."""
-    if k < N_PLAIN:
+    if k < records.N_PLAIN:
         return targets[k] - design.shift
-    return logarithm_of(design, targets[ADDITIVE]) if k < N_RIDGES else targets[k]
+    return logarithm_of(design, targets[records.ADDITIVE]) if k < records.N_RIDGES else targets[k]
 
 
 @exact_separate
@@ -287,16 +254,16 @@ def add_row(
 
     The row is `age` samples old; the sums to which it is added alone do not fade.
     """
-    for s in range(N_SUMS):
+    for s in range(records.N_SUMS):
         fades = which < 0
         if not fades and s != which:
             continue
-        kept = FORGETTING[s] if fades else 1.0
-        by = weight * FORGETTING[s] ** age if age > 0 else weight
-        n = 1 + design.n_linear if s == LATEST else design.n_columns
+        kept = records.FORGETTING[s] if fades else 1.0
+        by = weight * records.FORGETTING[s] ** age if age > 0 else weight
+        n = 1 + design.n_linear if s == records.LATEST else design.n_columns
         add_to_triangle(design.gram(s), n, columns, kept, by)
-        for k in range(N_SOLVED):
-            if SUMS[k] == s:
+        for k in range(records.N_SOLVED):
+            if records.SUMS[k] == s:
                 own = by * target_of(design, k, targets)
                 add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
 
@@ -310,12 +277,12 @@ def add_held(ridges: Ridges, design: Design, s: int) -> None:
         ridges.held_row(2),
         ridges.held_row(3),
     )
-    triangle, start, kept = design.gram(s), 0, FORGETTING[s] ** ridges.n_held
+    triangle, start, kept = design.gram(s), 0, records.FORGETTING[s] ** ridges.n_held
     # What is not held weighs nothing.
     weights, last = ridges.held_weights, ridges.n_held - 1
-    by_a = weights[0] * FORGETTING[s] ** last
-    by_b = weights[1] * FORGETTING[s] ** max(last - 1, 0)
-    by_c = weights[2] * FORGETTING[s] ** max(last - 2, 0)
+    by_a = weights[0] * records.FORGETTING[s] ** last
+    by_b = weights[1] * records.FORGETTING[s] ** max(last - 1, 0)
+    by_c = weights[2] * records.FORGETTING[s] ** max(last - 2, 0)
     by_d = weights[3]
     for j in range(design.n_columns):
         row = triangle.part(start, j + 1)
@@ -329,8 +296,8 @@ def add_held(ridges: Ridges, design: Design, s: int) -> None:
 def flush(ridges: Ridges, design: Design) -> None:
     """Add the products of the columns that are held to the sums of the design in use."""
     if ridges.n_held > 0:
-        add_held(ridges, design, ALL)
-        add_held(ridges, design, LATE)
+        add_held(ridges, design, records.ALL)
+        add_held(ridges, design, records.LATE)
         forget_held(ridges)
 
 
@@ -338,7 +305,7 @@ def flush(ridges: Ridges, design: Design) -> None:
 def forget_held(ridges: Ridges) -> None:
     """Hold nothing."""
     ridges.n_held = 0
-    for i in range(N_HELD):
+    for i in range(records.N_HELD):
         ridges.held_weights[i] = 0.0
 
 
@@ -352,12 +319,18 @@ def hold_row(
         held[j] = columns[j]
     ridges.held_weights[ridges.n_held] = weight
     ridges.n_held += 1
-    kept = FORGETTING[LATEST]
-    add_to_triangle(design.gram(LATEST), 1 + design.n_linear, columns, kept, weight)
-    for k in range(N_SOLVED):
+    kept = records.FORGETTING[records.LATEST]
+    add_to_triangle(design.gram(records.LATEST), 1 + design.n_linear, columns, kept, weight)
+    for k in range(records.N_SOLVED):
         own = weight * target_of(design, k, targets)
-        add_to_moments(design.moments_of(k), design.width_of(k), columns, FORGETTING[SUMS[k]], own)
-    if ridges.n_held == N_HELD:
+        add_to_moments(
+            design.moments_of(k),
+            design.width_of(k),
+            columns,
+            records.FORGETTING[records.SUMS[k]],
+            own,
+        )
+    if ridges.n_held == records.N_HELD:
         flush(ridges, design)
 
 
@@ -424,16 +397,16 @@ def solve_for(ridges: Ridges, design: Design, k: int) -> None:
 def solve(ridges: Ridges, design: Design, k: int) -> None:
     """Find the weights of a regression: of (G + D) w = m + D w0, with D the prior's precision."""
     n = design.width_of(k)
-    triangle, gram = ridges.triangle, design.gram(SUMS[k])
+    triangle, gram = ridges.triangle, design.gram(records.SUMS[k])
     for i in range(n * (n + 1) // 2):
         triangle[i] = gram[i]
     for j in range(n):
         triangle[j * (j + 1) // 2 + j] = triangle[j * (j + 1) // 2 + j] + penalty(design, k, j)
     factorize(triangle, n, ridges.values)
     solve_for(ridges, design, k)
-    if k == WAVES:
+    if k == records.WAVES:
         # They have the same matrix.
-        solve_for(ridges, design, LOG_WAVES)
+        solve_for(ridges, design, records.LOG_WAVES)
 
 
 @exact_separate
@@ -452,7 +425,7 @@ def solve_due(ridges: Ridges, design: Design) -> None:
 def solve_all(ridges: Ridges, design: Design) -> None:
     """Solve for all weights of a design that has all samples."""
     forget_held(ridges)
-    for k in range(N_SOLVED):
+    for k in range(records.N_SOLVED):
         ridges.next_solutions[k] = 0
     solve_due(ridges, design)
 

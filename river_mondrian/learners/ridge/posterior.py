@@ -6,31 +6,23 @@ import abc
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ...checks import (
-    LARGEST_RATE,
-    LARGEST_SIZE,
-    LEAST_RATE,
-    ModelFormatError,
-    check_array,
-    check_number,
-    check_types,
-    refuse,
-)
+from ...checks import check_number, check_types
 from ...limits import NO_ROOM
 from ...maps.record import CompiledMap, Pool, Sample, outputs_of
-from ...records import Float64s, Int32s, Int64s, Memory, OwnsArrays, owned
+from ...records import Float64s, Int32s, Int64s, OwnsArrays
+from ..learned import Learned
 from . import rotations, windows
 from .rotations import RidgePosterior
 from .windows import HeldSamples
 
 
-class Weights(abc.ABC):
+class Weights(OwnsArrays, abc.ABC):
     """What a learner has learned for the columns of one compiled map."""
 
     compiled: CompiledMap
@@ -64,11 +56,6 @@ class Weights(abc.ABC):
         out = self.compiled.transform_stored(pool, start, start + len(targets))
         self.learn_rows(out, targets, weights)
 
-    @property
-    @abc.abstractmethod
-    def nbytes(self) -> int:
-        """Bytes held, without the map."""
-
 
 def log_of_residual(residual: float, freedom: int, noise_variance: float | None) -> float:
     """Return what a log marginal likelihood takes from residuals.
@@ -93,7 +80,93 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
     return float(scipy.special.gammaln(half)) - half * (math.log(math.pi) + math.log(residual))
 
 
-class Posterior(OwnsArrays, Weights):
+class PosteriorNumbers(Learned[RidgePosterior]):
+    """The numbers of a posterior, and the samples that are held.
+
+    There is room for a fixed number of rows, columns and samples: `grown` returns others.
+
+    Parameters
+    ----------
+    n_columns
+        Columns of the map.
+    held
+        The samples that may be taken out again; None holds none.
+    **numbers
+        Numbers of the record.
+
+    """
+
+    _KIND = RidgePosterior
+
+    def __init__(self, n_columns: int, held: HeldSamples | None, **numbers: float) -> None:
+        self.held = held
+        super().__init__(capacity=1, n_columns=n_columns, **numbers)
+        self.learned["slots"][:] = -1
+        self.show()
+
+    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+        """Let the record refer to its arrays, and to the samples that are held."""
+        self._set_lengths()
+        super().show()
+        self.record.is_solved = 0
+        if self.held is not None:
+            self.record.held = self.held.record
+
+    def _set_lengths(self) -> None:
+        for name, array in (("capacity", "moments"), ("n_columns", "slots")):
+            setattr(self.record, name, np.size(self.learned.get(array, ())))
+
+    def grown(self, compiled: CompiledMap) -> Self:
+        """Return a copy with room for new columns, for another sample held, or for more rows."""
+        record, learned, held = self.record, self.learned, self.held
+        n, n_columns = record.capacity, compiled.n_columns
+        if n_columns > record.n_columns:
+            slots = np.full(max(n_columns, 2 * record.n_columns), -1, dtype=np.int32)
+            slots[: record.n_columns] = learned["slots"]
+            return self.changed({"slots": slots})
+        if held is not None and held.lacks_room(compiled):
+            return self.changed({}, held=held.grown(compiled, n))
+        # About half as many entries again.
+        more = min(record.limit, n * 5 // 4 + compiled.n_out)
+        factor, moments = np.zeros(more * (more + 1) // 2), np.zeros(more)
+        factor[: len(learned["factor"])], moments[:n] = learned["factor"], learned["moments"]
+        held = held and held.grown(compiled, more)
+        return self.changed({"factor": factor, "moments": moments}, held=held)
+
+    def trimmed(self, compiled: CompiledMap) -> Self:
+        """Return a copy without room for rows, columns and samples to come."""
+        learned, held, n = self.learned, self.held, self.record.n_rows
+        slots = np.full(compiled.n_columns, -1, np.int32)
+        slots[: len(learned["slots"])] = learned["slots"][: len(slots)]
+        factor, moments = learned["factor"][: n * (n + 1) // 2], learned["moments"][:n]
+        held = held and held.resized(compiled, n, held.record.n_held)
+        used = {"factor": factor.copy(), "moments": moments.copy(), "slots": slots}
+        return self.changed(used, held=held)
+
+    def _check(self) -> None:
+        check_types(self, {"held": (type(None), HeldSamples)})
+        self._set_lengths()
+        record = self.record
+        most = min(record.capacity, record.limit)
+        check_number(self, "n_rows", record.n_rows, record.has_intercept, most)
+        check_number(self, "n_samples", record.n_samples, 0, record.n_learned)
+
+    def check_fit(self, compiled: CompiledMap) -> None:
+        """Refuse restored numbers that do not fit a map, or samples that do not fit these."""
+        record, held = self.record, self.held
+        n_columns, n_out = compiled.n_columns, compiled.n_out
+        check_number(self, "n_columns", record.n_columns, n_columns, n_columns)
+        if held is None:
+            return
+        n_held, n_rows = held.record.n_held, record.capacity
+        check_number(self, "n_samples", record.n_samples, n_held, n_held)
+        for name, number in {"n_slots": n_held, "n_rows": n_rows, "n_columns": n_columns}.items():
+            check_number(held, name, getattr(held.record, name), number, number)
+        check_number(held, "n_cells", held.record.n_cells, 0, 0 if compiled.dense else n_out)
+        check_number(held, "n_values", held.record.n_values, 0, n_out if compiled.dense else 0)
+
+
+class Posterior(Weights):
     """The posterior of the weights of a compiled map's columns.
 
     Parameters
@@ -113,6 +186,7 @@ class Posterior(OwnsArrays, Weights):
     """
 
     _BORROWED = frozenset({"compiled"})
+    _DERIVED = frozenset({"_learn_one", "_predict_one"})
 
     def __init__(
         self,
@@ -123,102 +197,29 @@ class Posterior(OwnsArrays, Weights):
         window: int | None = None,
     ) -> None:
         self.compiled = compiled
-        self.held = None if window is None else HeldSamples(window, compiled, 1)
-        self.memory = Memory(RidgePosterior)
-        record = self.record = self.memory[0]
-        record.n_rows = record.has_intercept = int(intercept)
-        record.limit = limit + intercept
-        record.delta2 = delta2
-        self._bind(np.zeros(1), np.zeros(1), np.full(compiled.n_columns, -1, np.int32))
-
-    def _bind(
-        self,
-        factor: NDArray[np.float64],
-        moments: NDArray[np.float64],
-        slots: NDArray[np.int32],
-    ) -> None:
-        """Keep arrays, and make those that are derived from them."""
-        memory, n = self.memory, len(moments)
-        self.record.is_solved = 0
-        memory.own("factor", factor)
-        memory.own("moments", moments)
-        memory.own("slots", slots)
-        memory.own("solution", np.zeros(n))
-        memory.own("work", np.zeros(n))
-        self.record.capacity, self.record.n_columns = n, len(slots)
+        held = None if window is None else HeldSamples(window, compiled, 1)
+        given = {"delta2": delta2, "n_rows": intercept, "has_intercept": intercept}
+        self.numbers = PosteriorNumbers(compiled.n_columns, held, limit=limit + intercept, **given)
 
     def __getstate__(self) -> dict[str, Any]:
-        self.memory.settle()
-        arrays, n, n_columns = self.memory.arrays, self.record.n_rows, self.compiled.n_columns
-        # Without room for rows and columns to come.
-        slots = np.full(n_columns, -1, np.int32)
-        slots[: len(arrays["slots"])] = arrays["slots"][:n_columns]
-        used = {
-            "factor": arrays["factor"][: n * (n + 1) // 2].copy(),
-            "moments": arrays["moments"][:n].copy(),
-            "slots": slots,
-        }
-        state = {"compiled": self.compiled, "memory": self.memory, "arrays": used}
-        if self.held is not None:
-            state["held"] = self.held.state(n)
-        return state
+        return super().__getstate__() | {"numbers": self.numbers.trimmed(self.compiled)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.compiled, self.memory = state["compiled"], state["memory"]
-        check_types(self, {"compiled": CompiledMap, "memory": Memory})
-        if self.memory.kind is not RidgePosterior or len(self.memory) != 1:
-            refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
-        record = self.record = self.memory[0]
-        arrays = owned(state["arrays"])
-        n = len(arrays["moments"])
-        for name, value, least, most in (
-            ("has_intercept", record.has_intercept, 0, 1),
-            ("n_rows", record.n_rows, record.has_intercept, min(n, record.limit)),
-            ("n_learned", record.n_learned, 0, LARGEST_SIZE),
-            ("n_samples", record.n_samples, 0, record.n_learned),
-            ("limit", record.limit, 1, LARGEST_SIZE),
-            ("delta2", float(record.delta2), LEAST_RATE, LARGEST_RATE),
-            ("residual", float(record.residual), 0.0, LARGEST_RATE),
-        ):
-            check_number(self, name, value, least, most)
-        check_array(self, "slots", arrays["slots"], np.int32, -1, record.n_rows - 1)
-        self._bind(**arrays)
-        if len(self.memory.arrays["factor"]) != n * (n + 1) // 2:
-            raise ModelFormatError(f"a factor of {n} columns has another number of entries")
-        self.held = None
-        if "held" in state:
-            self.held = HeldSamples.restored(state["held"], self.compiled, n)
-            check_number(self, "n_samples", record.n_samples, *[self.held.record.n_held] * 2)
+        super().__setstate__(state)
+        check_types(self, {"compiled": CompiledMap, "numbers": PosteriorNumbers})
+        self.numbers.check_fit(self.compiled)
 
     def _make_room(self) -> None:
-        """Make room for what there is none for: new columns, another sample held, more rows."""
-        self.memory.settle()
-        record, arrays = self.record, self.memory.arrays
-        factor, moments, slots = (arrays[name] for name in ("factor", "moments", "slots"))
-        n = self.compiled.n_columns
-        if n > len(slots):
-            slots = np.full(max(n, 2 * len(slots)), -1, dtype=np.int32)
-            slots[: len(arrays["slots"])] = arrays["slots"]
-        elif self.held is not None and self.held.lacks_room(self.compiled):
-            self.held = self.held.grown(self.compiled, len(moments))
-            return
-        else:
-            # About half as many entries again.
-            n = min(record.limit, len(moments) * 5 // 4 + self.compiled.n_out)
-            if self.held is not None:
-                self.held = self.held.grown(self.compiled, n)
-            factor, moments = np.zeros(n * (n + 1) // 2), np.zeros(n)
-            factor[: len(arrays["factor"])] = arrays["factor"]
-            moments[: len(arrays["moments"])] = arrays["moments"]
-        self._bind(factor, moments, slots)
+        """Make room for what there is none for."""
+        self.numbers = self.numbers.grown(self.compiled)
 
     # Compiled at their first use.
 
     @functools.cached_property
     def _learn_one(self) -> Callable[..., int]:
-        # It is needed once there is no room: at which sample depends on the map's random numbers.
-        rotations.learn_mapped.of()
-        return rotations.learn_one.of()
+        kernels: Any = rotations if self.numbers.held is None else windows
+        found: Callable[..., int] = kernels.learn_one.of()
+        return found
 
     @functools.cached_property
     def _predict_one(self) -> Callable[..., tuple[int, float, float]]:
@@ -229,31 +230,11 @@ class Posterior(OwnsArrays, Weights):
 
         Where it `is_mapped` the map holds its outputs.
         """
-        compiled = self.compiled
-        record, feature_map, outputs = self.record, compiled.record, compiled.outputs
-        if self.held is not None:
-            return self._learn_held(self.held, sample, target, weight, is_mapped)
-        if is_mapped:
-            status = rotations.learn_mapped(record, feature_map, outputs, target, weight)
-        else:
-            status = self._learn_one(record, feature_map, sample, outputs, target, weight)
+        given, learn_one = (self.compiled.record, sample, self.compiled.outputs), self._learn_one
+        status = learn_one(self.numbers.record, *given, is_mapped, target, weight)
         while status == NO_ROOM:
             self._make_room()
-            status = rotations.learn_mapped(record, feature_map, outputs, target, weight)
-        return status
-
-    def _learn_held(
-        self, held: HeldSamples, sample: Sample, target: float, weight: float, is_mapped: bool
-    ) -> int:
-        """Learn and hold a sample, as `learn` does."""
-        record, compiled = self.record, self.compiled
-        arguments = compiled.record, sample, compiled.outputs
-        status = windows.learn_one(record, held.record, *arguments, is_mapped, target, weight)
-        while status == NO_ROOM:
-            self._make_room()
-            assert self.held is not None
-            held = self.held
-            status = windows.learn_one(record, held.record, *arguments, True, target, weight)
+            status = learn_one(self.numbers.record, *given, True, target, weight)
         return status
 
     def learn_stored(
@@ -264,7 +245,7 @@ class Posterior(OwnsArrays, Weights):
         weights: NDArray[np.float64],
     ) -> None:
         """Learn samples of a pool from `start` on."""
-        if self.held is None:
+        if self.numbers.held is None:
             super().learn_stored(pool, start, targets, weights)
             return
         n, feature_map = len(targets), self.compiled.record
@@ -277,36 +258,38 @@ class Posterior(OwnsArrays, Weights):
         arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
         i = 0
         while i < n:
-            records = self.record, self.held.record, feature_map, outputs[0]
-            i = windows.learn_rows(*records, i, n, *arrays)
+            i = windows.learn_rows(self.numbers.record, feature_map, outputs[0], i, n, *arrays)
             if i < n:
                 self._make_room()
 
     def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
         """Return which of the samples that are held, by arrival, equal one."""
-        assert self.held is not None
-        return self.held.equal(windows.find_key(self.compiled.record, sample), target, weight)
+        assert self.numbers.held is not None
+        return self.numbers.held.equal(
+            windows.find_key(self.compiled.record, sample), target, weight
+        )
 
     @property
     def window(self) -> int | None:
         """Most samples that are held; None where none are."""
-        return None if self.held is None else self.held.record.window
+        held = self.numbers.held
+        return None if held is None else held.record.window
 
     def forget(self, k: int, n_samples: int) -> None:
         """Take the k-th of the samples that are held out, if there are as many as are given."""
-        assert self.held is not None
-        if self.record.n_samples == n_samples:
-            windows.forget(self.record, self.held.record, self.compiled.record, k)
+        if self.n_samples == n_samples:
+            windows.forget(self.numbers.record, self.compiled.record, k)
 
     def learn_rows(
         self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> None:
         """Learn mapped samples."""
-        record, feature_map, outputs = self.record, self.compiled.record, outputs_of(out)
+        feature_map, outputs = self.compiled.record, outputs_of(out)
         arrays = Float64s.of(targets), Float64s.of(weights)
         start, stop = 0, len(out)
         while start < stop:
-            start = rotations.learn_rows(record, feature_map, outputs[0], start, stop, *arrays)
+            given = self.numbers.record, feature_map, outputs[0], start, stop
+            start = rotations.learn_rows(*given, *arrays)
             if start < stop:
                 self._make_room()
 
@@ -315,53 +298,55 @@ class Posterior(OwnsArrays, Weights):
 
         The variance is in units of the noise's, and infinite where it is not asked for.
         """
-        record, compiled = self.record, self.compiled
-        arguments = record, compiled.record, sample, compiled.outputs, with_variance
-        found = self._predict_one(*arguments)
+        given = self.compiled.record, sample, self.compiled.outputs, with_variance
+        found = self._predict_one(self.numbers.record, *given)
         while found[0] == NO_ROOM:
             self._make_room()
-            found = self._predict_one(*arguments)
+            found = self._predict_one(self.numbers.record, *given)
         return found
 
     def predict_rows(self, out: NDArray[Any], with_variance: bool) -> NDArray[np.float64]:
         """Return means, and variances in units of the noise's, of mapped samples' targets."""
-        while self.compiled.n_columns > self.record.n_columns:
-            self._make_room()
+        self.make_columns()
         outputs, found = outputs_of(out), np.empty((len(out), 2))
         numbers = Float64s.of(found.ravel())
-        rotations.predict_rows(
-            self.record, self.compiled.record, outputs[0], len(out), with_variance, numbers
-        )
+        given = self.numbers.record, self.compiled.record, outputs[0]
+        rotations.predict_rows(*given, len(out), with_variance, numbers)
         return found
+
+    def make_columns(self) -> None:
+        """Make room for the map's columns."""
+        while self.compiled.n_columns > self.numbers.record.n_columns:
+            self._make_room()
 
     @property
     def n_learned(self) -> int:
         """Samples learned, whatever their weight."""
-        return self.record.n_learned
+        return self.numbers.record.n_learned
 
     @property
     def n_rows(self) -> int:
         """Columns kept, with the intercept."""
-        return self.record.n_rows
+        return self.numbers.record.n_rows
 
     @property
     def n_samples(self) -> int:
         """Samples of a weight above 0."""
-        return self.record.n_samples
+        return self.numbers.record.n_samples
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the noise."""
-        return max(0, self.record.n_samples - self.record.has_intercept)
+        return max(0, self.n_samples - self.numbers.record.has_intercept)
 
     @property
     def residual(self) -> float:
         """Sum of the squared errors of predictions, each divided by its variance."""
-        return float(self.record.residual)
+        return float(self.numbers.record.residual)
 
     def log_likelihood(self, noise_variance: float | None) -> float:
         """Return the log marginal likelihood."""
-        record, freedom = self.record, self.freedom
+        record, freedom = self.numbers.record, self.freedom
         if freedom == 0:
             return 0.0
         n = record.n_rows - record.has_intercept
@@ -391,7 +376,7 @@ class _Part(NamedTuple):
 
 def _part(posterior: Posterior, rows: NDArray[np.int64], n: int) -> _Part:
     """Return a posterior whose rows are some of `n`."""
-    record, arrays = posterior.record, posterior.memory.arrays
+    record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
     triangle = np.zeros((size, size))
     triangle[np.tril_indices(size)] = arrays["factor"][: size * (size + 1) // 2]
@@ -406,7 +391,7 @@ def _part(posterior: Posterior, rows: NDArray[np.int64], n: int) -> _Part:
 
 def _may_lack(posterior: Posterior) -> bool:
     """Tell whether a posterior may have left out columns that its samples have."""
-    record = posterior.record
+    record = posterior.numbers.record
     kept = record.n_rows - record.has_intercept
     return record.n_rows == record.limit and kept < posterior.compiled.n_columns
 
@@ -436,10 +421,13 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np
         If the joint posterior has more columns than are kept.
 
     """
-    while posterior.compiled.n_columns > posterior.record.n_columns:
-        posterior._make_room()
-    record, its = posterior.record, other.record
-    slots, its_slots = posterior.memory.arrays["slots"], other.memory.arrays["slots"]
+    posterior.make_columns()
+    numbers, its = posterior.numbers, other.numbers.record
+    record, slots, its_slots = (
+        numbers.record,
+        numbers.learned["slots"],
+        other.numbers.learned["slots"],
+    )
     rows = np.zeros(its.n_rows, np.int64)
     n = record.n_rows
     slots = slots.copy()
@@ -472,9 +460,12 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np
     left += float(np.sum((own.triangle @ weights - own.moments) ** 2))
     left += float(np.sum((theirs.triangle @ weights - moved) ** 2))
     left -= float(np.minimum(own.prior, theirs.prior) @ weights**2)
-    posterior._bind(factor[np.tril_indices(n)], moments, slots)
+    triangle = factor[np.tril_indices(n)]
+    made = numbers.changed({"factor": triangle, "moments": moments, "slots": slots})
+    record = made.record
     record.n_rows = n
     record.residual = max(left, 0.0)
     record.n_samples += its.n_samples
     record.n_learned += its.n_learned
     record.log_weights = float(record.log_weights) + float(its.log_weights)
+    posterior.numbers = made

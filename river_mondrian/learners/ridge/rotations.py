@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 
+from ...checks import LARGEST_RATE, LARGEST_SIZE, LEAST_RATE
 from ...compiling.kernels import (
     batch_kernel,
     exact_batch_kernel,
@@ -27,9 +28,64 @@ from ...compiling.kernels import (
     exact_separate,
     separate,
 )
-from ...limits import DONE, NO_ROOM
+from ...limits import DONE, LARGEST_TARGET, LARGEST_WEIGHT, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
-from ...records import Float64, Float64s, Int32s, Int64, Record, derived, transient
+from ...records import (
+    Bounds,
+    Float64,
+    Float64s,
+    Int32s,
+    Int64,
+    Int64s,
+    Record,
+    derived,
+    sized,
+    stored,
+    transient,
+)
+
+
+class Held(Outputs):
+    """The samples that may be taken out again: their outputs, slot by slot, and what follows."""
+
+    # Most samples.
+    window: Int64 = stored(Bounds(1, LARGEST_SIZE))
+    n_held: Int64 = stored(Bounds(0, below="most_slots"))
+    # Slots, rows of the posterior and columns of the map that there is room for.
+    n_slots: Int64
+    n_rows: Int64
+    n_columns: Int64
+    # Cells of a slot, or values.
+    n_cells: Int64
+    n_values: Int64
+    cells: Int32s = sized("n_slots", "n_cells", bounds=Bounds(0, below="n_columns"))
+    values: Float64s = sized("n_slots", "n_values")
+    # Where the oldest sample's slot is in `order`.
+    head: Int64 = derived()
+    # Errors over eps: of the residual, and of z by their squares.
+    residual_error: Float64 = stored(Bounds(0.0))
+    target_error: Float64 = stored(Bounds(0.0))
+    # About the shift when rows were learned anew; 0 before they have been.
+    origin: Float64 = stored(Bounds(-LARGEST_TARGET, LARGEST_TARGET))
+    # By row: of the square of its diagonal, by their squares.
+    errors: Float64s = sized("n_rows", bounds=Bounds(0.0))
+    order: Int32s
+    # By slot.
+    keys: Int64s = sized("n_slots")
+    targets: Float64s = sized("n_slots", bounds=Bounds(-LARGEST_TARGET, LARGEST_TARGET))
+    weights: Float64s = sized("n_slots", bounds=Bounds(0.0, LARGEST_WEIGHT))
+
+    def most_slots(self) -> int:
+        """Return the largest number of slots: a sample is held before the oldest one goes."""
+        return self.window + 1
+
+    def width(self) -> int:
+        """Return how many outputs a slot has."""
+        return self.n_cells + self.n_values
+
+    def slot(self, k: int) -> int:
+        """Return the slot of the k-th sample by arrival; from `n_held` on those that are free."""
+        return self.order[(self.head + k) % self.n_slots]
 
 
 class RidgePosterior(Record):
@@ -39,33 +95,39 @@ class RidgePosterior(Record):
     n_rows: Int64
     # Samples of a weight above 0, and all samples.
     n_samples: Int64
-    n_learned: Int64
-    has_intercept: Int64
+    n_learned: Int64 = stored(Bounds(0, LARGEST_SIZE))
+    has_intercept: Int64 = stored(Bounds(0, 1))
     # Most rows.
-    limit: Int64
+    limit: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # Prior precision of a weight, times the variance of the noise.
-    delta2: Float64
+    delta2: Float64 = stored(Bounds(LEAST_RATE, LARGEST_RATE))
     # Sum of the squared errors of predictions, each divided by its variance.
-    residual: Float64
+    residual: Float64 = stored(Bounds(0.0, LARGEST_RATE))
     # Sum of the logarithms of samples' weights.
     log_weights: Float64
     # The first target with an intercept, else 0: it is subtracted from all targets.
     shift: Float64
     # T, its rows one after another.
-    factor: Float64s
+    factor: Float64s = sized("n_pairs")
     # z.
-    moments: Float64s
+    moments: Float64s = sized("capacity")
     # By column of the map: its row, or -1.
-    slots: Int32s
+    slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
+    # The samples that may be taken out again; none without a window.
+    held: Held
     # Rows, and columns of the map, that there is room for.
     capacity: Int64 = derived()
     n_columns: Int64 = derived()
     # Whether `solution` is that of the factor as it stands.
     is_solved: Int64 = transient()
     # Weights of the posterior mean, by row.
-    solution: Float64s = transient()
+    solution: Float64s = transient("capacity")
     # A sample by row; 0 between calls.
-    work: Float64s = transient()
+    work: Float64s = transient("capacity")
+
+    def n_pairs(self) -> int:
+        """Return the length of the triangle."""
+        return self.capacity * (self.capacity + 1) // 2
 
     def row(self, j: int) -> Float64s:
         """Return the entries of a row of the triangle, the last of which is its diagonal."""
@@ -218,27 +280,18 @@ def learn_one(
     feature_map: MapRecord,
     sample: Sample,
     outputs: Outputs,
+    is_mapped: bool,
     target: float,
     weight: float,
 ) -> int:
-    """Map a sample and learn it; returns DONE, the place of a bad input, or NO_ROOM."""
-    bad = feature_map.transform(feature_map, sample, outputs)
-    if bad >= 0:
-        return bad
-    if not learn_sample(posterior, feature_map, outputs, 0, target, weight):
-        return NO_ROOM
-    return DONE
+    """Map a sample, unless its outputs are there, and learn it.
 
-
-@exact_batch_kernel
-def learn_mapped(
-    posterior: RidgePosterior,
-    feature_map: MapRecord,
-    outputs: Outputs,
-    target: float,
-    weight: float,
-) -> int:
-    """Learn a mapped sample; returns DONE or NO_ROOM."""
+    Returns DONE, the place of a bad input, or NO_ROOM.
+    """
+    if not is_mapped:
+        bad = feature_map.transform(feature_map, sample, outputs)
+        if bad >= 0:
+            return bad
     if not learn_sample(posterior, feature_map, outputs, 0, target, weight):
         return NO_ROOM
     return DONE

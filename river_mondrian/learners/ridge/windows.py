@@ -28,29 +28,18 @@ a circle, first those of the samples that are held, in order of arrival.
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import LARGEST_SIZE, LEAST_RATE, check_array, check_number, check_types, refuse
 from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ...elementary import mixed
-from ...limits import DONE, LARGEST_TARGET, LARGEST_WEIGHT, NO_ROOM
+from ...limits import DONE, NO_ROOM
 from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
-from ...records import (
-    Float64,
-    Float64s,
-    Int32s,
-    Int64,
-    Int64s,
-    Memory,
-    OwnsArrays,
-    check_shapes,
-    derived,
-    owned,
-)
-from .rotations import RidgePosterior, add_sample, append, learn_sample, spread
+from ...records import Float64s, Int32s, Int64s
+from ..learned import Learned
+from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, spread
 
 # Largest share of an error in what it is an error of, and how much of that rounding takes up once.
 # Predictions are to be those of a refit to 1e-8.
@@ -62,37 +51,6 @@ LARGEST = float(np.finfo(np.float32).max)
 
 # Slots at first.
 FIRST_SLOTS = 16
-# What a slot has besides outputs.
-BY_SLOT = {"keys": np.int64, "targets": np.float64, "weights": np.float64}
-
-
-class Held(Outputs):
-    """The samples that may be taken out again: their outputs, slot by slot, and what follows."""
-
-    # Most samples.
-    window: Int64
-    n_held: Int64
-    # Slots, and where the oldest sample's is in `order`.
-    n_slots: Int64 = derived()
-    head: Int64 = derived()
-    # Outputs of a slot.
-    width: Int64 = derived()
-    # Errors over eps: of the residual, and of z by their squares.
-    residual_error: Float64
-    target_error: Float64
-    # About the shift when rows were learned anew; 0 before they have been.
-    origin: Float64
-    # By row: of the square of its diagonal, by their squares.
-    errors: Float64s
-    order: Int32s
-    # By slot.
-    keys: Int64s
-    targets: Float64s
-    weights: Float64s
-
-    def slot(self, k: int) -> int:
-        """Return the slot of the k-th sample by arrival; from `n_held` on those that are free."""
-        return self.order[(self.head + k) % self.n_slots]
 
 
 # Keys, by which inputs are found.
@@ -153,8 +111,9 @@ def find_keys(
 
 
 @exact_inlined
-def learn_anew(posterior: RidgePosterior, held: Held, feature_map: MapRecord) -> None:
+def learn_anew(posterior: RidgePosterior, feature_map: MapRecord) -> None:
     """Make the posterior that of the samples that are held, from the prior."""
+    held = posterior.held
     for j in range(posterior.n_rows):
         row = posterior.row(j)
         for k in range(j):
@@ -183,16 +142,14 @@ def learn_anew(posterior: RidgePosterior, held: Held, feature_map: MapRecord) ->
 
 
 @exact_inlined
-def rotate_back(
-    posterior: RidgePosterior, held: Held, last: int, y: float
-) -> tuple[bool, float, float]:
+def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, float, float]:
     """Take the sample in `work` out of rows `last` to 0.
 
     Returns whether rows are exact enough, what is left of its target, and the largest number that
     this took. Where they are not, rows mean nothing any more.
     """
-    work, moments, errors, largest = posterior.work, posterior.moments, held.errors, abs(y)
-    is_exact, moved = True, abs(posterior.shift - held.origin)
+    held, work, moments, largest = posterior.held, posterior.work, posterior.moments, abs(y)
+    errors, is_exact, moved = held.errors, True, abs(posterior.shift - held.origin)
     for j in range(last, -1, -1):
         entry = work[j]
         if entry == 0.0:
@@ -245,8 +202,9 @@ def release(held: Held, feature_map: MapRecord, k: int) -> None:
 
 
 @exact_inlined
-def shift_anew(posterior: RidgePosterior, held: Held) -> None:
+def shift_anew(posterior: RidgePosterior) -> None:
     """Subtract the oldest target from all, instead of that of a sample that has gone."""
+    held = posterior.held
     shift = held.targets[held.slot(0)]
     change = posterior.shift - shift
     for j in range(posterior.n_rows):
@@ -255,33 +213,34 @@ def shift_anew(posterior: RidgePosterior, held: Held) -> None:
 
 
 @exact_separate
-def take_out(posterior: RidgePosterior, held: Held, feature_map: MapRecord, k: int) -> None:
+def take_out(posterior: RidgePosterior, feature_map: MapRecord, k: int) -> None:
     """Take the k-th sample that is held out of the posterior."""
+    held = posterior.held
     slot = held.slot(k)
     target, weight = held.targets[slot], held.weights[slot]
     root = math.sqrt(weight)
     last, _ = spread(posterior, feature_map, held, slot, root)
     y = root * (target - posterior.shift)
-    is_exact, y, largest = rotate_back(posterior, held, last, y)
+    is_exact, y, largest = rotate_back(posterior, last, y)
     release(held, feature_map, k)
     residual = posterior.residual - y * y
     held.target_error += largest * largest
     held.residual_error += abs(y) * math.sqrt(held.target_error)
     if held.n_held == 0 or not is_exact or not ROUNDING * held.residual_error <= residual:
-        learn_anew(posterior, held, feature_map)
+        learn_anew(posterior, feature_map)
         return
     posterior.residual = residual
     posterior.log_weights -= math.log(weight)
     posterior.n_samples -= 1
     posterior.is_solved = 0
     if posterior.has_intercept and target == posterior.shift:
-        shift_anew(posterior, held)
+        shift_anew(posterior)
 
 
 @exact_batch_kernel
-def forget(posterior: RidgePosterior, held: Held, feature_map: MapRecord, k: int) -> None:
+def forget(posterior: RidgePosterior, feature_map: MapRecord, k: int) -> None:
     """Take the k-th sample that is held out of the posterior."""
-    take_out(posterior, held, feature_map, k)
+    take_out(posterior, feature_map, k)
 
 
 # Learning.
@@ -290,7 +249,6 @@ def forget(posterior: RidgePosterior, held: Held, feature_map: MapRecord, k: int
 @exact_separate
 def learn_held(
     posterior: RidgePosterior,
-    held: Held,
     feature_map: MapRecord,
     outputs: Outputs,
     sample: int,
@@ -302,11 +260,12 @@ def learn_held(
 
     Returns False where there is no room; then nothing has changed but rows of the prior.
     """
+    held = posterior.held
     if feature_map.n_columns > posterior.n_columns:
         return False
     if weight != 0.0 and (
         held.n_held >= held.n_slots
-        or feature_map.n_out > held.width
+        or feature_map.n_out > held.width()
         or not append(posterior, feature_map, outputs, sample)
     ):
         return False
@@ -324,14 +283,13 @@ def learn_held(
     held.weights[slot] = weight
     held.n_held += 1
     if held.n_held > held.window:
-        take_out(posterior, held, feature_map, 0)
+        take_out(posterior, feature_map, 0)
     return True
 
 
 @exact_batch_kernel
 def learn_one(
     posterior: RidgePosterior,
-    held: Held,
     feature_map: MapRecord,
     sample: Sample,
     outputs: Outputs,
@@ -348,7 +306,7 @@ def learn_one(
         if bad >= 0:
             return bad
     key = key_of(feature_map, sample)
-    if not learn_held(posterior, held, feature_map, outputs, 0, key, target, weight):
+    if not learn_held(posterior, feature_map, outputs, 0, key, target, weight):
         return NO_ROOM
     return DONE
 
@@ -356,7 +314,6 @@ def learn_one(
 @exact_batch_kernel
 def learn_rows(
     posterior: RidgePosterior,
-    held: Held,
     feature_map: MapRecord,
     outputs: Outputs,
     start: int,
@@ -367,9 +324,7 @@ def learn_rows(
 ) -> int:
     """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
     for i in range(start, stop):
-        if not learn_held(
-            posterior, held, feature_map, outputs, i, keys[i], targets[i], weights[i]
-        ):
+        if not learn_held(posterior, feature_map, outputs, i, keys[i], targets[i], weights[i]):
             return i
     return stop
 
@@ -377,10 +332,10 @@ def learn_rows(
 # The owner of the samples that are held.
 
 
-class HeldSamples(OwnsArrays):
+class HeldSamples(Learned[Held]):
     """The samples of a posterior that may be taken out of it again, in slots.
 
-    Their number is fixed: `grown` returns others.
+    Their number is fixed: `resized` returns others.
 
     Parameters
     ----------
@@ -390,27 +345,29 @@ class HeldSamples(OwnsArrays):
         The map.
     n_rows
         Rows of the posterior that there is room for.
+    n_slots
+        Slots that there are to be.
 
     """
 
-    def __init__(self, window: int, compiled: CompiledMap, n_rows: int) -> None:
-        self.memory = Memory(Held)
-        self.record = self.memory[0]
-        self.record.window = window
-        n = min(window + 1, FIRST_SLOTS)
-        by_slot: dict[str, NDArray[Any]] = {name: np.zeros(n, BY_SLOT[name]) for name in BY_SLOT}
-        outputs: NDArray[Any] = np.zeros((n, compiled.n_out), compiled.dtype)
-        self._bind(by_slot | {"outputs": outputs, "errors": np.zeros(n_rows)})
+    _KIND = Held
 
-    def _bind(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Keep arrays by slot, of which the first are those of the samples in their order."""
-        outputs, memory = arrays["outputs"], self.memory
-        n, self.record.width = outputs.shape
-        memory.own("values" if outputs.dtype == np.float64 else "cells", outputs.ravel())
-        for name in (*BY_SLOT, "errors"):
-            memory.own(name, arrays[name])
-        memory.own("order", np.arange(n, dtype=np.int32))
-        self.record.n_slots, self.record.head = n, 0
+    def __init__(
+        self, window: int, compiled: CompiledMap, n_rows: int, n_slots: int = FIRST_SLOTS
+    ) -> None:
+        n_slots = min(window + 1, n_slots)
+        width = {"n_values" if compiled.dense else "n_cells": compiled.n_out}
+        n_columns = compiled.n_columns
+        super().__init__(
+            window=window, n_rows=n_rows, n_columns=n_columns, n_slots=n_slots, **width
+        )
+        self.show()
+
+    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+        """Let the record refer to its arrays, the samples in the order of their slots."""
+        super().show()
+        self.memory.own("order", np.arange(self.record.n_slots, dtype=np.int32))
+        self.record.head = 0
 
     def slots(self) -> NDArray[np.int64]:
         """Return the slots of the samples, in order of arrival."""
@@ -418,87 +375,31 @@ class HeldSamples(OwnsArrays):
         places = (record.head + np.arange(record.n_held)) % max(1, record.n_slots)
         return order[places].astype(np.int64)
 
-    def _arrays(self, n_slots: int, width: int, n_rows: int) -> dict[str, NDArray[Any]]:
-        """Return arrays of another number of slots, the samples in their order."""
-        record, arrays, slots = self.record, self.memory.arrays, self.slots()
-        stored = arrays["values" if "values" in arrays else "cells"]
-        outputs = np.zeros((n_slots, width), np.float64 if "values" in arrays else np.int32)
-        outputs[: len(slots), : record.width] = stored.reshape(-1, record.width)[slots]
-        made: dict[str, NDArray[Any]] = {"outputs": outputs}
-        for name, kind in BY_SLOT.items():
-            made[name] = np.zeros(n_slots, kind)
-            made[name][: len(slots)] = arrays[name][slots]
-        made["errors"] = np.zeros(n_rows)
-        n_kept = min(n_rows, len(arrays["errors"]))
-        made["errors"][:n_kept] = arrays["errors"][:n_kept]
-        return made
-
     def lacks_room(self, compiled: CompiledMap) -> bool:
         """Tell whether there is no slot for another sample of a map."""
-        return self.record.n_held >= self.record.n_slots or compiled.n_out > self.record.width
+        return self.record.n_held >= self.record.n_slots or compiled.n_out > self.record.width()
 
     def grown(self, compiled: CompiledMap, n_rows: int) -> Self:
         """Return the same samples with room for others of a map, and for rows of the posterior."""
-        made = type(self).__new__(type(self))
-        record, made.memory = self.record, Memory(Held)
-        made.record = made.memory[0]
-        for name in ("window", "n_held", "residual_error", "target_error", "origin"):
+        record = self.record
+        is_full = record.n_held >= record.n_slots
+        return self.resized(compiled, n_rows, record.n_slots * (1 + is_full) or FIRST_SLOTS)
+
+    def resized(self, compiled: CompiledMap, n_rows: int, n_slots: int) -> Self:
+        """Return the same samples in their order, with other numbers of rows and of slots."""
+        record, slots = self.record, self.slots()
+        made = type(self)(record.window, compiled, n_rows, n_slots)
+        for name in ("n_held", "residual_error", "target_error", "origin"):
             setattr(made.record, name, getattr(record, name))
-        n_slots = record.n_slots
-        if record.n_held >= n_slots:
-            n_slots = min(record.window + 1, max(FIRST_SLOTS, 2 * n_slots))
-        made._bind(self._arrays(n_slots, compiled.n_out, n_rows))
+        for name, new in made.learned.items():
+            old = self.learned[name] if name == "errors" else self.learned[name][slots]
+            kept = tuple(map(slice, np.minimum(new.shape, old.shape)))
+            new[kept] = old[kept]
         return made
 
     def equal(self, key: int, target: float, weight: float) -> list[int]:
         """Return which samples by arrival have a key, a target and a weight."""
-        slots = self.slots()
-        keys, targets, weights = (self.memory.arrays[name][slots] for name in BY_SLOT)
-        found: list[int] = np.flatnonzero(
-            (keys == key) & (targets == target) & (weights == weight)
-        ).tolist()
+        slots, given = self.slots(), {"keys": key, "targets": target, "weights": weight}
+        same = [self.learned[name][slots] == value for name, value in given.items()]
+        found: list[int] = np.flatnonzero(np.logical_and.reduce(same)).tolist()
         return found
-
-    def state(self, n_rows: int) -> dict[str, Any]:
-        """Return what is stored of a posterior of so many rows."""
-        arrays = self._arrays(self.record.n_held, self.record.width, n_rows)
-        return {"memory": self.memory, "arrays": arrays}
-
-    @classmethod
-    def restored(cls, state: Any, compiled: CompiledMap, n_rows: int) -> Self:
-        """Return the samples that are stored.
-
-        Raises
-        ------
-        ModelFormatError
-            If what is stored cannot be the samples of a posterior.
-
-        """
-        made = cls.__new__(cls)
-        made.memory = state["memory"]
-        check_types(made, {"memory": Memory})
-        if made.memory.kind is not Held or len(made.memory) != 1:
-            refuse(made, "memory", made.memory.kind.__name__, "but it is of another kind")
-        record = made.record = made.memory[0]
-        check_number(made, "window", record.window, 1, LARGEST_SIZE)
-        check_number(made, "n_held", record.n_held, 0, record.window)
-        for name in ("residual_error", "target_error"):
-            check_number(made, name, float(getattr(record, name)), 0.0, np.inf)
-        check_number(made, "origin", float(record.origin), -LARGEST_TARGET, LARGEST_TARGET)
-        arrays, n = owned(state["arrays"]), record.n_held
-        made.__dict__.update(arrays)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(BY_SLOT, (n,))
-        shapes |= {"errors": (n_rows,), "outputs": (n, arrays["outputs"].shape[-1])}
-        check_shapes(made, shapes)
-        for name in arrays:
-            del made.__dict__[name]
-        most = float(np.finfo(np.float64).max) if compiled.dense else compiled.n_columns - 1
-        least = -most if compiled.dense else 0
-        check_array(made, "outputs", arrays["outputs"], compiled.dtype, least, most)
-        check_number(made, "width", arrays["outputs"].shape[1], 0, compiled.n_out)
-        check_array(made, "keys", arrays["keys"], np.int64, -(1 << 63), (1 << 63) - 1)
-        check_array(made, "targets", arrays["targets"], np.float64, -LARGEST_TARGET, LARGEST_TARGET)
-        check_array(made, "weights", arrays["weights"], np.float64, LEAST_RATE, LARGEST_WEIGHT)
-        check_array(made, "errors", arrays["errors"], np.float64, 0.0, np.inf)
-        made._bind(arrays)
-        return made

@@ -74,6 +74,13 @@ class TreeTable:
             levels.append((inner[shown], left[shown]))
         return TreeTable(self.refs, levels)
 
+    def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Return numbers of all nodes: leaves have those of their points or rows, others 0."""
+        found, refs = np.zeros(len(self)), self.refs[self.leaves]
+        found[self.leaves[refs < 0]] = of_points[~refs[refs < 0]]
+        found[self.leaves[refs >= 0]] = of_rows[refs[refs >= 0]]
+        return found
+
     def add_up(self, values: NDArray[Any]) -> None:
         """Let the value of each internal node be the sum of those of its children."""
         for inner, left in reversed(self.levels):

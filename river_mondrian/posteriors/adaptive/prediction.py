@@ -24,23 +24,10 @@ from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.inputs import scale
 from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
 from ..labels.hnsp import most_probable
-from ..rebuilt.forest import PATH_LENGTH, RECENT, is_predicted, note_predicted, walk_all
+from ..rebuilt.forest import PATH_LENGTH, RECENT, ensure_predicted, note_predicted, walk_all
+from . import nodes
+from .nodes import A, AdaptiveForest, AdaptiveTree, Statistics, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
-from .statistics import (
-    LATE,
-    LATEST,
-    MIXED,
-    N_FRONT,
-    N_POSTERIORS,
-    NOISY,
-    PRIORS,
-    A,
-    AdaptiveForest,
-    AdaptiveTree,
-    Statistics,
-    StatisticsEntry,
-    Step,
-)
 from .weighting import Factors, add_seen, add_statistics
 
 _room_of_factors = room_of_array(Factors, PATH_LENGTH)
@@ -68,7 +55,7 @@ def _add(out: Float32s, k: int, weight: float) -> None:
 def _place(forest: AdaptiveForest, posterior: int, k: int) -> int:
     """Return where the sum of a posterior is for a class."""
     if forest.is_sparse == 1:
-        return N_POSTERIORS * (N_FRONT + k) + posterior
+        return nodes.N_POSTERIORS * (nodes.N_FRONT + k) + posterior
     return forest.class_capacity * posterior + k
 
 
@@ -92,12 +79,12 @@ def _stop(statistics: Statistics, v: int, rest: float, ends: bool) -> float:
 @merged
 def _weight_memories(statistics: Statistics, step: Step, weight: float, n_classes: int) -> None:
     """Note what a sample weighs in each memory, of a node with this weight."""
-    alpha = PRIORS[MIXED]
+    alpha = nodes.PRIORS[nodes.MIXED]
     of_all = weight / (statistics.weight + alpha * n_classes)
     step.of_all = of_all * statistics.shares[0]
-    total = statistics.totals[LATE] + alpha * statistics.units[LATE] * n_classes
+    total = statistics.totals[nodes.LATE] + alpha * statistics.units[nodes.LATE] * n_classes
     step.of_late = weight * statistics.shares[1] / total
-    total = statistics.totals[LATEST] + alpha * statistics.units[LATEST] * n_classes
+    total = statistics.totals[nodes.LATEST] + alpha * statistics.units[nodes.LATEST] * n_classes
     step.of_latest = weight * statistics.shares[2] / total
 
 
@@ -117,8 +104,8 @@ def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: StatisticsEntry, x: 
 def _end_weighting(forest: AdaptiveForest, v: int, rest: float, last: int, out: Float32s) -> None:
     """Add what a weighting has left at the end of a path: to all classes, and to a last point's."""
     seen = forest.weight_of(~last) if last < 0 else 0.0
-    each = rest / (seen + PRIORS[v] * forest.n_classes)
-    _add_to_all(forest, 1 + v, PRIORS[v] * each, out)
+    each = rest / (seen + nodes.PRIORS[v] * forest.n_classes)
+    _add_to_all(forest, 1 + v, nodes.PRIORS[v] * each, out)
     if last < 0:
         _add(out, _place(forest, 1 + v, forest.label_of(~last)), seen * each)
 
@@ -152,31 +139,16 @@ def _walk_down(
         statistics = entry.statistics
         if statistics and statistics.n_seen > 0:
             step.statistics = statistics
-            stopped = _stop(statistics, NOISY, noisy, ends)
-            step.noisy = stopped / (statistics.weight + PRIORS[NOISY] * n_classes)
+            stopped = _stop(statistics, nodes.NOISY, noisy, ends)
+            step.noisy = stopped / (statistics.weight + nodes.PRIORS[nodes.NOISY] * n_classes)
             noisy -= stopped
-            stopped = _stop(statistics, MIXED, mixed, ends)
+            stopped = _stop(statistics, nodes.MIXED, mixed, ends)
             _weight_memories(statistics, step, stopped, n_classes)
             mixed -= stopped
     last = path[n - 1].ref
     for v, rest in enumerate((noisy, mixed)):
         _end_weighting(forest, v, rest, last, out)
     return reach
-
-
-@separate
-def _add_c(
-    forest: AdaptiveForest,
-    tree: AdaptiveTree,
-    statistics: Statistics,
-    weight: float,
-    out: Float32s,
-) -> None:
-    """Add c of a node's classes to the HNSP."""
-    node_c, labels = forest.node_c, forest.seen_labels
-    n = list_seen(forest, tree, statistics)
-    for i in range(n):
-        _add(out, _place(forest, 0, labels[i]), weight * node_c[labels[i]])
 
 
 @separate
@@ -233,16 +205,16 @@ def _add_step(
     is_weighted = forest.is_weighted == 1
     of_samples = _noticed(weight)
     by_weight, by_first, by_second = factors.by_weight, factors.by_first, factors.by_second
-    for v in range(N_POSTERIORS):
+    for v in range(nodes.N_POSTERIORS):
         by_first[v] = 0.0
         by_second[v] = 0.0
     by_weight[0] = of_samples if ends and not is_weighted else 0.0
     by_second[0] = 0.0 if ends or is_weighted else of_samples
     by_first[0] = _noticed(of_tables)
-    by_weight[1 + NOISY], by_weight[1 + MIXED] = step.noisy, step.of_all
-    by_first[1 + MIXED], by_second[1 + MIXED] = step.of_late, step.of_latest
-    prior = step.of_all + step.of_late * units[LATE] + step.of_latest * units[LATEST]
-    constants = PRIORS[NOISY] * step.noisy, PRIORS[MIXED] * prior
+    by_weight[1 + nodes.NOISY], by_weight[1 + nodes.MIXED] = step.noisy, step.of_all
+    by_first[1 + nodes.MIXED], by_second[1 + nodes.MIXED] = step.of_late, step.of_latest
+    prior = step.of_all + step.of_late * units[nodes.LATE] + step.of_latest * units[nodes.LATEST]
+    constants = nodes.PRIORS[nodes.NOISY] * step.noisy, nodes.PRIORS[nodes.MIXED] * prior
     if forest.is_sparse == 1:
         factors.statistics = statistics
         for v, constant in enumerate(constants):
@@ -252,7 +224,10 @@ def _add_step(
             factors.constants[1 + v] = constant
         add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
     if is_weighted:
-        _add_c(forest, tree, statistics, weight, out)
+        # c of its classes.
+        node_c, labels = forest.node_c, forest.seen_labels
+        for i in range(list_seen(forest, tree, statistics)):
+            _add(out, _place(forest, 0, labels[i]), weight * node_c[labels[i]])
 
 
 @separate
@@ -326,12 +301,12 @@ def _average_many(forest: AdaptiveForest, of_long: float, of_recent: float) -> N
     for role in range(2):
         factor = of_long if role == 0 else of_recent
         sums = forest.posterior_sums.part(n_sums * role, n_sums)
-        for v in range(N_POSTERIORS):
-            row = predicted.part(capacity * (N_POSTERIORS * role + v), capacity)
+        for v in range(nodes.N_POSTERIORS):
+            row = predicted.part(capacity * (nodes.N_POSTERIORS * role + v), capacity)
             for k in range(n_classes):
-                row[k] = factor * (sums[N_POSTERIORS * (N_FRONT + k) + v] + sums[v])
-    width = N_POSTERIORS * capacity
-    for v in range(N_POSTERIORS):
+                row[k] = factor * (sums[nodes.N_POSTERIORS * (nodes.N_FRONT + k) + v] + sums[v])
+    width = nodes.N_POSTERIORS * capacity
+    for v in range(nodes.N_POSTERIORS):
         long = predicted.part(capacity * v, capacity)
         both = predicted.part(width + capacity * v, capacity)
         for k in range(n_classes):
@@ -393,14 +368,6 @@ def predict_anew(forest: AdaptiveForest, inputs: Float64s) -> int:
     experts.combine(forest.experts)
     note_predicted(forest, inputs)
     return DONE
-
-
-@inlined
-def ensure_predicted(forest: AdaptiveForest, inputs: Float64s) -> int:
-    """Predict a sample where that has not been done; returns as `predict_anew` does."""
-    if is_predicted(forest, inputs):
-        return DONE
-    return predict_anew(forest, inputs)
 
 
 @kernel

@@ -17,31 +17,8 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import inlined, kernel, separate
 from ...records import Float32s, Int32s, Int64s, prefetch
-from .statistics import (
-    BLOCK,
-    BLOCK_WORDS,
-    CLASSES_OF_WORD,
-    GROWTHS,
-    HEAD_WORDS,
-    LARGEST_UNIT,
-    LINKS_WORD,
-    MORE_WORD,
-    N_FIRST,
-    N_FORGETTING,
-    N_LINKS,
-    N_MORE,
-    SEEN_WORDS,
-    SIDE_BITS,
-    STOP_WORDS,
-    UNNOTICED,
-    AdaptiveForest,
-    AdaptiveTree,
-    ClassNumbers,
-    SeenClass,
-    Statistics,
-    bit_of_side,
-    most_rows,
-)
+from . import nodes
+from .nodes import AdaptiveForest, AdaptiveTree, ClassNumbers, SeenClass, Statistics
 
 # The side of a sample that ends at a node.
 NO_SIDE = -1
@@ -61,7 +38,7 @@ def new_row(forest: AdaptiveForest, tree: AdaptiveTree) -> int:
 @inlined
 def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
     """Return the i-th class of a row, whose classes begin at a word."""
-    return SeenClass(row, first + SEEN_WORDS * i)
+    return SeenClass(row, first + nodes.SEEN_WORDS * i)
 
 
 @separate
@@ -69,7 +46,7 @@ def find(
     forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
 ) -> SeenClass:
     """Return what a node has seen of one of many classes: of a new one, nothing."""
-    row, first, n, bits = statistics, HEAD_WORDS, N_FIRST, label
+    row, first, n, bits = statistics, nodes.HEAD_WORDS, nodes.N_FIRST, label
     while True:
         for i in range(n):
             seen = seen_at(row, first, i)
@@ -80,7 +57,7 @@ def find(
         link = row.links()[bits & 1]
         if link == 0:
             return forest.nothing[0]
-        row, first, n, bits = tree.side_rows.row(link - 1), MORE_WORD, N_MORE, bits >> 1
+        row, first, n, bits = tree.side_rows.row(link - 1), nodes.MORE_WORD, nodes.N_MORE, bits >> 1
 
 
 @separate
@@ -88,12 +65,12 @@ def place_of(
     forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
 ) -> SeenClass:
     """Return what a node has seen of one of many classes, with a place for a new one."""
-    row, first, n, bits = statistics, HEAD_WORDS, N_FIRST, label
+    row, first, n, bits = statistics, nodes.HEAD_WORDS, nodes.N_FIRST, label
     while True:
         for i in range(n):
             seen = seen_at(row, first, i)
             if seen.key == 0:
-                seen.key = (label + 1) << SIDE_BITS
+                seen.key = (label + 1) << nodes.SIDE_BITS
             if seen.label() == label:
                 return seen
         links = row.links()
@@ -101,7 +78,7 @@ def place_of(
         if link == 0:
             link = new_row(forest, tree) + 1
             links[bits & 1] = link
-        row, first, n, bits = tree.side_rows.row(link - 1), MORE_WORD, N_MORE, bits >> 1
+        row, first, n, bits = tree.side_rows.row(link - 1), nodes.MORE_WORD, nodes.N_MORE, bits >> 1
 
 
 @inlined
@@ -121,7 +98,7 @@ def fetch_class(
     """Ask for the memory of what a node has seen of one of many classes ahead of its use."""
     link = statistics.links()[label & 1]
     if link != 0:
-        prefetch(tree.side_rows.row(link - 1), LINKS_WORD + N_LINKS)
+        prefetch(tree.side_rows.row(link - 1), nodes.LINKS_WORD + nodes.N_LINKS)
 
 
 @inlined
@@ -139,11 +116,11 @@ def follow(forest: AdaptiveForest, tree: AdaptiveTree, row: Statistics, owner: i
     They are of the node that `owner` names.
     """
     links = row.links()
-    for bit in range(N_LINKS):
+    for bit in range(nodes.N_LINKS):
         if links[bit] != 0:
             following = tree.side_rows.row(links[bit] - 1)
             # It is read after all those that are waiting.
-            prefetch(following, LINKS_WORD + N_LINKS)
+            prefetch(following, nodes.LINKS_WORD + nodes.N_LINKS)
             forest.found[n].row = following
             forest.found[n].owner = owner
             n += 1
@@ -161,7 +138,7 @@ def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics
         for k in range(forest.n_classes):
             labels[k] = k
         return forest.n_classes
-    row, first, n = statistics, HEAD_WORDS, N_FIRST
+    row, first, n = statistics, nodes.HEAD_WORDS, nodes.N_FIRST
     total, at, end = 0, 0, 0
     while True:
         end = follow(forest, tree, row, 0, end)
@@ -173,14 +150,14 @@ def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics
             total += 1
         if at == end:
             return total
-        row, first, n = tree.side_rows.known(forest.found[at].row), MORE_WORD, N_MORE
+        row, first, n = tree.side_rows.known(forest.found[at].row), nodes.MORE_WORD, nodes.N_MORE
         at += 1
 
 
 @inlined
 def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
     """Note on which side of a node's cut a class of many has gone."""
-    bit = bit_of_side(side)
+    bit = nodes.bit_of_side(side)
     if seen.key & bit == 0:
         seen.key = seen.key | bit
         statistics.n_sides = statistics.n_sides + 1
@@ -207,7 +184,7 @@ def _rescale(
         numbers = numbers_of(forest, tree, statistics, labels[i])
         place = (1 + m) * numbers.step
         seen = numbers.words[place] / unit
-        numbers.words[place] = seen if seen > UNNOTICED else 0.0
+        numbers.words[place] = seen if seen > nodes.UNNOTICED else 0.0
     statistics.totals[m] = statistics.totals[m] / unit
 
 
@@ -240,11 +217,11 @@ def add_sample(
         statistics.n_seen = statistics.n_seen + 1
     words[0] = count + weight
     statistics.weight = statistics.weight + weight
-    for m in range(N_FORGETTING):
+    for m in range(nodes.N_FORGETTING):
         unit = statistics.units[m]
         if forgets:
-            unit *= GROWTHS[m]
-        if unit * max(weight, 1.0) > LARGEST_UNIT:
+            unit *= nodes.GROWTHS[m]
+        if unit * max(weight, 1.0) > nodes.LARGEST_UNIT:
             _rescale(forest, tree, statistics, m, unit)
             unit = 1.0
         statistics.units[m] = unit
@@ -256,7 +233,7 @@ def add_sample(
 @inlined
 def _copy_numbers(numbers: ClassNumbers, target: ClassNumbers) -> None:
     """Copy the weights of a class."""
-    for m in range(1 + N_FORGETTING):
+    for m in range(1 + nodes.N_FORGETTING):
         target.words[m * target.step] = numbers.words[m * numbers.step]
 
 
@@ -265,8 +242,8 @@ def _copy_seen(
     forest: AdaptiveForest, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:
     """Copy the statistics of many classes as `Statistics.copy_from` does those of few."""
-    words, known = Int32s(target, 0, HEAD_WORDS), Int32s(below, 0, HEAD_WORDS)
-    for w in range(STOP_WORDS, HEAD_WORDS):
+    words, known = Int32s(target, 0, nodes.HEAD_WORDS), Int32s(below, 0, nodes.HEAD_WORDS)
+    for w in range(nodes.STOP_WORDS, nodes.HEAD_WORDS):
         words[w] = known[w]
     target.n_sides = target.n_seen
     n, labels = list_seen(forest, tree, below), forest.seen_labels
@@ -275,7 +252,7 @@ def _copy_seen(
         # A class without samples has been noted on a side only.
         if numbers.words[0] > 0.0:
             own = place_of(forest, tree, target, labels[i])
-            own.key = own.key | bit_of_side(side)
+            own.key = own.key | nodes.bit_of_side(side)
             _copy_numbers(numbers, own.numbers())
 
 
@@ -310,8 +287,8 @@ def put_seen(
         seen = place_of(forest, tree, tree.side_rows.row(rows[i]), labels[i])
         seen.key = seen.key | sides[i]
         words = seen.numbers().words
-        for m in range(1 + N_FORGETTING):
-            words[m] = numbers[(1 + N_FORGETTING) * i + m]
+        for m in range(1 + nodes.N_FORGETTING):
+            words[m] = numbers[(1 + nodes.N_FORGETTING) * i + m]
 
 
 Rows = NDArray[np.int32]
@@ -319,13 +296,13 @@ Rows = NDArray[np.int32]
 
 def _blocks_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
     """Return the weights of few classes, shape (..., 1 + N_FORGETTING, n_classes)."""
-    n_blocks = -(-n_classes // BLOCK)
-    end = HEAD_WORDS + n_blocks * BLOCK_WORDS
-    blocks = np.ascontiguousarray(rows[..., HEAD_WORDS:end]).view(np.float32)
+    n_blocks = -(-n_classes // nodes.BLOCK)
+    end = nodes.HEAD_WORDS + n_blocks * nodes.BLOCK_WORDS
+    blocks = np.ascontiguousarray(rows[..., nodes.HEAD_WORDS : end]).view(np.float32)
     # There may be no row.
-    shape = (*rows.shape[:-1], n_blocks, 1 + N_FORGETTING, BLOCK)
+    shape = (*rows.shape[:-1], n_blocks, 1 + nodes.N_FORGETTING, nodes.BLOCK)
     found = np.moveaxis(blocks.reshape(shape), -3, -2)
-    return found.reshape(*found.shape[:-2], n_blocks * BLOCK)[..., :n_classes]
+    return found.reshape(*found.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
 
 
 def counts_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
@@ -335,7 +312,7 @@ def counts_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
 
 def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
     """Return which of a tree's rows are of nodes, and all links."""
-    linked = rows[:, LINKS_WORD : LINKS_WORD + N_LINKS]
+    linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     is_own = np.ones(len(rows), dtype=np.bool_)
     is_own[linked[linked > 0] - 1] = False
     return np.flatnonzero(is_own), linked
@@ -345,13 +322,13 @@ def _levels(rows: Rows) -> Iterator[tuple[NDArray[np.int64], Rows]]:
     """Yield rows of nodes, those linked to these, and so on: whose they are, and their classes."""
     own, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = own
-    owners, first, n = own, HEAD_WORDS, N_FIRST
+    owners, first, n = own, nodes.HEAD_WORDS, nodes.N_FIRST
     while len(at):
-        end = first + n * SEEN_WORDS
-        yield owners, rows[at, first:end].reshape(len(at), n, SEEN_WORDS)
+        end = first + n * nodes.SEEN_WORDS
+        yield owners, rows[at, first:end].reshape(len(at), n, nodes.SEEN_WORDS)
         following = linked[at]
         i, bit = np.nonzero(following)
-        at, owners, first, n = following[i, bit] - 1, owners[i], MORE_WORD, N_MORE
+        at, owners, first, n = following[i, bit] - 1, owners[i], nodes.MORE_WORD, nodes.N_MORE
 
 
 def seen_counts(rows: Rows, n_classes: int) -> NDArray[np.float32]:
@@ -362,7 +339,7 @@ def seen_counts(rows: Rows, n_classes: int) -> NDArray[np.float32]:
     found = np.zeros((len(rows), n_classes), dtype=np.float32)
     for owners, part in _levels(rows):
         i, j = np.nonzero(part[..., 0])
-        labels = (part[i, j, 0] >> SIDE_BITS) - 1
+        labels = (part[i, j, 0] >> nodes.SIDE_BITS) - 1
         found[owners[i], labels] = np.ascontiguousarray(part[i, j, 1]).view(np.float32)
     return found
 
@@ -372,7 +349,7 @@ def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
 
     `of_nodes` has the rows that nodes refer to.
     """
-    linked = rows[:, LINKS_WORD : LINKS_WORD + N_LINKS]
+    linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     place, bit = np.nonzero(linked)
     links = linked[place, bit] - 1
     # A row comes after the only one that is linked to it.
@@ -386,11 +363,11 @@ def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
     n_rows = np.zeros(len(rows), dtype=np.int64)
     for owners, part in _levels(rows):
         keys = part[..., 0]
-        if (keys < 0).any() or (keys >= (n_classes + 1) << SIDE_BITS).any():
+        if (keys < 0).any() or (keys >= (n_classes + 1) << nodes.SIDE_BITS).any():
             return False
         np.add.at(n_rows, owners, 1)
         np.add.at(n_seen, owners, (keys > 0).sum(axis=1))
-    return bool((n_rows <= most_rows(n_classes)).all() and (n_seen <= n_classes).all())
+    return bool((n_rows <= nodes.most_rows(n_classes)).all() and (n_seen <= n_classes).all())
 
 
 class Seen(NamedTuple):
@@ -410,9 +387,13 @@ class Seen(NamedTuple):
 def seen_in(rows: Rows, n_classes: int, capacity: int) -> Seen:
     """Return what has been seen of few classes, in copied rows with room for so many."""
     numbers = _blocks_in(rows, n_classes)
-    words = rows[:, HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS :]
+    words = rows[:, nodes.HEAD_WORDS + capacity // nodes.BLOCK * nodes.BLOCK_WORDS :]
     labels = np.arange(n_classes)
-    bits = words[:, labels // CLASSES_OF_WORD] >> labels % CLASSES_OF_WORD * SIDE_BITS & 3
+    bits = (
+        words[:, labels // nodes.CLASSES_OF_WORD]
+        >> labels % nodes.CLASSES_OF_WORD * nodes.SIDE_BITS
+        & 3
+    )
     at, seen = np.nonzero((numbers[:, 0] > 0.0) | (bits > 0))
     weights = np.ascontiguousarray(numbers[at, :, seen])
     return Seen(at, seen, bits[at, seen].astype(np.int64), weights)

@@ -44,26 +44,8 @@ from numba.core import cgutils
 from ...compiling.kernels import inlined, merged, separate
 from ...records import Array, Float32s, Record, inline
 from ...records.numba_types import lowered, pointer_to
-from .seen import fetch_class, follow, numbers_of, seen_at
-from .statistics import (
-    BLOCK,
-    BLOCK_WORDS,
-    CLASSES_OF_WORD,
-    HEAD_WORDS,
-    LATE,
-    LATEST,
-    MIXED,
-    MORE_WORD,
-    N_FIRST,
-    N_FRONT,
-    N_MEMORIES,
-    N_MORE,
-    N_POSTERIORS,
-    N_TOGETHER,
-    NOISY,
-    PRIORS,
-    SEEN_WORDS,
-    SIDE_BITS,
+from . import nodes
+from .nodes import (
     AdaptiveForest,
     AdaptiveTree,
     ClassBlock,
@@ -71,6 +53,7 @@ from .statistics import (
     Statistics,
     StatisticsEntry,
 )
+from .seen import fetch_class, follow, numbers_of, seen_at
 
 # Adding what a node's statistics say of each class to the posteriors of its tree.
 #
@@ -89,16 +72,16 @@ class Factors(Record):
     What all classes get are constants of the weightings.
     """
 
-    by_weight: Float32s = inline(N_POSTERIORS)
-    by_first: Float32s = inline(N_POSTERIORS)
-    by_second: Float32s = inline(N_POSTERIORS)
-    constants: Float32s = inline(N_POSTERIORS)
+    by_weight: Float32s = inline(nodes.N_POSTERIORS)
+    by_first: Float32s = inline(nodes.N_POSTERIORS)
+    by_second: Float32s = inline(nodes.N_POSTERIORS)
+    constants: Float32s = inline(nodes.N_POSTERIORS)
     # The node's.
     statistics: Statistics
 
 
 _FLOAT, _WORD = ir.FloatType(), ir.IntType(32)
-_FLOATS, _WORDS = ir.VectorType(_FLOAT, BLOCK), ir.VectorType(_WORD, BLOCK)
+_FLOATS, _WORDS = ir.VectorType(_FLOAT, nodes.BLOCK), ir.VectorType(_WORD, nodes.BLOCK)
 _INDEX = ir.IntType(64)
 _ALIGNMENT = 4
 _CONTRACT = ("contract",)
@@ -139,14 +122,14 @@ def _add_by_blocks(
     sums, words = pointer_to(builder, out, _FLOAT), pointer_to(builder, row, _WORD)
     numbers = pointer_to(builder, factors, _FLOAT)
     by_weight, by_first, by_second, constants = (
-        [_each(builder, numbers, N_POSTERIORS * i + v) for v in range(N_POSTERIORS)]
+        [_each(builder, numbers, nodes.N_POSTERIORS * i + v) for v in range(nodes.N_POSTERIORS)]
         for i in range(4)
     )
-    weights = HEAD_WORDS + ClassBlock.FIELDS["weights"].word
-    one, three = (ir.Constant(_WORDS, [bits] * BLOCK) for bits in (1, 3))
-    shifts = ir.Constant(_WORDS, [SIDE_BITS * k for k in range(BLOCK)])
-    ones = ir.Constant(_FLOATS, [1.0] * BLOCK)
-    blocks_of_word = _INDEX(CLASSES_OF_WORD // BLOCK)
+    weights = nodes.HEAD_WORDS + ClassBlock.FIELDS["weights"].word
+    one, three = (ir.Constant(_WORDS, [bits] * nodes.BLOCK) for bits in (1, 3))
+    shifts = ir.Constant(_WORDS, [nodes.SIDE_BITS * k for k in range(nodes.BLOCK)])
+    ones = ir.Constant(_FLOATS, [1.0] * nodes.BLOCK)
+    blocks_of_word = _INDEX(nodes.CLASSES_OF_WORD // nodes.BLOCK)
 
     def add_to(posterior: int, first: Any, part: Any) -> None:
         start = builder.add(builder.mul(width, _INDEX(posterior)), first)
@@ -154,27 +137,29 @@ def _add_by_blocks(
         before = builder.load(place, align=_ALIGNMENT)
         builder.store(_sum(builder, before, part), place, align=_ALIGNMENT)
 
-    size = _INDEX(BLOCK)
-    all_sides = builder.mul(builder.udiv(width, size), _INDEX(BLOCK_WORDS))
-    all_sides = builder.add(all_sides, _INDEX(HEAD_WORDS))
-    n_blocks = builder.udiv(builder.add(n_classes, _INDEX(BLOCK - 1)), size)
+    size = _INDEX(nodes.BLOCK)
+    all_sides = builder.mul(builder.udiv(width, size), _INDEX(nodes.BLOCK_WORDS))
+    all_sides = builder.add(all_sides, _INDEX(nodes.HEAD_WORDS))
+    n_blocks = builder.udiv(builder.add(n_classes, _INDEX(nodes.BLOCK - 1)), size)
     with cgutils.for_range(builder, n_blocks) as loop:
-        block = builder.mul(loop.index, _INDEX(BLOCK_WORDS))
+        block = builder.mul(loop.index, _INDEX(nodes.BLOCK_WORDS))
         first = builder.mul(loop.index, size)
-        count = _load(builder, words, builder.add(block, _INDEX(HEAD_WORDS)), _FLOATS)
+        count = _load(builder, words, builder.add(block, _INDEX(nodes.HEAD_WORDS)), _FLOATS)
         tables = builder.select(builder.fcmp_ordered("<", count, ones), count, ones)
         place = builder.add(all_sides, builder.udiv(loop.index, blocks_of_word))
         word = builder.load(builder.gep(words, [place]), align=_ALIGNMENT)
-        shift = builder.mul(builder.urem(loop.index, blocks_of_word), _INDEX(SIDE_BITS * BLOCK))
+        shift = builder.mul(
+            builder.urem(loop.index, blocks_of_word), _INDEX(nodes.SIDE_BITS * nodes.BLOCK)
+        )
         word = builder.lshr(word, builder.trunc(shift, _WORD))
         bits = builder.and_(builder.lshr(_spread(builder, word, _WORDS), shifts), three)
         # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, one)), _FLOATS)
         late, latest = (
-            _load(builder, words, builder.add(block, _INDEX(weights + m * BLOCK)), _FLOATS)
-            for m in (LATE, LATEST)
+            _load(builder, words, builder.add(block, _INDEX(weights + m * nodes.BLOCK)), _FLOATS)
+            for m in (nodes.LATE, nodes.LATEST)
         )
-        hnsp, noisy, mixed = range(N_POSTERIORS)
+        hnsp, noisy, mixed = range(nodes.N_POSTERIORS)
         parts = (
             ((by_first[hnsp], tables), (by_second[hnsp], sides), (by_weight[hnsp], count)),
             (constants[noisy], (by_weight[noisy], count)),
@@ -197,12 +182,14 @@ def add_statistics(
     all_sides = statistics.sides(width)
     for k in range(n_classes):
         block = statistics.block_of(k)
-        place = k % BLOCK
+        place = k % nodes.BLOCK
         count = block.counts[place]
-        bits = all_sides[k // CLASSES_OF_WORD] >> k % CLASSES_OF_WORD * SIDE_BITS & 3
-        late, latest = block.weights[place], block.weights[BLOCK + place]
+        bits = (
+            all_sides[k // nodes.CLASSES_OF_WORD] >> k % nodes.CLASSES_OF_WORD * nodes.SIDE_BITS & 3
+        )
+        late, latest = block.weights[place], block.weights[nodes.BLOCK + place]
         firsts, seconds = (min(count, 1.0), 0.0, late), (bits - (bits >> 1), 0.0, latest)
-        for v in range(N_POSTERIORS):
+        for v in range(nodes.N_POSTERIORS):
             i = width * v + k
             out[i] = (
                 out[i]
@@ -216,8 +203,8 @@ def add_statistics(
 # Of many classes. Predictions of 300 took 1.4 times as long with a loop of numba's own.
 
 # Of a class what is seen, and of the posteriors.
-_SEEN_WORDS, _SEEN = ir.VectorType(_WORD, SEEN_WORDS), ir.VectorType(_FLOAT, SEEN_WORDS)
-_SUMS = ir.VectorType(_FLOAT, N_POSTERIORS)
+_SEEN_WORDS, _SEEN = ir.VectorType(_WORD, nodes.SEEN_WORDS), ir.VectorType(_FLOAT, nodes.SEEN_WORDS)
+_SUMS = ir.VectorType(_FLOAT, nodes.N_POSTERIORS)
 
 
 def _pick(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
@@ -232,27 +219,27 @@ def _add_vectors(
     words, sums = pointer_to(builder, row, _WORD), pointer_to(builder, out, _FLOAT)
     numbers = pointer_to(builder, factors, _FLOAT)
     by_weight, by_first, by_second = (
-        _load(builder, numbers, _INDEX(N_POSTERIORS * i), _SUMS) for i in range(3)
+        _load(builder, numbers, _INDEX(nodes.N_POSTERIORS * i), _SUMS) for i in range(3)
     )
-    one = ir.Constant(_SEEN, [1.0] * SEEN_WORDS)
+    one = ir.Constant(_SEEN, [1.0] * nodes.SEEN_WORDS)
     with cgutils.for_range(builder, n) as loop:
-        start = builder.add(first, builder.mul(loop.index, _INDEX(SEEN_WORDS)))
+        start = builder.add(first, builder.mul(loop.index, _INDEX(nodes.SEEN_WORDS)))
         seen = _load(builder, words, start, _SEEN_WORDS)
         values = builder.bitcast(seen, _SEEN)
-        weight = _pick(builder, values, values, [1] * N_POSTERIORS)
+        weight = _pick(builder, values, values, [1] * nodes.N_POSTERIORS)
         tables = builder.select(builder.fcmp_ordered("<", values, one), values, one)
         key = builder.extract_element(seen, _WORD(0))
         bits = builder.and_(key, _WORD(3))
         # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
         # The weight, then the tables or the sides, with the weights in the memories behind.
-        firsts = _pick(builder, tables, values, [1, 1, SEEN_WORDS + 2 + LATE])
-        seconds = _pick(builder, values, values, [1, 1, 2 + LATEST])
+        firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
+        seconds = _pick(builder, values, values, [1, 1, 2 + nodes.LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))
-        place = builder.zext(builder.lshr(key, _WORD(SIDE_BITS)), _INDEX)
-        place = builder.add(place, _INDEX(N_FRONT - 1))
+        place = builder.zext(builder.lshr(key, _WORD(nodes.SIDE_BITS)), _INDEX)
+        place = builder.add(place, _INDEX(nodes.N_FRONT - 1))
         is_none = builder.icmp_unsigned("==", key, _WORD(0))
-        place = builder.mul(builder.select(is_none, loop.index, place), _INDEX(N_POSTERIORS))
+        place = builder.mul(builder.select(is_none, loop.index, place), _INDEX(nodes.N_POSTERIORS))
         place = builder.bitcast(builder.gep(sums, [place]), _SUMS.as_pointer())
         total = builder.load(place, align=_ALIGNMENT)
         for factor, vector in ((by_weight, weight), (by_first, firsts), (by_second, seconds)):
@@ -271,11 +258,11 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
     for i in range(n):
         seen = seen_at(row, first, i)
         weight, bits = seen.count, seen.key & 3
-        late, latest = seen.weights[LATE], seen.weights[LATEST]
+        late, latest = seen.weights[nodes.LATE], seen.weights[nodes.LATEST]
         firsts = (min(weight, 1.0), 0.0, late)
         seconds = (bits - (bits >> 1), 0.0, latest)
-        start = N_POSTERIORS * (i if seen.key == 0 else N_FRONT + seen.label())
-        for v in range(N_POSTERIORS):
+        start = nodes.N_POSTERIORS * (i if seen.key == 0 else nodes.N_FRONT + seen.label())
+        for v in range(nodes.N_POSTERIORS):
             out[start + v] = (
                 out[start + v]
                 + factors.by_weight[v] * weight
@@ -298,10 +285,10 @@ def add_seen(
     what all classes get.
     """
     found = forest.found
-    for start in range(0, n, N_TOGETHER):
+    for start in range(0, n, nodes.N_TOGETHER):
         # The rows of several nodes wait together: of one at a time too few are known ahead to be
         # there when they are read.
-        n_own = min(n - start, N_TOGETHER)
+        n_own = min(n - start, nodes.N_TOGETHER)
         for i in range(n_own):
             found[i].row = factors[start + i].statistics
             found[i].owner = start + i
@@ -310,9 +297,9 @@ def add_seen(
             owner, row = found[at].owner, tree.side_rows.known(found[at].row)
             end = follow(forest, tree, row, owner, end)
             if at < n_own:
-                _add_row(row, HEAD_WORDS, N_FIRST, factors[owner], out)
+                _add_row(row, nodes.HEAD_WORDS, nodes.N_FIRST, factors[owner], out)
             else:
-                _add_row(row, MORE_WORD, N_MORE, factors[owner], out)
+                _add_row(row, nodes.MORE_WORD, nodes.N_MORE, factors[owner], out)
             at += 1
 
 
@@ -340,9 +327,9 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
     """
     total = first + second + third
     kept = (1.0 - SHARE_RATE) / total
-    shares[0] = kept * first + SHARE_RATE / N_MEMORIES
-    shares[1] = kept * second + SHARE_RATE / N_MEMORIES
-    shares[2] = kept * third + SHARE_RATE / N_MEMORIES
+    shares[0] = kept * first + SHARE_RATE / nodes.N_MEMORIES
+    shares[1] = kept * second + SHARE_RATE / nodes.N_MEMORIES
+    shares[2] = kept * third + SHARE_RATE / nodes.N_MEMORIES
     return total
 
 
@@ -352,7 +339,7 @@ def _end_estimate(forest: AdaptiveForest, ref: int, own: int, label: int, v: int
     is_point = ref < 0 and ~ref != own
     size = forest.weight_of(~ref) if is_point else 0.0
     same = size if is_point and forest.label_of(~ref) == label else 0.0
-    return (same + PRIORS[v]) / (size + PRIORS[v] * forest.n_classes)
+    return (same + nodes.PRIORS[v]) / (size + nodes.PRIORS[v] * forest.n_classes)
 
 
 @separate
@@ -383,22 +370,28 @@ def update_weights(
         entry = path[i]
         statistics = entry.statistics
         if not statistics:
-            noisy = _end_estimate(forest, entry.ref, own, label, NOISY)
-            mixed = _end_estimate(forest, entry.ref, own, label, MIXED)
+            noisy = _end_estimate(forest, entry.ref, own, label, nodes.NOISY)
+            mixed = _end_estimate(forest, entry.ref, own, label, nodes.MIXED)
             continue
         stops, shares = statistics.stops, statistics.shares
         numbers = numbers_of(forest, tree, statistics, label)
-        first = statistics.estimate(numbers, PRIORS[MIXED], n_classes, shares[0])
-        second = statistics.forgetting_estimate(numbers, LATE, PRIORS[MIXED], n_classes, shares[1])
-        third = statistics.forgetting_estimate(numbers, LATEST, PRIORS[MIXED], n_classes, shares[2])
+        first = statistics.estimate(numbers, nodes.PRIORS[nodes.MIXED], n_classes, shares[0])
+        second = statistics.forgetting_estimate(
+            numbers, nodes.LATE, nodes.PRIORS[nodes.MIXED], n_classes, shares[1]
+        )
+        third = statistics.forgetting_estimate(
+            numbers, nodes.LATEST, nodes.PRIORS[nodes.MIXED], n_classes, shares[2]
+        )
         together = _share(shares, first, second, third)
         if i == n - 1:
-            noisy = statistics.estimate(numbers, PRIORS[NOISY], n_classes)
+            noisy = statistics.estimate(numbers, nodes.PRIORS[nodes.NOISY], n_classes)
             mixed = together
             continue
-        stopped = statistics.estimate(numbers, PRIORS[NOISY], n_classes, stops[NOISY])
-        noisy = _learn_stop(statistics, NOISY, stopped, noisy)
-        mixed = _learn_stop(statistics, MIXED, stops[MIXED] * together, mixed)
+        stopped = statistics.estimate(
+            numbers, nodes.PRIORS[nodes.NOISY], n_classes, stops[nodes.NOISY]
+        )
+        noisy = _learn_stop(statistics, nodes.NOISY, stopped, noisy)
+        mixed = _learn_stop(statistics, nodes.MIXED, stops[nodes.MIXED] * together, mixed)
 
 
 # Samples that do not weigh 1.
@@ -425,9 +418,11 @@ def _learn_shares(
 ) -> float:
     """Let the memories' shares learn a class; returns the probability that they have given it."""
     shares = statistics.shares
-    of_all = statistics.estimate(numbers, PRIORS[MIXED], n_classes)
-    late = statistics.forgetting_estimate(numbers, LATE, PRIORS[MIXED], n_classes)
-    latest = statistics.forgetting_estimate(numbers, LATEST, PRIORS[MIXED], n_classes)
+    of_all = statistics.estimate(numbers, nodes.PRIORS[nodes.MIXED], n_classes)
+    late = statistics.forgetting_estimate(numbers, nodes.LATE, nodes.PRIORS[nodes.MIXED], n_classes)
+    latest = statistics.forgetting_estimate(
+        numbers, nodes.LATEST, nodes.PRIORS[nodes.MIXED], n_classes
+    )
     together = shares[0] * of_all + shares[1] * late + shares[2] * latest
     # Over the largest, since powers may be too small for numbers.
     most = max(of_all, late, latest)
@@ -457,14 +452,14 @@ def _update_by_logs(
         statistics = entry.statistics
         if statistics:
             numbers = numbers_of(forest, tree, statistics, label)
-            by_noisy = statistics.estimate(numbers, PRIORS[NOISY], n_classes)
+            by_noisy = statistics.estimate(numbers, nodes.PRIORS[nodes.NOISY], n_classes)
             together = _learn_shares(statistics, numbers, weight, n_classes)
         else:
-            by_noisy = _end_estimate(forest, entry.ref, own, label, NOISY)
-            together = _end_estimate(forest, entry.ref, own, label, MIXED)
+            by_noisy = _end_estimate(forest, entry.ref, own, label, nodes.NOISY)
+            together = _end_estimate(forest, entry.ref, own, label, nodes.MIXED)
         by_noisy, by_mixed = weight * math.log(by_noisy), weight * math.log(together)
         if i == n - 1 or not statistics:
             noisy, mixed = by_noisy, by_mixed
             continue
-        noisy = _learn_stop_by_logs(statistics, NOISY, by_noisy, noisy)
-        mixed = _learn_stop_by_logs(statistics, MIXED, by_mixed, mixed)
+        noisy = _learn_stop_by_logs(statistics, nodes.NOISY, by_noisy, noisy)
+        mixed = _learn_stop_by_logs(statistics, nodes.MIXED, by_mixed, mixed)

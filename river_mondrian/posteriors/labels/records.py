@@ -94,12 +94,6 @@ def count_classes(left: Int32s, right: Int32s, n_words: int) -> tuple[int, int]:
 
 
 @inlined
-def n_classes_in(left: Int32s, right: Int32s, n_words: int) -> int:
-    """Count the classes in the union of two sets."""
-    return count_classes(left, right, n_words)[0]
-
-
-@inlined
 def is_one_class(left: Int32s, right: Int32s, n_words: int) -> bool:
     """Tell whether there is one class in the union of two sets."""
     found = 0
@@ -212,7 +206,7 @@ class LabelNode(LightNode):
     def n_classes(self, forest: LabelForest) -> int:
         """Count the classes of a leaf."""
         own = self.classes(forest, 0)
-        return n_classes_in(own, own, forest.n_set_words)
+        return count_classes(own, own, forest.n_set_words)[0]
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a point's class to a leaf's."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, kernel, merged, rare, separate
-from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, WAITS
+from ...learners.drift import NOBODY, watch
+from ...limits import BUDGET_SPENT, DONE, LEAST_WEIGHT, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.boxes import linear_dimension
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
@@ -37,6 +38,7 @@ from .forest import (
     RebuiltForest,
     RebuiltNode,
     RebuiltTree,
+    ensure_predicted,
     path_of_grown,
 )
 from .schedule import BUILD_EVERY
@@ -98,8 +100,35 @@ def draw_candidates(
         threshold += step
 
 
+@separate
+def draw_guided(forest: R, t: int, j: int) -> Candidate:
+    """Draw candidates of a block's first cut; returns the one with the largest gain.
+
+    The gain is added to those of its dimension.
+    """
+    tree = forest.trees[t]
+    node, n_dims, candidates = tree.nodes.row(j), forest.n_dims, forest.candidates
+    # Few points can be parted in few ways; two in one.
+    m = min(forest.n_candidates, 3 * node.n_samples - 5)
+    lower, upper, sums = node.lower(forest, tree), node.upper(forest, tree), forest.side_sums
+    sum_sides(lower, upper, n_dims, forest.dim_weights, sums)
+    draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
+    n, factor = forest.weigh_cuts(t, j, m)
+    best, most = candidates[0], -1.0
+    for c in range(m):
+        gain = forest.gain_of(c, node.n_samples, n)
+        if gain > most:
+            best, most = candidates[c], gain
+    gains = forest.gains.part(n_dims * t, n_dims)
+    # All points count as much as those in the sample.
+    gains[best.dim] = gains[best.dim] + max(most, 0.0) * factor
+    return best
+
+
 # Rows of either kind that a split may need; kinds may need more beside the nodes.
 SPLIT_ROWS = 4
+# What a call may spend, in points, on the splits of one tree.
+SPLIT_BUDGET = 400
 
 
 @inlined
@@ -159,12 +188,12 @@ def split_all(forest: RebuiltForest, last: int) -> None:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         if tree.queue != NONE and tree.role in (LONG, RECENT):
-            split_queued(forest, t, forest.split_budget(), last)
+            split_queued(forest, t, SPLIT_BUDGET, last)
 
 
 # Learning a sample: what mixes the predictions learns it, then the trees.
 #
-# A kind's kernel accepts the sample and calls `accept`. What needs more than the kernel is left
+# A kind takes the label or the target of the sample. What needs more than the kernel is left
 # to the owner of the trees, who goes on by `stage`.
 
 
@@ -265,14 +294,30 @@ def learn_sample(forest: R) -> None:
         forest.version = CLOSED
 
 
-@inlined
-def accept(forest: RebuiltForest) -> int:
-    """Learn and count the sample in the forest's `inputs`, which has been predicted.
+@kernel
+def error_of(forest: R) -> float:
+    """Return the error of the sample in `inputs`, whose rest is taken, or `TOO_LARGE - i`."""
+    bad = ensure_predicted(forest, forest.inputs)
+    return float(TOO_LARGE - bad) if bad >= 0 else forest.error()
 
-    A kind keeps the rest of it. Returns DONE; or WAITS, where the forest is closed and its owner
-    has something to complete: building, a drift, or the sample itself, which counts among those
-    that walk.
+
+@kernel
+def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
+    """Learn the label or the target of the sample in the forest's `inputs`, and count it.
+
+    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
+    keep, 0 unless it has detected a drift. Returns DONE; or WAITS, where the forest is closed and
+    its owner has something to complete: building, a drift, or the sample itself, which counts among
+    those that walk; or `TOO_LARGE - i` where the i-th input is, and nothing has changed.
     """
+    bad = ensure_predicted(forest, forest.inputs)
+    if bad >= 0:
+        return TOO_LARGE - bad
+    forest.take(y, max(weight, LEAST_WEIGHT), is_new)
+    if forest.errors.detector != NOBODY:
+        error = forest.error()
+        if error >= 0.0:
+            forest.kept = watch(forest.errors, error, found, forest.n_samples + 1)
     overwritten = forest.n_samples - forest.window_capacity
     if _doubles(forest) or overwritten >= forest.oldest or _lacks(forest) != DONE:
         forest.stage = ACCEPTED
@@ -297,7 +342,7 @@ def learn_accepted(forest: R) -> int:
         lacks = _lacks(forest)
         if lacks != DONE:
             return lacks
-    forest.predict_inputs(forest.inputs)
+    ensure_predicted(forest, forest.inputs)
     if doubles:
         forest.score()
         forest.is_predicted = 0
@@ -420,22 +465,17 @@ def _build(forest: RebuiltForest, t: int) -> int:
 
 
 @kernel
-def go_on(forest: R, t: int) -> int:
+def go_on(forest: R, t: int, may_stop: bool) -> int:
     """Go on with building a tree by the forest's budget; what is left of it the forest has then.
 
-    Returns BUDGET_SPENT; DONE, and the tree is BUILT; or NO_ROOM, at once where there is not room
-    for `rows_needed` rows of either kind, later where that has not been enough.
+    A tree that may not stop has a budget of its own. Returns BUDGET_SPENT; DONE, and the tree is
+    BUILT; or NO_ROOM, at once where there is not room for `rows_needed` rows of either kind, later
+    where that has not been enough.
     """
-    return _build(forest, t)
-
-
-@kernel
-def go_on_at_once(forest: R, t: int) -> int:
-    """Go on with building a tree as `go_on` does, by a budget of its own."""
-    kept = forest.budget
-    forest.budget = PART
+    granted = forest.budget
+    forest.budget = granted if may_stop else PART
     status = _build(forest, t)
-    forest.budget = kept
+    forest.budget = forest.budget if may_stop else granted
     return status
 
 

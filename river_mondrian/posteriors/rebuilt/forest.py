@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ...compiling.kernels import inlined, merged, separate
 from ...learners.drift import Errors
+from ...limits import DONE
 from ...partitions.mondrian.records import EMPTY, LEAF, NONE, START, Forest, Node, Point, Tree
 from ...partitions.mondrian.sampling import side_of
 from ...records import (
@@ -175,9 +176,16 @@ class RebuiltForest(Forest):
 
     # What a kind overrides.
 
-    def predict_inputs(self, inputs: Float64s) -> int:
-        """Predict a sample where that has not been done; returns DONE or what is too large."""
+    def predict_anew(self, inputs: Float64s) -> int:
+        """Predict a sample of these inputs; returns DONE, or the first that is too large."""
         return -1
+
+    def take(self, y: float, weight: float, is_new: bool) -> None:
+        """Note the label or the target, and the weight, of the sample that is accepted."""
+
+    def error(self) -> float:
+        """Return the error of the last prediction of the accepted sample; below 0 for none."""
+        return -1.0
 
     def score(self) -> None:
         """Let what mixes the predictions learn the accepted sample."""
@@ -204,12 +212,19 @@ class RebuiltForest(Forest):
         The latest `backlog` samples before it have not been shown to the tree.
         """
 
-    def split_budget(self) -> int:
-        """Return what a call may spend on the splits of one tree, in points."""
-        return 0
-
     def enqueue_built(self, t: int, ref: int) -> None:
         """Let a leaf of a tree that is being built wait for its split, where it is to have one."""
+
+    def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
+        """Add up how `m` candidates part a sample of the points of a leaf's row.
+
+        Returns a number for `gain_of`, and for how many points one of the sample stands.
+        """
+        return 0, 1.0
+
+    def gain_of(self, c: int, n_points: int, n: int) -> float:
+        """Return the gain of a candidate for a block, by what `weigh_cuts` has added up."""
+        return 0.0
 
     def split(self, t: int, j: int, last: int) -> None:
         """Split a leaf, and let its children wait for theirs.
@@ -362,3 +377,9 @@ def is_predicted(forest: RebuiltForest, inputs: Float64s) -> bool:
         if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
             return False
     return True
+
+
+@inlined
+def ensure_predicted(forest: RebuiltForest, inputs: Float64s) -> int:
+    """Predict a sample where that has not been done; returns as `predict_anew` does."""
+    return DONE if is_predicted(forest, inputs) else forest.predict_anew(inputs)

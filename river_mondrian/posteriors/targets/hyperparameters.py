@@ -21,27 +21,10 @@ from ...compiling.kernels import batch_kernel, inlined, merged
 from ...partitions.mondrian.records import EMPTY, NONE
 from ...partitions.mondrian.sampling import side_of
 from ...records import Array, Float64, Float64s, Int64, Record, inline
+from . import messages
+from .components import scale_of
 from .learning import add_to_moments
-from .messages import (
-    Message,
-    T,
-    TargetForest,
-    TargetNode,
-    TargetTree,
-    forget_messages,
-    is_leaf,
-    joint_mean,
-    joint_precision,
-    leaf_mean,
-    leaf_precision,
-    passed_on,
-    posterior_below,
-    prior_variance_of,
-    prior_variance_to_end,
-    side_of_child,
-    update_messages,
-)
-from .prediction import scale_of
+from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
 # How many of a leaf's latest points are searched for one whose walk is uncertain.
 LONGEST = 1024
@@ -72,15 +55,10 @@ class KeptNode(Record):
     prior_variance: Float64
 
 
-class NodeAt(Record):
-    """A node on a path."""
+class PathStep(Record):
+    """A node on a path, none for a leaf, and its reference."""
 
     node: TargetNode
-
-
-class RefAt(Record):
-    """The reference of a node on a path."""
-
     ref: Int64
 
 
@@ -89,7 +67,7 @@ def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
     """Return the leaf of a point, or EMPTY where a walk over missing values has not found it."""
     tree = forest.trees[t]
     ref = tree.root
-    while not is_leaf(tree, ref):
+    while not messages.is_leaf(tree, ref):
         node = tree.nodes.row(ref)
         ref = node.child(side_of(forest, tree, node, forest.values_of(tree, p)))
     if ref < 0:
@@ -139,29 +117,12 @@ def _take_out(
 
 
 @merged
-def _put_back(
-    forest: TargetForest, tree: TargetTree, p: int, taken: TakenOut, own: TakenOut
-) -> None:
-    """Put a target, which both notes are of, back into a tree's leaf."""
-    forest.points.row(p).weight = own.weight
-    if taken.leaf >= 0:
-        message = tree.nodes.row(taken.leaf).messages[0]
-        message.precision = taken.weight
-        message.mean = taken.mean
-
-
-@merged
 def _density(
-    forest: TargetForest,
-    t: int,
-    p: int,
-    weight: float,
-    path: Array[NodeAt],
-    refs: Array[RefAt],
+    forest: TargetForest, t: int, p: int, weight: float, path: Array[PathStep]
 ) -> tuple[float, int]:
     """Return a tree's predictive density of a target at the leaf of its point, and its depth.
 
-    The way there is written to `path`, after no node, and `refs`, which ends with the leaf.
+    The way there is written to `path`, after no node; it ends with the leaf.
     """
     tree = forest.trees[t]
     factor = scale_of(forest, tree)
@@ -170,18 +131,20 @@ def _density(
     ref = tree.root
     parent, depth = tree.nodes.none(), 0
     path[0].node = parent
-    while not is_leaf(tree, ref):
+    while not messages.is_leaf(tree, ref):
         node = tree.nodes.row(ref)
-        prior = prior_variance_of(tree, parent, node)
-        _, mean, variance = posterior_below(forest, tree, parent, ref, prior, mean, variance)
+        prior = messages.prior_variance_of(tree, parent, node)
+        _, mean, variance = messages.posterior_below(
+            forest, tree, parent, ref, prior, mean, variance
+        )
         depth += 1
         path[depth].node = node
-        refs[depth].ref = ref
+        path[depth].ref = ref
         ref = node.child(side_of(forest, tree, node, x))
         parent = node
-    refs[depth + 1].ref = ref
-    prior = prior_variance_to_end(tree, parent)
-    _, mean, variance = posterior_below(forest, tree, parent, ref, prior, mean, variance)
+    path[depth + 1].ref = ref
+    prior = messages.prior_variance_to_end(tree, parent)
+    _, mean, variance = messages.posterior_below(forest, tree, parent, ref, prior, mean, variance)
     variance = factor * max(variance + tree.noise / weight, LEAST_VARIANCE)
     if not variance > 0.0:
         return 0.0, depth
@@ -190,21 +153,22 @@ def _density(
 
 
 @merged
-def _renew(
-    forest: TargetForest, tree: TargetTree, depth: int, path: Array[NodeAt], refs: Array[RefAt]
-) -> None:
+def _renew(forest: TargetForest, tree: TargetTree, depth: int, path: Array[PathStep]) -> None:
     """Renew the messages along a way from a leaf, whose target has been put back, to the root."""
     for i in range(depth, 0, -1):
-        parent, ref = tree.nodes.known(path[i].node), refs[i + 1].ref
+        parent, ref = tree.nodes.known(path[i].node), path[i + 1].ref
         if i == depth:
-            precision, mean = leaf_precision(forest, tree, ref), leaf_mean(forest, tree, ref)
-            prior = prior_variance_to_end(tree, parent)
+            precision, mean = (
+                messages.leaf_precision(forest, tree, ref),
+                messages.leaf_mean(forest, tree, ref),
+            )
+            prior = messages.prior_variance_to_end(tree, parent)
         else:
             below = tree.nodes.known(path[i + 1].node)
-            precision, mean = joint_precision(below), joint_mean(below)
-            prior = prior_variance_of(tree, parent, below)
-        message = parent.messages[side_of_child(parent, ref)]
-        message.precision = passed_on(precision, prior)
+            precision, mean = messages.joint_precision(below), messages.joint_mean(below)
+            prior = messages.prior_variance_of(tree, parent, below)
+        message = parent.messages[messages.side_of_child(parent, ref)]
+        message.precision = messages.passed_on(precision, prior)
         message.mean = mean
 
 
@@ -255,8 +219,7 @@ def _add_densities(
     noise: float,
     kept: Array[TakenOut],
     nodes: Array[KeptNode],
-    path: Array[NodeAt],
-    refs: Array[RefAt],
+    path: Array[PathStep],
     out: Float64s,
 ) -> None:
     """Do what `add_densities` does; all between the hyperparameters and `out` is room."""
@@ -271,10 +234,10 @@ def _add_densities(
         had = kept[width * (end - first) + t - start]
         had.weight, had.mean = tree.gamma2, tree.noise
         tree.gamma2, tree.noise = gamma2, noise
-        forget_messages(tree)
+        messages.forget_messages(tree)
     y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
     _take_all_out(forest, first, end, start, n_trees, kept)
-    update_messages(forest, start, stop)
+    messages.update_messages(forest, start, stop)
     for p in range(first, end):
         taken = kept.part(width * (p - first), width)
         own = taken[n_trees]
@@ -288,11 +251,14 @@ def _add_densities(
         for t in range(n_trees):
             tree, depth = forest.trees[start + t], 0
             if is_told:
-                density, depth = _density(forest, start + t, p, weight, path, refs)
+                density, depth = _density(forest, start + t, p, weight, path)
                 found[0] = found[0] + density
-            _put_back(forest, tree, p, taken[t], own)
+            forest.points.row(p).weight = weight
+            if taken[t].leaf >= 0:
+                message = tree.nodes.row(taken[t].leaf).messages[0]
+                message.precision, message.mean = taken[t].weight, taken[t].mean
             if is_told:
-                _renew(forest, tree, depth, path, refs)
+                _renew(forest, tree, depth, path)
         if p < last and weight == 0.0:
             found[1] = math.nan
         elif p < last and found[1] == found[1]:
@@ -343,7 +309,6 @@ def add_densities(
     def room(kind: Any, length: int) -> Any:
         return Array.over(kind, np.empty(length * kind.SIZE, dtype=np.uint8))
 
-    depth = max(sizes) + 2
     _add_densities(
         forest,
         *places,
@@ -351,8 +316,7 @@ def add_densities(
         *pair,
         room(TakenOut, (n + 1) * (n_trees + 1)),
         room(KeptNode, sum(sizes)),
-        room(NodeAt, depth),
-        room(RefAt, depth),
+        room(PathStep, max(sizes) + 2),
         Float64s.of(found.reshape(-1)),
     )
 
@@ -487,17 +451,10 @@ class Change:
         return replace(self, scores=self.scores | {candidate: score}, n_done=0, densities=None)
 
 
-def _is_choice(value: Any) -> bool:
-    return (
-        type(value) is tuple
-        and len(value) == 2
-        and all(type(step) is int and abs(step) <= MOST_STEPS for step in value)
-    )
-
-
 def check_choice(owner: object, choice: Any) -> None:
     """Refuse a stored choice that is none."""
-    if not _is_choice(choice):
+    are_integers = type(choice) is tuple and [*map(type, choice)] == [int, int]
+    if not are_integers or max(map(abs, choice)) > MOST_STEPS:
         refuse(owner, "choice", choice, f"but it is two integers within {MOST_STEPS}")
 
 

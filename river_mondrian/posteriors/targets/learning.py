@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...compiling.kernels import (
     batch_kernel,
@@ -26,16 +27,9 @@ from ...partitions.mondrian.walks import predict_rows
 from ...partitions.mondrian.widths import finish_owed, take_points
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64s, copy_record, room_of_array
-from .messages import (
-    T,
-    TargetForest,
-    TargetNode,
-    TargetTree,
-    add_target,
-    forget_messages,
-    update_messages,
-)
-from .prediction import DensityPrediction, scale_of, variance_of_targets
+from . import messages
+from .components import DensityPrediction, scale_of, variance_of_targets
+from .messages import T, TargetForest, TargetNode, TargetTree
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
 # Which targets count, and their running mean and variance.
@@ -91,7 +85,7 @@ def judged(forest: TargetForest, y: float, weight: float) -> float:
 @exact_kernel
 def add_to_moments(forest: T, y: float, weight: float) -> None:
     """Add a target to the running mean and sum of squares, unless it is set aside."""
-    add_target(forest, y, weight)
+    messages.add_target(forest, y, weight)
 
 
 @batch_kernel
@@ -113,6 +107,11 @@ def find_fences(forest: TargetForest) -> tuple[float, float]:
     n, step = strided(n)
     targets = np.empty(n)
     read_targets(forest, n, step, Float64s.of(targets))
+    return fences_of(targets)
+
+
+def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
+    """Return fences beyond the robust range of targets; infinite where all are the same."""
     # Of a damaged model they may be any numbers.
     targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
     low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
@@ -165,7 +164,7 @@ def put_fences(forest: T, low: float, high: float) -> None:
             node = tree.nodes.row(j)
             if node.dim < 0 and node.dim != FREE:
                 _refill_leaf(forest, tree, node)
-        forget_messages(tree)
+        messages.forget_messages(tree)
 
 
 _room_of_forest = room_of_array(TargetForest, 1)
@@ -214,17 +213,6 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     predict_rows(forest, values, 1, prediction)
 
 
-@inlined
-def _is_due(forest: TargetForest) -> bool:
-    return forest.n_samples >= forest.renewed_at
-
-
-@kernel
-def is_renewal_due(forest: T) -> bool:
-    """Tell whether fences and hyperparameters are to follow the number of samples now."""
-    return _is_due(forest)
-
-
 @batch_kernel
 def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
     """Write what the first tree cuts of `n` stored points, every `step`-th, and its root's box."""
@@ -261,7 +249,7 @@ def put_hyperparameters(
         if tree.gamma2 != own or tree.noise != noise:
             tree.gamma2 = own
             tree.noise = noise
-            forget_messages(tree)
+            messages.forget_messages(tree)
 
 
 @helper
@@ -270,7 +258,7 @@ def _do_owed(forest: T) -> int:
     status = take_points(forest)
     if status == DONE:
         if forest.draws():
-            update_messages(forest, forest.n_trees, forest.n_trees + 1)
+            messages.update_messages(forest, forest.n_trees, forest.n_trees + 1)
         finish_owed(forest)
     return status
 
@@ -297,10 +285,10 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
     status = extend_trees(forest, 0, forest.n_holding(p), LANES)
     if status == DONE:
         count_walked(forest)
-        update_messages(forest, 0, forest.n_trees)
+        messages.update_messages(forest, 0, forest.n_trees)
         if forest.owed > 0:
             status = _do_owed(forest)
-        if status == DONE and _is_due(forest):
+        if status == DONE and forest.n_samples >= forest.renewed_at:
             status = 0
     if status >= 0:
         forest.version = CLOSED
@@ -334,7 +322,7 @@ def learn_in_window(forest: T, y: float, weight: float) -> int:
     if p < 0:
         return p
     # Densities are those without the oldest sample.
-    update_messages(forest, 0, forest.n_trees)
+    messages.update_messages(forest, 0, forest.n_trees)
     return _learn_as(forest, y, weight, p)
 
 
@@ -348,23 +336,6 @@ def rebuild(forest: T, scaling: Float64s, n: int) -> None:
     point = forest.points.row(n - 1)
     add_to_moments(forest, point.target, point.weight)
     forest.horizon = forest.next_horizon
-
-
-@merged
-def _densities_before(
-    forest: TargetForest,
-    before: TargetForest,
-    group: int,
-    stop: int,
-    p: int,
-    out: Array[TargetDensity],
-) -> None:
-    """Write the densities of a point's target under the trees `group` to `stop`."""
-    for t in range(group, stop):
-        # A forest of one tree.
-        before.trees = forest.trees.part(t, 1)
-        find_densities(before, p, out.part(t, 1))
-        forest.trees[t].walk_ref = START
 
 
 @batch_kernel
@@ -406,13 +377,16 @@ def extend_with_densities(
             if p == end:
                 break
             if p >= done[group]:
-                update_messages(forest, group, stop)
+                messages.update_messages(forest, group, stop)
                 for q in range(added, p):
                     point = forest.points.row(q)
                     add_to_moments(before, point.target, point.weight)
                 added = p
-                _densities_before(forest, before, group, stop, p, out.part(place, n_trees))
                 for t in range(group, stop):
+                    # A forest of one tree.
+                    before.trees = forest.trees.part(t, 1)
+                    find_densities(before, p, out.part(place + t, 1))
+                    forest.trees[t].walk_ref = START
                     done[t] = p + 1
             place += n_trees
             p += 1

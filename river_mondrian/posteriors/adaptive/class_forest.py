@@ -1,7 +1,7 @@
 """Learning the class of a sample: drifts, the mixture, and the statistics of the trees.
 
-The path of a call: `learn`, `rebuilt.building.accept` and `learn_sample`, which calls the
-methods of `ClassForest`.
+The path of a call: `rebuilt.building.learn` and `learn_sample`, which call the methods of
+`ClassForest`.
 
 Statistics of a node are those of replaying its samples in order. A node that is inserted above
 another takes over the other's.
@@ -9,19 +9,15 @@ another takes over the other's.
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, kernel, merged, separate
+from ...compiling.kernels import inlined, merged, separate
 from ...learners import discriminants, experts
-from ...learners.drift import NOBODY, watch
-from ...limits import LEAST_WEIGHT, TOO_LARGE
 from ...partitions.mondrian.records import LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf
 from ...records import Array, Float64s, Int32s
 from ..labels.hnsp import most_probable
-from ..rebuilt.building import GAIN_SAMPLE, accept, draw_candidates, push, sum_sides, time_of_cut
-from ..rebuilt.forest import REPLAYING, Candidate, path_to
-from .prediction import ensure_predicted
-from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
-from .statistics import (
+from ..rebuilt.building import GAIN_SAMPLE, draw_guided, push, time_of_cut
+from ..rebuilt.forest import REPLAYING, path_to
+from .nodes import (
     AdaptiveForest,
     AdaptiveNode,
     AdaptiveTree,
@@ -29,6 +25,8 @@ from .statistics import (
     Statistics,
     StatisticsEntry,
 )
+from .prediction import predict_anew
+from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
 from .weighting import update_weights
 
 # Splitting the leaves of adaptive trees: which wait, their cuts, statistics of their children.
@@ -44,7 +42,7 @@ from .weighting import update_weights
 MISSING = 2
 
 
-@merged
+@inlined
 def gain_of(table: Array[ClassSides], n_classes: int) -> float:
     """Return the Gini gain of a cut, times the points' weight, from the classes at its sides.
 
@@ -69,74 +67,6 @@ def gain_of(table: Array[ClassSides], n_classes: int) -> float:
 def _side(v: float, cut: float) -> int:
     """Return the side of a cut that a value is on, without a branch: no one could foresee it."""
     return int(v > cut) + MISSING * int(v != v)
-
-
-@merged
-def _weigh_sides(
-    forest: AdaptiveForest, tree: AdaptiveTree, t: int, node: AdaptiveNode, m: int, width: int
-) -> int:
-    """Add up how candidates part a sample of a block's points; returns its number of classes.
-
-    Each candidate has a table of `width` classes. They are numbered anew, from 1 on: most blocks
-    have few.
-    """
-    candidates, tables = forest.candidates, forest.class_sides
-    numbers, present = forest.class_numbers, forest.block_classes
-    words = Int32s(tables[0], 0, 4 * m * width)
-    for w in range(4 * m * width):
-        words[w] = 0
-    n_present = 0
-    step = max(1, node.n_samples // GAIN_SAMPLE)
-    p = node.first_point
-    i = 0
-    while p != NONE:
-        if i % step == 0:
-            x = forest.values_of(tree, p)
-            label, weight = forest.label_of(p), forest.weight_of(p)
-            if numbers[label] == 0:
-                present[n_present] = label
-                n_present += 1
-                numbers[label] = n_present
-            k = numbers[label] - 1
-            for c in range(m):
-                candidate = candidates[c]
-                weights = tables[width * c + k].weights
-                side = _side(x[candidate.dim], candidate.cut)
-                weights[side] = weights[side] + weight
-        i += 1
-        p = forest.links_of(p)[t]
-    for k in range(n_present):
-        numbers[present[k]] = 0
-    return n_present
-
-
-@separate
-def draw_guided(forest: AdaptiveForest, t: int, j: int) -> Candidate:
-    """Draw candidates of a block's first cut; returns the one with the largest Gini gain.
-
-    The gain is added to those of its dimension.
-    """
-    tree = forest.trees[t]
-    node = tree.nodes.row(j)
-    n_dims, n_points = forest.n_dims, node.n_samples
-    # Few points can be parted in few ways; two in one.
-    m = min(forest.n_candidates, 3 * n_points - 5)
-    lower, upper, sums = node.lower(forest, tree), node.upper(forest, tree), forest.side_sums
-    candidates = forest.candidates
-    sum_sides(lower, upper, n_dims, forest.dim_weights, sums)
-    draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
-    width = min(forest.n_classes, n_points)
-    n_present = _weigh_sides(forest, tree, t, node, m, width)
-    best, most = candidates[0], -1.0
-    for c in range(m):
-        gain = gain_of(forest.class_sides.part(width * c, width), n_present)
-        if gain > most:
-            best, most = candidates[c], gain
-    gains = forest.gains.part(n_dims * t, n_dims)
-    # All points count as much as those in the sample.
-    step = max(1, n_points // GAIN_SAMPLE)
-    gains[best.dim] = gains[best.dim] + max(most, 0.0) * step
-    return best
 
 
 @inlined
@@ -211,9 +141,6 @@ def enqueue_mixed(forest: AdaptiveForest, t: int, ref: int) -> None:
         p = forest.links_of(p)[t]
 
 
-# Splitting.
-
-
 @merged
 def _note_sides(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) -> None:
     """Note which classes are on the sides of a cut that is new."""
@@ -228,33 +155,6 @@ def _note_sides(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) 
         for i in range(n):
             if numbers_of(forest, tree, below, labels[i]).words[0] > 0.0:
                 add_side(forest, tree, statistics, labels[i], side)
-
-
-@separate
-def split(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
-    """Cut a leaf's block by a guided cut, and let its children wait for theirs.
-
-    Where the tree has been shown its points, the latest of which is `last`, the new rows get their
-    statistics; else `last` is NONE.
-    """
-    tree = forest.trees[t]
-    node = tree.nodes.row(j)
-    time = time_of_cut(forest, tree, node)
-    if time == 0.0:
-        return
-    chosen = draw_guided(forest, t, j)
-    kept = node.statistics_row
-    part_leaf(forest, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
-    node.statistics_row = kept
-    for side in range(2):
-        child = node.child(side)
-        if last == NONE:
-            enqueue_mixed(forest, t, child)
-        elif child >= 0:
-            make_statistics(forest, t, child, last)
-            enqueue(tree, child)
-    if last != NONE:
-        _note_sides(forest, tree, node)
 
 
 @separate
@@ -289,22 +189,6 @@ def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog:
 
 
 @separate
-def catch_up(forest: AdaptiveForest, t: int, p: int, backlog: int) -> None:
-    """Give the rows that a tree has got by point `p` their statistics, while it is being shown.
-
-    The point itself will be shown in its turn.
-    """
-    tree = forest.trees[t]
-    path = forest.path_of(t)
-    for i in range(path_to(forest, tree, forest.values_of(tree, p), path)):
-        ref = path[i].ref
-        if ref >= 0:
-            node = tree.nodes.row(ref)
-            if node.dim < 0 or node.left == ~p or node.right == ~p:
-                ensure_statistics(forest, t, ref, p, backlog)
-
-
-@separate
 def update_path(
     forest: AdaptiveForest, t: int, p: int, path: Array[StatisticsEntry], n: int, grown: bool
 ) -> None:
@@ -336,53 +220,36 @@ def update_path(
             enqueue(tree, ref)
 
 
-# Learning a sample.
-
-
-@inlined
-def score(forest: AdaptiveForest) -> None:
-    """Let the mixture learn the class of the accepted sample, which was predicted last.
-
-    Of a class that is new the discriminants learn only: nothing can have foreseen it.
-    """
-    label, weight = forest.accepted, forest.accepted_weight
-    if forest.accepted_is_new == 0:
-        experts.learn(forest.experts, label, weight)
-    discriminants.learn(forest.discriminants, forest.inputs, label, weight)
-
-
-@separate
-def replay(forest: AdaptiveForest, t: int, start: int, stop: int) -> int:
-    """Show a tree the samples `start` to `stop` in order; returns where it stopped.
-
-    It stops where a tree has no room for the statistics of a path.
-    """
-    tree, path = forest.trees[t], forest.path_of(t)
-    for i in range(start, stop):
-        p = i % forest.window_capacity
-        n = path_to(forest, tree, forest.values_of(tree, p), path)
-        if tree.side_rows.n_rows + n > tree.side_rows.capacity:
-            return i
-        label, weight = forest.label_of(p), forest.weight_of(p)
-        update_weights(forest, tree, path, n, label, weight, p)
-        update_path(forest, t, p, path, n, False)
-    return stop
-
-
-# What a call may spend, in points, on the splits of one tree.
-SPLIT_BUDGET = 400
-
-
 class ClassForest(AdaptiveForest):
     """An adaptive forest, as the kernels that build trees anew see it."""
 
-    def predict_inputs(self, inputs: Float64s) -> int:
-        """Predict a sample where that has not been done; returns DONE or what is too large."""
-        return ensure_predicted(self, inputs)
+    def predict_anew(self, inputs: Float64s) -> int:
+        """Predict a sample of these inputs; returns DONE, or the first that is too large."""
+        return predict_anew(self, inputs)
+
+    def take(self, y: float, weight: float, is_new: bool) -> None:
+        """Note the class and the weight of the sample that is accepted."""
+        self.accepted = int(y)
+        self.accepted_weight = weight
+        self.accepted_is_new = int(is_new)
+
+    def error(self) -> float:
+        """Return 1 where another class was more probable, else 0; below 0 for the first class."""
+        # Nothing could have foreseen that.
+        if self.n_classes == 1 and self.accepted_is_new == 1:
+            return -1.0
+        best = most_probable(self.experts.mixed, self.n_classes)
+        return 1.0 if self.accepted_is_new == 1 or best != self.accepted else 0.0
 
     def score(self) -> None:
-        """Let the mixture learn the class of the accepted sample."""
-        score(self)
+        """Let the mixture learn the class of the accepted sample, which was predicted last.
+
+        Of a class that is new the discriminants learn only: nothing can have foreseen it.
+        """
+        label, weight = self.accepted, self.accepted_weight
+        if self.accepted_is_new == 0:
+            experts.learn(self.experts, label, weight)
+        discriminants.learn(self.discriminants, self.inputs, label, weight)
 
     def begin_walk(self, t: int, p: int) -> None:
         """Let the weights on the sample's path learn its class, ahead of the extension."""
@@ -397,63 +264,105 @@ class ClassForest(AdaptiveForest):
         update_path(self, t, p, self.path_of(t), n, True)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Give rows that a tree that is shown its points has got by a point their statistics."""
-        if self.trees[t].role == REPLAYING:
-            catch_up(self, t, p, backlog)
+        """Give the rows that a tree has got by a point their statistics, while it is being shown.
 
-    def split_budget(self) -> int:
-        """Return what a call may spend on the splits of one tree, in points."""
-        return SPLIT_BUDGET
+        The point itself will be shown in its turn.
+        """
+        tree, path = self.trees[t], self.path_of(t)
+        if tree.role != REPLAYING:
+            return
+        for i in range(path_to(self, tree, self.values_of(tree, p), path)):
+            ref = path[i].ref
+            if ref >= 0:
+                node = tree.nodes.row(ref)
+                if node.dim < 0 or node.left == ~p or node.right == ~p:
+                    ensure_statistics(self, t, ref, p, backlog)
 
     def enqueue_built(self, t: int, ref: int) -> None:
         """Let a leaf whose points are of several classes wait for its split."""
         enqueue_mixed(self, t, ref)
 
+    def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
+        """Add up how candidates part a sample of a block's points; returns its number of classes.
+
+        Each candidate has a table of classes. They are numbered anew, from 1 on: most blocks have
+        few.
+        """
+        tree = self.trees[t]
+        node = tree.nodes.row(j)
+        width = min(self.n_classes, node.n_samples)
+        candidates, tables = self.candidates, self.class_sides
+        numbers, present = self.class_numbers, self.block_classes
+        words = Int32s(tables[0], 0, 4 * m * width)
+        for w in range(4 * m * width):
+            words[w] = 0
+        n_present, step = 0, max(1, node.n_samples // GAIN_SAMPLE)
+        p, i = node.first_point, 0
+        while p != NONE:
+            if i % step == 0:
+                x = self.values_of(tree, p)
+                label, weight = self.label_of(p), self.weight_of(p)
+                if numbers[label] == 0:
+                    present[n_present] = label
+                    n_present += 1
+                    numbers[label] = n_present
+                k = numbers[label] - 1
+                for c in range(m):
+                    candidate = candidates[c]
+                    weights = tables[width * c + k].weights
+                    side = _side(x[candidate.dim], candidate.cut)
+                    weights[side] = weights[side] + weight
+            i += 1
+            p = self.links_of(p)[t]
+        for k in range(n_present):
+            numbers[present[k]] = 0
+        return n_present, float(step)
+
+    def gain_of(self, c: int, n_points: int, n: int) -> float:
+        """Return the Gini gain of a candidate, by the `n` classes that are there."""
+        width = min(self.n_classes, n_points)
+        return gain_of(self.class_sides.part(width * c, width), n)
+
     def split(self, t: int, j: int, last: int) -> None:
-        """Split a leaf by a guided cut."""
-        split(self, t, j, last)
+        """Cut a leaf's block by a guided cut, and let its children wait for theirs.
+
+        Where the tree has been shown its points, the latest of which is `last`, the new rows get
+        their statistics; else `last` is NONE.
+        """
+        tree = self.trees[t]
+        node = tree.nodes.row(j)
+        time = time_of_cut(self, tree, node)
+        if time == 0.0:
+            return
+        chosen, kept = draw_guided(self, t, j), node.statistics_row
+        part_leaf(self, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
+        node.statistics_row = kept
+        for side in range(2):
+            child = node.child(side)
+            if last == NONE:
+                enqueue_mixed(self, t, child)
+            elif child >= 0:
+                make_statistics(self, t, child, last)
+                enqueue(tree, child)
+        if last != NONE:
+            _note_sides(self, tree, node)
 
     def replays(self) -> bool:
         """Tell that a tree that has been split is shown its points in order."""
         return True
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Show a tree the samples `start` to `stop` in order; returns where it stopped."""
-        return replay(self, t, start, stop)
+        """Show a tree the samples `start` to `stop` in order; returns where it stopped.
 
-
-@inlined
-def _error(forest: ClassForest, label: int, is_new: bool) -> float:
-    """Return the error of the last prediction: 1 where another class was more probable, else 0."""
-    is_wrong = is_new or most_probable(forest.experts.mixed, forest.n_classes) != label
-    return 1.0 if is_wrong else 0.0
-
-
-@kernel
-def error_of(forest: ClassForest, label: int, is_new: bool) -> float:
-    """Return the error of the sample in the forest's `inputs`, or `TOO_LARGE - i`."""
-    bad = ensure_predicted(forest, forest.inputs)
-    if bad >= 0:
-        return float(TOO_LARGE - bad)
-    return _error(forest, label, is_new)
-
-
-@kernel
-def learn(forest: ClassForest, label: int, weight: float, is_new: bool, found: int) -> int:
-    """Learn the class of the sample in the forest's `inputs`, and count it.
-
-    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
-    keep, 0 unless it has detected a drift. Returns as `accept` does, or `TOO_LARGE - i` where
-    the i-th input is, and nothing has changed.
-    """
-    bad = ensure_predicted(forest, forest.inputs)
-    if bad >= 0:
-        return TOO_LARGE - bad
-    # Nothing could have foreseen the first class.
-    if forest.errors.detector != NOBODY and (forest.n_classes > 1 or not is_new):
-        error = _error(forest, label, is_new)
-        forest.kept = watch(forest.errors, error, found, forest.n_samples + 1)
-    forest.accepted = label
-    forest.accepted_weight = max(weight, LEAST_WEIGHT)
-    forest.accepted_is_new = 1 if is_new else 0
-    return accept(forest)
+        It stops where a tree has no room for the statistics of a path.
+        """
+        tree, path = self.trees[t], self.path_of(t)
+        for i in range(start, stop):
+            p = i % self.window_capacity
+            n = path_to(self, tree, self.values_of(tree, p), path)
+            if tree.side_rows.n_rows + n > tree.side_rows.capacity:
+                return i
+            label, weight = self.label_of(p), self.weight_of(p)
+            update_weights(self, tree, path, n, label, weight, p)
+            update_path(self, t, p, path, n, False)
+        return stop

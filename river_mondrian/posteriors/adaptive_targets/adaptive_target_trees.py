@@ -28,11 +28,10 @@ from ..gains import Blocks, blocks_of, gains_of_means
 from ..predictive import PredictiveDistribution
 from ..rebuilt.building import GAIN_SAMPLE
 from ..rebuilt.forest import LONG, RECENT, PathEntry
-from ..rebuilt.trees import RebuiltTrees, room_for
+from ..rebuilt.rebuilt_trees import RebuiltTrees, room_for
 from ..targets.learning import LEAST_FENCED, renewal
-from . import prediction
-from .learning import TargetsForest, error_of, find_fences, learn, next_renewal
-from .prediction import (
+from . import means
+from .means import (
     ERROR,
     N_FIRST,
     N_FIRST_GROUPS,
@@ -50,6 +49,7 @@ from .prediction import (
     TargetsPoint,
     TargetsTree,
 )
+from .targets_forest import TargetsForest, find_fences, next_renewal
 
 Array = NDArray[np.float64]
 
@@ -149,7 +149,6 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     _ENTRY = PathEntry
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
-    _learn_one: Callable[[TargetsForest, float, float, int, bool], int] | None
     _predict_one: Callable[[TargetsForest], int] | None
 
     def __init__(
@@ -197,7 +196,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
         own("remembered", np.zeros(len(self.mixture.to_recall) + 2))
         if self.lags is not None:
-            self.lags.write_to(self.mixture.predicted[N_SECOND:])
+            self.lags.show(self.mixture.predicted[N_SECOND:])
             forest.lags = self.lags.record
         self._forget_predicted()
 
@@ -234,30 +233,27 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     # Learning.
 
     def learn(
-        self, target: float, weight: float = 1.0, found: int = 0, remembered: bytes | None = None
+        self,
+        y: float,
+        weight: float = 1.0,
+        is_new: bool = False,
+        found: int = 0,
+        remembered: bytes | None = None,
     ) -> int:
         """Learn the sample in `inputs` with a target.
 
-        `found` is how many samples a detector outside would keep, 0 unless it has detected a drift;
-        `remembered` what `to_remember` returned when the sample was predicted, if that is long ago.
-        Returns DONE, or the input whose value is too large; then nothing has changed.
+        `remembered` is what `to_remember` returned when the sample was predicted, if that is long
+        ago; the rest is as for trees of all kinds.
         """
+        self.forest.is_late = int(remembered is not None)
         if remembered is not None:
             self.shared.arrays["remembered"][:] = np.frombuffer(remembered)
-        learn_one = self._learn_one
-        if learn_one is None:
-            learn_one = self._learn_one = learn.of()
-        is_late = remembered is not None
-        return self._learned(learn_one(self.forest, target, weight, found, is_late))
+        return super().learn(y, weight, is_new, found)
 
     def to_remember(self) -> bytes:
         """Return what has been predicted of a sample last, for `learn`."""
         rest = self.forest.point, self.ridges.record.size
         return np.append(self.mixture.to_recall, rest).tobytes()
-
-    def error(self, target: float) -> float:
-        """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
-        return error_of.of()(self.forest, target)
 
     def _show_quiet(self) -> None:
         super()._show_quiet()
@@ -296,13 +292,13 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         """Predict the sample in `inputs`; returns DONE, or the input that is too large."""
         predict_one = self._predict_one
         if predict_one is None:
-            predict_one = self._predict_one = prediction.predict.of(self._FOREST)
+            predict_one = self._predict_one = means.predict.of(self._FOREST)
         status: int = predict_one(self.forest)
         return TOO_LARGE - status if status <= TOO_LARGE else DONE
 
     def predict(self, inputs: bytes) -> float:
         """Predict a sample of packed inputs; returns the point."""
-        call: Any = prediction.predict_one.of(self._FOREST)
+        call: Any = means.predict_one.of(self._FOREST)
         call(self.forest, self.forest.version, inputs)
         return float(self.forest.point)
 
@@ -311,7 +307,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
 
         The first is the point; all are what `law_of` takes.
         """
-        predict = prediction.predict_rows.of(self._FOREST)
+        predict = means.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, N_SAID, n_jobs)
 
     def law(self) -> PredictiveDistribution:
@@ -346,21 +342,14 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
 
     def _blocks(self, t: int, table: TreeTable) -> Blocks:
         """Return the targets of all nodes of a tree."""
-        n, leaves = len(table), table.leaves
-        weights, numbers, means = np.zeros(n), np.zeros(n), np.zeros(n)
-        refs = table.refs[leaves]
-        points, rows = leaves[refs < 0], leaves[refs >= 0]
-        own = ~refs[refs < 0]
+        given, leaves = self.column("points", "weight"), table.leaves
         targets = self.column("points", "targets")[:, int(self.trees[t].learns)]
-        weights[points] = self.column("points", "weight")[own]
-        means[points], numbers[points] = targets[own], 1.0
-        own = refs[refs >= 0]
-        weights[rows] = self.column("nodes", "weight", t)[own]
-        means[rows] = self.column("nodes", "mean", t)[own]
-        numbers[rows] = self.column("nodes", "n_samples", t)[own]
-        means[leaves] -= np.average(means[leaves], weights=weights[leaves])
-        total = float(weights[leaves] @ means[leaves] ** 2)
-        return blocks_of(table, weights, numbers, means, total)
+        rows = (self.column("nodes", name, t) for name in ("weight", "mean"))
+        weights, centres = map(table.at_leaves, (given, targets), rows)
+        numbers = table.at_leaves(np.ones(len(given)), self.column("nodes", "n_samples", t))
+        centres[leaves] -= np.average(centres[leaves], weights=weights[leaves])
+        total = float(weights[leaves] @ centres[leaves] ** 2)
+        return blocks_of(table, weights, numbers, centres, total)
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Array, float]:
         """Return a tree's table, the gain of each cut there, and the weight of all samples."""

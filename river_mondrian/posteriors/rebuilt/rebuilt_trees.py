@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import check_array, check_number, refuse
+from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
 from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import widths
@@ -170,13 +170,6 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _restore(self, state: dict[str, Any]) -> None:
         rest = dict(state)
-        if type(rest.get("watch")) is not DriftWatch:
-            refuse(self, "watch", rest.get("watch"), "but it should be a DriftWatch")
-        drifts = rest.get("drifts")
-        if type(drifts) is not tuple or any(
-            type(drift) is not tuple or [type(n) for n in drift] != [int, int] for drift in drifts
-        ):
-            refuse(self, "drifts", drifts, "but it should be pairs of numbers of samples")
         stored = {name: rest.pop(name) for name in STORED}
         for name in stored:
             # They have been checked as attributes.
@@ -194,6 +187,11 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return int(end) - self.schedule.starts[t], int(role != GATHERING)
 
     def _check_kind(self) -> None:
+        check_types(self, {"watch": DriftWatch, "drifts": tuple})
+        if any(
+            type(drift) is not tuple or [*map(type, drift)] != [int, int] for drift in self.drifts
+        ):
+            refuse(self, "drifts", self.drifts, "but it should be pairs of numbers of samples")
         stored = {name: self.__dict__[name] for name in STORED}
         roles = self.trees.words["role"].tolist()
         forest, n_dims = self.forest, len(self.dim_weights)
@@ -219,11 +217,22 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     # Learning.
 
-    def _learned(self, status: int) -> int:
-        """Complete what a kernel has begun that learns a sample.
+    def error(self, y: float, is_new: bool = False) -> float:
+        """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
+        self.forest.take(y, 1.0, is_new)
+        found: float = building.error_of.of(self._FOREST)(self.forest)
+        return found
 
+    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
+        """Learn the sample in `inputs` with a label, which may be new, or with a target.
+
+        `found` is how many samples a detector outside would keep, 0 unless it has detected a drift.
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
+        learn_one = self._learn_one
+        if learn_one is None:
+            learn_one = self._learn_one = building.learn.of(self._FOREST)
+        status: int = learn_one(self.forest, y, weight, is_new, found)
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if status == WAITS:
@@ -268,7 +277,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self._follow(schedule.built_anew(n))
             forest.stage = LEARNED
         elif schedule.at_once:
-            self._build(schedule.at_once[0], building.go_on_at_once.of(self._FOREST))
+            self._build(schedule.at_once[0], False)
             self._follow(schedule._replace(at_once=schedule.at_once[1:]))
         elif forest.stage == MIXED_IN:
             assert self.warm_up is not None
@@ -355,13 +364,12 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             forest.is_plan_due = 0
         if forest.owed > 0:
             self._renew_widths(int(forest.owed))
-        go_on = building.go_on.of(self._FOREST)
         while forest.budget > 0 or self.trees[self.schedule.slot].role == BUILT:
             if self.schedule.role == IDLE:
                 if not self.schedule.jobs:
                     break
                 self._follow(self.schedule.next_job(n))
-            if not self._build(self.schedule.slot, go_on, True):
+            if not self._build(self.schedule.slot, True):
                 break
             self._put_in_place()
         # The next call has its own.
@@ -454,15 +462,15 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         """Bytes that all room for samples takes."""
         return self.points.nbytes
 
-    def _build(self, t: int, go_on: Callable[[R, int], int], may_stop: bool = False) -> bool:
+    def _build(self, t: int, may_stop: bool) -> bool:
         """Go on with building a tree, until its budget is spent where it `may_stop`.
 
         Tells whether it is done.
         """
-        forest, tree = self.forest, self.trees[t]
+        forest, tree, go_on = self.forest, self.trees[t], building.go_on.of(self._FOREST)
         if tree.role not in UNFINISHED:
             self._begin(t)
-        while (status := go_on(forest, t)) != DONE:
+        while (status := go_on(forest, t, may_stop)) != DONE:
             if status == NO_ROOM:
                 needed = int(forest.rows_needed)
                 self._reserve_rows(t, needed, max(needed, int(forest.side_room)))

@@ -36,7 +36,7 @@ from ..rebuilt.forest import (
     RebuiltNode,
     RebuiltPoint,
     RebuiltTree,
-    is_predicted,
+    ensure_predicted,
     note_predicted,
     walk_all,
 )
@@ -80,12 +80,14 @@ class TargetsNode(RebuiltNode):
         self.late_mean = self.late_mean + (target - self.late_mean) * (weight / total)
         self.late_weight = total
 
-    def copy_means(self, below: TargetsNode) -> None:
-        """Know what another node does."""
-        self.weight = below.weight
-        self.late_weight = below.late_weight
-        self.mean = below.mean
-        self.late_mean = below.late_mean
+    def means(self) -> tuple[float, float, float, float]:
+        """Return both weights and both means."""
+        return self.weight, self.late_weight, self.mean, self.late_mean
+
+    def set_means(self, weight: float, late_weight: float, mean: float, late_mean: float) -> None:
+        """Set both weights and both means."""
+        self.weight, self.late_weight = weight, late_weight
+        self.mean, self.late_mean = mean, late_mean
 
 
 class TargetsTree(RebuiltTree):
@@ -292,14 +294,6 @@ def predict_anew(forest: AdaptiveTargetForest, inputs: Float64s) -> int:
     forest.spread = forest.second.spread
     note_predicted(forest, inputs)
     return DONE
-
-
-@inlined
-def ensure_predicted(forest: AdaptiveTargetForest, inputs: Float64s) -> int:
-    """Predict a sample where that has not been done; returns as `predict_anew` does."""
-    if is_predicted(forest, inputs):
-        return DONE
-    return predict_anew(forest, inputs)
 
 
 @kernel

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,7 @@ from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...records import Array, Float32s, Float64, Float64s, Int64, Record
 from ..gains import Blocks, blocks_of, gains_of_means, gains_of_posterior, posterior_of
 from . import messages
-from .messages import (
-    T,
-    TargetForest,
-    TargetNode,
-    TargetTree,
-    is_leaf,
-    posterior_below,
-    prior_variance_of,
-    prior_variance_to_end,
-    time_of,
-)
+from .messages import T, TargetForest, TargetNode, TargetTree
 from .scale_mixture import (
     N_SCALES,
     SCALES,
@@ -52,6 +42,14 @@ RULE = tuple(zip((_ROOTS**2).tolist(), (_ROOTS * _WEIGHTS).tolist(), strict=True
 NEGLIGIBLE = 1e-17
 
 
+class Normal(NamedTuple):
+    """A component of a tree's prediction: a normal distribution, and its weight."""
+
+    weight: float
+    mean: float
+    variance: float
+
+
 class TargetPrediction(Prediction):
     """Where walks add the components that trees predict."""
 
@@ -59,16 +57,7 @@ class TargetPrediction(Prediction):
         """Add the components that a walk leads to."""
         add_components(TargetForest(forest), t, walk, self, row)
 
-    def add(
-        self,
-        forest: TargetForest,
-        t: int,
-        row: int,
-        weight: float,
-        mean: float,
-        variance: float,
-        whole: float,
-    ) -> None:
+    def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
         """Add a component of tree `t`; `whole` is the variance of all targets."""
 
 
@@ -80,17 +69,9 @@ class MomentsPrediction(TargetPrediction):
 
     sums: Float64s
 
-    def add(
-        self,
-        forest: TargetForest,
-        t: int,
-        row: int,
-        weight: float,
-        mean: float,
-        variance: float,
-        whole: float,
-    ) -> None:
+    def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
         """Add a component to the moments."""
+        weight, mean, variance = found
         gap = mean - forest.y_mean
         if forest.scale_mixture:
             variance = variance_over_scales(forest.scale_mixture, variance, whole)
@@ -124,17 +105,9 @@ class ComponentsPrediction(TargetPrediction):
         if weight > 0.0:
             self.n = n + 1
 
-    def add(
-        self,
-        forest: TargetForest,
-        t: int,
-        row: int,
-        weight: float,
-        mean: float,
-        variance: float,
-        whole: float,
-    ) -> None:
+    def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
         """Append a component, at each scale where there are several."""
+        weight, mean, variance = found
         mixture = forest.scale_mixture
         if not mixture or not (variance > 0.0 and whole > 0.0):
             self.append(weight, mean, variance)
@@ -150,18 +123,9 @@ class DensityPrediction(TargetPrediction):
 
     trees: Array[TargetDensity]
 
-    def add(
-        self,
-        forest: TargetForest,
-        t: int,
-        row: int,
-        weight: float,
-        mean: float,
-        variance: float,
-        whole: float,
-    ) -> None:
+    def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
         """Add the density under a component."""
-        add_density(self.trees[t], weight, mean, variance, whole)
+        add_density(self.trees[t], found.weight, found.mean, found.variance, whole)
 
 
 @inlined
@@ -179,7 +143,7 @@ def scale_of(forest: TargetForest, tree: TargetTree) -> float:
     if forest.noise_variance > 0.0:
         return forest.noise_variance / tree.noise
     # The prior variance of a target is that of all of them.
-    prior = prior_variance_to_end(tree, tree.nodes.none()) + tree.noise
+    prior = messages.prior_variance_to_end(tree, tree.nodes.none()) + tree.noise
     return variance_of_targets(forest) / prior
 
 
@@ -253,7 +217,7 @@ def _branch_component(
     """
     mean, variance = above
     share, mean_here, variance_here = here
-    time = time_of(parent)
+    time = messages.time_of(parent)
     # What the two means have in common.
     common = share * variance
     reached = node.cut_time if node else tree.lifetime
@@ -262,7 +226,7 @@ def _branch_component(
     gap = mean_here - mean
     free = (1.0 - 2.0 * r + r2) * variance + r2 * variance_here
     free += 2.0 * (r - r2) * common + (r - r2) * prior_variance
-    free += prior_variance_to_end(tree, parent) - r * prior_variance + tree.noise
+    free += messages.prior_variance_to_end(tree, parent) - r * prior_variance + tree.noise
     return mean + r * gap, factor * free + (r2 - r * r) * gap * gap
 
 
@@ -278,29 +242,31 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
     parent = tree.nodes.none()
     for i in range(1, walk.depth + 1):
         step = walk.path[i]
-        ends = is_leaf(tree, step.ref)
+        ends = messages.is_leaf(tree, step.ref)
         node = tree.nodes.none() if ends else tree.nodes.row(step.ref)
         prior_variance = 0.0
         if not plain:
             if ends:
-                prior_variance = prior_variance_to_end(tree, parent)
+                prior_variance = messages.prior_variance_to_end(tree, parent)
             else:
-                prior_variance = prior_variance_of(tree, parent, node)
-        here = posterior_below(forest, tree, parent, step.ref, prior_variance, mean, variance)
+                prior_variance = messages.prior_variance_of(tree, parent, node)
+        here = messages.posterior_below(
+            forest, tree, parent, step.ref, prior_variance, mean, variance
+        )
         if step.eta > 0.0:
             weight = step.reach * (1.0 - step.stays)
             if plain:
-                prediction.add(forest, t, row, weight, here[1], 0.0, whole)
+                prediction.add(forest, t, row, Normal(weight, here[1], 0.0), whole)
             elif weight > NEGLIGIBLE:
                 above = mean, variance
                 branch_mean, spread = _branch_component(
                     forest, tree, step, parent, node, prior_variance, factor, above, here
                 )
-                prediction.add(forest, t, row, weight, branch_mean, spread, whole)
+                prediction.add(forest, t, row, Normal(weight, branch_mean, spread), whole)
         mean, variance = here[1], here[2]
         parent = node
     spread = factor * (variance + tree.noise)
-    prediction.add(forest, t, row, walk.reach, mean, spread, whole)
+    prediction.add(forest, t, row, Normal(walk.reach, mean, spread), whole)
 
 
 @inlined
@@ -368,21 +334,12 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
 
     def _targets_below(self, t: int, table: TreeTable) -> Blocks:
         """Return the targets of all nodes of a tree."""
-        n, leaves = len(table), table.leaves
-        weights, numbers, means = np.zeros(n), np.zeros(n), np.zeros(n)
-        refs = table.refs[leaves]
-        points, rows = leaves[refs < 0], leaves[refs >= 0]
-        own = ~refs[refs < 0]
-        weights[points] = np.maximum(self.column("points", "weight")[own], 0.0)
-        means[points] = self.column("points", "target")[own]
-        numbers[points] = 1.0
-        own = refs[refs >= 0]
-        weights[rows] = self.column("nodes", "messages.precision", t)[own, 0]
-        means[rows] = self.column("nodes", "messages.mean", t)[own, 0]
-        numbers[rows] = self.column("nodes", "n_samples", t)[own]
-        forest = self.forest
-        means[leaves] -= float(forest.y_mean)
-        return blocks_of(table, weights, numbers, means, float(forest.y_squares))
+        counted = np.maximum(self.column("points", "weight"), 0.0)
+        rows = (self.column("nodes", f"messages.{name}", t)[:, 0] for name in ("precision", "mean"))
+        weights, means = map(table.at_leaves, (counted, self.column("points", "target")), rows)
+        numbers = table.at_leaves(np.ones(len(counted)), self.column("nodes", "n_samples", t))
+        means[table.leaves] -= float(self.forest.y_mean)
+        return blocks_of(table, weights, numbers, means, float(self.forest.y_squares))
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Numbers, float]:
         """Return a tree's table, the gain of each cut there, and the weight of all samples."""

@@ -18,7 +18,8 @@ from ...partitions.mondrian.trees import MondrianTrees
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64s, Memory
 from ..predictive import PredictiveDistribution
-from . import hyperparameters, learning, messages, prediction, scale_mixture
+from . import components, hyperparameters, learning, messages, scale_mixture
+from .components import Component, ComponentsPrediction, ExplainedTargetTrees, MomentsPrediction
 from .hyperparameters import (
     MOST_CANDIDATES,
     NOISE_STEP,
@@ -30,7 +31,6 @@ from .hyperparameters import (
     n_targets,
 )
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
-from .prediction import Component, ComponentsPrediction, ExplainedTargetTrees, MomentsPrediction
 from .scale_mixture import told_by
 
 # The hyperparameters follow the number of samples whenever that has doubled, up to the last of
@@ -439,7 +439,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
         Messages are to be updated next.
         """
-        if not learning.is_renewal_due(self.forest):
+        if self.n_samples < self.forest.renewed_at:
             return
         n = self.n_samples
         if n >= self._fences_at:
@@ -539,7 +539,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def hyperparameters(self) -> dict[str, float]:
         """The current hyperparameters in the targets' units, by the names of arguments."""
         first = self.trees[0]
-        scale = prediction.scale_of_first(self.forest)
+        scale = components.scale_of_first(self.forest)
         gamma2, noise = float(first.gamma2), float(first.noise)
         return {
             "prior_variance": 0.5 * scale,
@@ -566,23 +566,23 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """Predict the sample in `inputs` into `out`; returns as the kernel `predict_one` does."""
         predict_one = self._predict_one
         if predict_one is None:
-            predict_one = self._predict_one = prediction.predict_one.of(TargetForest)
+            predict_one = self._predict_one = components.predict_one.of(TargetForest)
         return predict_one(self.forest, self._moments)
 
     def predict_mixture(self) -> tuple[int, PredictiveDistribution | None]:
         """Predict the mixture for the sample in `inputs`; returns what `predict` does, too."""
         room = FIRST_COMPONENTS * self.n_trees
         while True:
-            components = np.empty((room, 3))
+            numbers = np.empty((room, 3))
             found = Memory(ComponentsPrediction)
             found[0].capacity = room
-            found[0].components = Array.over(Component, components)
-            bad = prediction.predict_mixture(self.forest, found[0])
+            found[0].components = Array.over(Component, numbers)
+            bad = components.predict_mixture(self.forest, found[0])
             if bad >= 0:
                 return bad, None
             n = found[0].n
             if n <= room:
-                weights, means, variances = components[:n].T.copy()
+                weights, means, variances = numbers[:n].T.copy()
                 weights /= weights.sum()
                 scales = np.sqrt(variances)
                 return bad, PredictiveDistribution(weights, means, scales, None, self.n_begun)
@@ -594,7 +594,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         def predict(rows: Float32s, n: int, out: Float64s) -> None:
             moments = Memory(MomentsPrediction)
             moments[0].sums = out
-            prediction.predict_many(self.forest, rows, n, moments[0])
+            components.predict_many(self.forest, rows, n, moments[0])
 
         return self._predict_rows(predict, inputs, 2, n_jobs)
 
@@ -627,7 +627,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """Read a tree's nodes in preorder, with their posteriors."""
         nodes = super().read(t, hidden)
         gamma2 = float(self.trees[t].gamma2)
-        scale = prediction.scale_of_first(self.forest)
+        scale = components.scale_of_first(self.forest)
         for node in reversed(nodes):
             if not node.is_leaf:
                 node.weight = nodes[node.left].weight + nodes[node.right].weight

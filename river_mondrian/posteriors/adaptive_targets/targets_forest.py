@@ -1,28 +1,23 @@
 """Learning the targets of a sample: drifts, ridges, mixtures, the distribution, means of the trees.
 
-The path of a call: `learn`, `rebuilt.building.accept` and `learn_sample`, which calls the
-methods of `TargetsForest`.
+The path of a call: `rebuilt.building.learn` and `learn_sample`, which call the methods of
+`TargetsForest`.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, exact_inlined, inlined, kernel, merged, separate
-from ...learners.drift import NOBODY, watch
+from ...compiling.kernels import batch_kernel, exact_inlined, inlined, merged, separate
 from ...learners.regression import error_law, lags, mixing, ridges
-from ...limits import LARGEST_TARGET, LEAST_WEIGHT, TOO_LARGE
 from ...partitions.mondrian.boxes import hold
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
-from ...partitions.ranges import robust_ranges
 from ...records import Float64s
-from ..rebuilt.building import GAIN_SAMPLE, accept, draw_candidates, push, sum_sides, time_of_cut
-from ..rebuilt.forest import Candidate, path_to
-from ..targets.learning import FENCE, LEAST_FENCED, renewal, strided
-from .prediction import (
+from ..rebuilt.building import GAIN_SAMPLE, draw_guided, push, time_of_cut
+from ..rebuilt.forest import path_to
+from ..targets.learning import LEAST_FENCED, fences_of, renewal, strided
+from .means import (
     ERROR,
     KEPT,
     N_TARGETS,
@@ -30,11 +25,10 @@ from .prediction import (
     RESIDUAL_OF,
     TARGET,
     AdaptiveTargetForest,
-    SidesOfCut,
     T,
     TargetsNode,
     TargetsTree,
-    ensure_predicted,
+    predict_anew,
 )
 
 # Cuts that are chosen by targets: of several the one that lowers their variance most.
@@ -101,47 +95,6 @@ def _add_up(forest: AdaptiveTargetForest, tree: TargetsTree, mean: float, n: int
             own.sums[k] = own.sums[k] + moved
 
 
-@inlined
-def gain_of(sides: SidesOfCut) -> float:
-    """Return by how much a cut lowers the sum of squared deviations from the mean."""
-    left, right = sides.weights[0], sides.weights[1]
-    if left == 0.0 or right == 0.0:
-        return 0.0
-    a, b = sides.sums[0], sides.sums[1]
-    # S_l^2 / n_l + S_r^2 / n_r - (S_l + S_r)^2 / (n_l + n_r).
-    gap = a / left - b / right
-    return gap * gap * (left * right / (left + right))
-
-
-@separate
-def draw_guided(forest: AdaptiveTargetForest, t: int, j: int) -> Candidate:
-    """Draw candidates of a block's first cut; returns the one with the largest gain.
-
-    The gain is added to those of its dimension.
-    """
-    tree = forest.trees[t]
-    node = tree.nodes.row(j)
-    n_dims, n_points = forest.n_dims, node.n_samples
-    # Few points can be parted in few ways; two in one.
-    m = min(forest.n_candidates, 3 * n_points - 5)
-    lower, upper, sums = node.lower(forest, tree), node.upper(forest, tree), forest.side_sums
-    candidates, sides = forest.candidates, forest.sides
-    sum_sides(lower, upper, n_dims, forest.dim_weights, sums)
-    draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
-    n = _sample_block(forest, t, node)
-    _draw_between(forest, tree, n, m)
-    _add_up(forest, tree, node.mean, n, m)
-    best, most = candidates[0], -1.0
-    for c in range(m):
-        gain = gain_of(sides[c])
-        if gain > most:
-            best, most = candidates[c], gain
-    gains = forest.gains.part(n_dims * t, n_dims)
-    # All points count as much as those in the sample.
-    gains[best.dim] = gains[best.dim] + max(most, 0.0) * (n_points / n)
-    return best
-
-
 # Samples of a block that is split, at least; and samples of a tree for which it has one more.
 SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
@@ -185,10 +138,7 @@ def make_means(forest: AdaptiveTargetForest, t: int, j: int) -> bool:
             late_weight = KEPT * late_weight + own
             late_moved = KEPT * late_moved + own * gap
         p = forest.links_of(p)[t]
-    node.weight = weight
-    node.mean = start + moved / weight
-    node.late_weight = late_weight
-    node.late_mean = start + late_moved / late_weight
+    node.set_means(weight, late_weight, start + moved / weight, start + late_moved / late_weight)
     return differs
 
 
@@ -210,30 +160,6 @@ def enqueue_differing(forest: AdaptiveTargetForest, t: int, ref: int) -> None:
     tree = forest.trees[t]
     if ref >= 0 and make_means(forest, t, ref) and may_wait(tree, tree.nodes.row(ref)):
         push(tree, ref)
-
-
-@separate
-def split(forest: AdaptiveTargetForest, t: int, j: int) -> None:
-    """Cut a leaf's block by a guided cut, and let its children wait for theirs."""
-    tree = forest.trees[t]
-    node = tree.nodes.row(j)
-    time = time_of_cut(forest, tree, node)
-    if time == 0.0:
-        return
-    chosen = draw_guided(forest, t, j)
-    weight, mean, late_weight, late_mean = (
-        node.weight,
-        node.mean,
-        node.late_weight,
-        node.late_mean,
-    )
-    part_leaf(forest, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
-    node.weight = weight
-    node.mean = mean
-    node.late_weight = late_weight
-    node.late_mean = late_mean
-    for side in range(2):
-        enqueue_differing(forest, t, node.child(side))
 
 
 @batch_kernel
@@ -263,11 +189,7 @@ def find_fences(forest: AdaptiveTargetForest) -> tuple[float, float]:
     n, step = strided(forest.n_points)
     targets = np.empty(n)
     read_targets(forest, TARGET, n, step, Float64s.of(targets))
-    # Of a damaged model they may be any numbers.
-    targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
-    low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
-    reach = FENCE * (high - low)
-    return (low - reach, high + reach) if reach > 0.0 else (-math.inf, math.inf)
+    return fences_of(targets)
 
 
 # Fading of how many targets of late have been beyond the fences, and how many are too many.
@@ -287,32 +209,6 @@ def fenced(forest: AdaptiveTargetForest, target: float) -> float:
     if forest.beyond > MOST_BEYOND:
         return target
     return min(max(target, low), high)
-
-
-@separate
-def score(forest: AdaptiveTargetForest) -> None:
-    """Let ridges, mixtures and the law learn the accepted sample, which was predicted last."""
-    weight, accepted = forest.accepted_weight, forest.accepted
-    target = fenced(forest, accepted[TARGET])
-    accepted[TARGET] = target
-    # Nothing could have foreseen the first target.
-    is_first = forest.n_samples == 0
-    accepted[RESIDUAL] = 0.0 if is_first else target - forest.first.predicted[RESIDUAL_OF]
-    accepted[ERROR] = 0.0 if is_first else target - forest.first_point
-    point, spread, size = forest.point, forest.spread, forest.ridges.size
-    if forest.is_late == 1:
-        # Mixture and law learn how good predictions are when their targets come. The first mixture
-        # does not: drifts would mislead it for longer.
-        n, then = mixing.recall(forest.second, forest.remembered), forest.remembered
-        point, spread, size = then[n], forest.second.spread, then[n + 1]
-    mixing.learn(forest.first, target, weight)
-    mixing.learn(forest.second, target, weight)
-    found = error_law.learn(forest.law, point, spread, size, target, weight)
-    ridges.learn(forest.ridges, forest.inputs, target, weight, found)
-    if forest.lags:
-        lags.learn(forest.lags, target, weight)
-    rate = max(1.0 / (1.0 + forest.n_samples), LEAST_RATE)
-    forest.error_size += rate * (abs(target - forest.point) - forest.error_size)
 
 
 @separate
@@ -341,15 +237,6 @@ def walk_down(forest: AdaptiveTargetForest, t: int, p: int) -> None:
 
 
 @inlined
-def begin_walk(forest: AdaptiveTargetForest, t: int, p: int) -> None:
-    """Let a tree take a point from its root, or where it is not extended from the point's leaf."""
-    tree = forest.trees[t]
-    tree.walk_ref = START
-    if tree.extends == 0 and tree.walk_end > p and tree.root != EMPTY:
-        walk_down(forest, t, p)
-
-
-@inlined
 def ensure_means(
     forest: AdaptiveTargetForest, tree: TargetsTree, t: int, node: TargetsNode, p: int
 ) -> None:
@@ -369,52 +256,22 @@ def ensure_means(
     if other < 0:
         node.add(forest.targets_of(~other)[k], forest.points.row(~other).weight)
     else:
-        node.copy_means(tree.nodes.row(other))
+        weight, late_weight, mean, late_mean = tree.nodes.row(other).means()
+        node.set_means(weight, late_weight, mean, late_mean)
 
 
-@separate
-def update_tree(forest: AdaptiveTargetForest, t: int, p: int, n: int) -> None:
-    """Add a point by which a tree has been extended to the means on its path of `n` entries.
-
-    A leaf whose targets differ waits for its split.
-    """
-    tree, path = forest.trees[t], forest.path_of(t)
-    point = forest.points.row(p)
-    target, weight = point.targets[tree.learns], point.weight
-    for i in range(n):
-        ref = path[i].ref
-        if ref < 0:
-            return
-        node = tree.nodes.row(ref)
-        ensure_means(forest, tree, t, node, p)
-        differs = target != node.mean
-        node.add(target, weight)
-        if differs and may_wait(tree, node):
-            push(tree, ref)
-
-
-@separate
-def catch_up(forest: AdaptiveTargetForest, t: int, p: int) -> None:
-    """Add a point to the means of a tree that is being split; leaves that wait make theirs then."""
+@inlined
+def add_to_node(forest: AdaptiveTargetForest, t: int, ref: int, p: int) -> None:
+    """Add a point to the means of a row on its path; a leaf whose targets differ is to be split."""
     tree = forest.trees[t]
-    x = forest.values_of(tree, p)
-    point = forest.points.row(p)
-    target, weight = point.targets[tree.learns], point.weight
-    ref = tree.root
-    while ref >= 0:
-        node = tree.nodes.row(ref)
-        ensure_means(forest, tree, t, node, p)
-        differs = target != node.mean
-        node.add(target, weight)
-        if node.dim < 0:
-            if differs and may_wait(tree, node):
-                push(tree, ref)
-            return
-        ref = node.child(side_of(forest, tree, node, x))
+    node, point = tree.nodes.row(ref), forest.points.row(p)
+    target = point.targets[tree.learns]
+    ensure_means(forest, tree, t, node, p)
+    differs = target != node.mean
+    node.add(target, point.weight)
+    if differs and may_wait(tree, node):
+        push(tree, ref)
 
-
-# What a call may spend, in points, on the splits of one tree.
-SPLIT_BUDGET = 400
 
 # Error that counts as 1 for detectors of drifts, in mean sizes of errors.
 LARGEST_ERROR = 4.0
@@ -423,13 +280,42 @@ LARGEST_ERROR = 4.0
 class TargetsForest(AdaptiveTargetForest):
     """An adaptive forest over targets, as the kernels that build trees anew see it."""
 
-    def predict_inputs(self, inputs: Float64s) -> int:
-        """Predict a sample where that has not been done; returns DONE or what is too large."""
-        return ensure_predicted(self, inputs)
+    def predict_anew(self, inputs: Float64s) -> int:
+        """Predict a sample of these inputs; returns DONE, or the first that is too large."""
+        return predict_anew(self, inputs)
+
+    def take(self, y: float, weight: float, is_new: bool) -> None:
+        """Note the target and the weight of the sample that is accepted."""
+        self.accepted[TARGET] = y
+        self.accepted_weight = weight
+
+    def error(self) -> float:
+        """Return the error of the last prediction, in units of mean ones and at most 1."""
+        return _error(self)
 
     def score(self) -> None:
-        """Let ridges, mixtures and the law learn the accepted sample."""
-        score(self)
+        """Let ridges, mixtures and the law learn the accepted sample, which was predicted last."""
+        weight, accepted = self.accepted_weight, self.accepted
+        target = fenced(self, accepted[TARGET])
+        accepted[TARGET] = target
+        # Nothing could have foreseen the first target.
+        is_first = self.n_samples == 0
+        accepted[RESIDUAL] = 0.0 if is_first else target - self.first.predicted[RESIDUAL_OF]
+        accepted[ERROR] = 0.0 if is_first else target - self.first_point
+        point, spread, size = self.point, self.spread, self.ridges.size
+        if self.is_late == 1:
+            # Mixture and law learn how good predictions are when their targets come. The first
+            # mixture does not: drifts would mislead it for longer.
+            n, then = mixing.recall(self.second, self.remembered), self.remembered
+            point, spread, size = then[n], self.second.spread, then[n + 1]
+        mixing.learn(self.first, target, weight)
+        mixing.learn(self.second, target, weight)
+        found = error_law.learn(self.law, point, spread, size, target, weight)
+        ridges.learn(self.ridges, self.inputs, target, weight, found)
+        if self.lags:
+            lags.learn(self.lags, target, weight)
+        rate = max(1.0 / (1.0 + self.n_samples), LEAST_RATE)
+        self.error_size += rate * (abs(target - self.point) - self.error_size)
 
     def keep_sample(self, p: int) -> None:
         """Store the targets and the weight of the accepted sample."""
@@ -439,64 +325,76 @@ class TargetsForest(AdaptiveTargetForest):
         point.weight = self.accepted_weight
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Let a tree take a point from its root, or from its leaf."""
-        begin_walk(self, t, p)
+        """Let a tree take a point from its root, or where it is not extended from its leaf."""
+        tree = self.trees[t]
+        tree.walk_ref = START
+        if tree.extends == 0 and tree.walk_end > p and tree.root != EMPTY:
+            walk_down(self, t, p)
 
     def update_tree(self, t: int, p: int, n: int) -> None:
-        """Add a point by which a tree has been extended to the means on its path."""
-        update_tree(self, t, p, n)
+        """Add a point by which a tree has been extended to the means on its path of `n` entries.
+
+        A leaf whose targets differ waits for its split.
+        """
+        path = self.path_of(t)
+        for i in range(n):
+            if path[i].ref < 0:
+                return
+            add_to_node(self, t, path[i].ref, p)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Add a point to the means of a tree that is being split."""
-        catch_up(self, t, p)
-
-    def split_budget(self) -> int:
-        """Return what a call may spend on the splits of one tree, in points."""
-        return SPLIT_BUDGET
+        """Add a point to the means of a tree that is being split; leaves that wait make theirs."""
+        tree = self.trees[t]
+        x, ref = self.values_of(tree, p), tree.root
+        while ref >= 0:
+            node = tree.nodes.row(ref)
+            add_to_node(self, t, ref, p)
+            ref = EMPTY if node.dim < 0 else node.child(side_of(self, tree, node, x))
 
     def enqueue_built(self, t: int, ref: int) -> None:
         """Let a leaf whose targets differ wait for its split."""
         enqueue_differing(self, t, ref)
 
+    def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
+        """Add up how candidates part a sample of a block's points; returns how many these are."""
+        tree = self.trees[t]
+        node = tree.nodes.row(j)
+        n = _sample_block(self, t, node)
+        _draw_between(self, tree, n, m)
+        _add_up(self, tree, node.mean, n, m)
+        return n, node.n_samples / n
+
+    def gain_of(self, c: int, n_points: int, n: int) -> float:
+        """Return by how much a cut lowers the sum of squared deviations from the mean."""
+        sides = self.sides[c]
+        left, right = sides.weights[0], sides.weights[1]
+        if left == 0.0 or right == 0.0:
+            return 0.0
+        a, b = sides.sums[0], sides.sums[1]
+        # S_l^2 / n_l + S_r^2 / n_r - (S_l + S_r)^2 / (n_l + n_r).
+        gap = a / left - b / right
+        return gap * gap * (left * right / (left + right))
+
     def split(self, t: int, j: int, last: int) -> None:
-        """Split a leaf by a guided cut."""
-        split(self, t, j)
+        """Cut a leaf's block by a guided cut, and let its children wait for theirs."""
+        tree = self.trees[t]
+        node = tree.nodes.row(j)
+        time = time_of_cut(self, tree, node)
+        if time == 0.0:
+            return
+        chosen = draw_guided(self, t, j)
+        weight, late_weight, mean, late_mean = node.means()
+        part_leaf(self, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
+        node.set_means(weight, late_weight, mean, late_mean)
+        for side in range(2):
+            enqueue_differing(self, t, node.child(side))
 
 
 @exact_inlined
-def _error(forest: TargetsForest, target: float) -> float:
+def _error(forest: AdaptiveTargetForest) -> float:
     """Return the error of the last prediction, in units of mean ones and at most 1."""
-    error, most = abs(target - forest.point), LARGEST_ERROR * forest.error_size
+    error = abs(forest.accepted[TARGET] - forest.point)
+    most = LARGEST_ERROR * forest.error_size
     if error < most:
         return error / most
     return 1.0 if error > 0.0 else 0.0
-
-
-@kernel
-def error_of(forest: TargetsForest, target: float) -> float:
-    """Return the error of the sample in the forest's `inputs`, or `TOO_LARGE - i`."""
-    bad = ensure_predicted(forest, forest.inputs)
-    if bad >= 0:
-        return float(TOO_LARGE - bad)
-    return _error(forest, target)
-
-
-@kernel
-def learn(forest: TargetsForest, target: float, weight: float, found: int, is_late: bool) -> int:
-    """Learn the target of the sample in the forest's `inputs`, and count it.
-
-    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
-    keep, 0 unless it has detected a drift; `is_late` whether the forest has `remembered` what was
-    predicted of the sample. Returns as `accept` does, or `TOO_LARGE - i` where the i-th input is,
-    and nothing has changed.
-    """
-    bad = ensure_predicted(forest, forest.inputs)
-    if bad >= 0:
-        return TOO_LARGE - bad
-    if forest.errors.detector != NOBODY:
-        error = _error(forest, target)
-        forest.kept = watch(forest.errors, error, found, forest.n_samples + 1)
-    forest.accepted[TARGET] = target
-    forest.accepted_weight = max(weight, LEAST_WEIGHT)
-    forest.is_late = 1 if is_late else 0
-    return accept(forest)
