@@ -140,7 +140,7 @@ def explanation(
     ...     model.learn_one(x, y)
     >>> ax = plot.explanation(model, x, most=5)
     >>> [label.get_text() for label in ax.get_yticklabels()][:2]
-    ['baseline', 'empty_server_form_handler = 1']
+    ['baseline', 'anchor_from_other_domain = 0.5']
 
     """
     check_integer("most", most, 1)
