@@ -260,7 +260,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
         is_inside, is_new = self._is_inside, False
 
         def learn(trees: AdaptiveTrees) -> None:
-            self._learn(trees, self._add_label(y), weight, is_new)
+            label = self._add_label(y)
+            # Room for more classes comes with another vector.
+            self._features.write(values, trees.vector)
+            self._learn(trees, label, weight, is_new)
 
         with self._lock:
             if not is_inside:
