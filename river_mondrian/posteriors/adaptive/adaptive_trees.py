@@ -457,7 +457,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         first_values: NDArray[np.float64],
         gaps: NDArray[np.float64] | float = math.nan,
     ) -> None:
-        """Add features (see `.add_inputs`)."""
+        """Add features (see `FollowingTrees.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
         self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])

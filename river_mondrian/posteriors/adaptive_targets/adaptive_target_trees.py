@@ -224,7 +224,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         first_values: NDArray[np.float64],
         gaps: NDArray[np.float64] | float = math.nan,
     ) -> None:
-        """Add features (see `.add_inputs`)."""
+        """Add features (see `FollowingTrees.add_inputs`)."""
         # What there is stays, in case that this is interrupted.
         self.ridges = copy.deepcopy(self.ridges)
         super().add_inputs(names, first_values, gaps)

@@ -182,7 +182,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         first_values: NDArray[np.float64],
         gaps: NDArray[np.float64] | float = math.nan,
     ) -> None:
-        """Add features (see `.add_inputs`)."""
+        """Add features (see `FollowingTrees.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         if self.n_samples < WARM_UP and self.gamma is None:
             self.forest.gamma = 10.0 * self.n_inputs
