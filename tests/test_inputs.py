@@ -108,7 +108,11 @@ def test_numbers_of_any_type_are_features_targets_and_weights(learned):
             assert answer(one, {"a": 0.1, "b": 0.9}) == answer(other, {"a": 0.1, "b": 0.9})
 
 
-@pytest.mark.parametrize("value", [np.array([0.5]), 1j, b"1", [1.0], {}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [np.array([0.5]), 1j, b"1", [1.0], {}, object()],
+    ids=lambda value: type(value).__name__,
+)
 def test_what_is_not_a_number_is_named(learned, value):
     model, _ = learned
     with pytest.raises(TypeError, match="'a' must be a number"):
