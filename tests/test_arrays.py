@@ -48,7 +48,7 @@ def pair(request):
 
 
 def test_every_class_that_takes_frames_is_here():
-    assert set(MODELS) - set(MANY) == {"dual", "alarms"}
+    assert set(MODELS) - set(MANY) == {"dual"}
 
 
 def test_an_array_is_learned_as_a_frame(pair):
@@ -72,7 +72,8 @@ def test_an_array_gives_an_array(pair):
         assert found.dtype == np.float64 or found.dtype.kind == "U"
         assert found.tolist() == wanted.to_numpy().tolist()
         n_read += 1
-    assert n_read > 0
+    # Alarms are of samples, one after the other.
+    assert n_read > 0 or isinstance(of_array, rm.Alarms)
 
 
 @pytest.mark.parametrize("name", MANY)

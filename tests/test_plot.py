@@ -489,6 +489,7 @@ def drawings():
         "progressive": lambda ax: plot.progressive({"a": [(1, 0.5)]}, ax=ax),
         "intervals": lambda ax: plot.intervals([1.0], [None], ax=ax),
         "importances": lambda ax: plot.importances({"a": 1.0}, ax=ax),
+        "explanation": lambda ax: plot.explanation(model, {"1": 0.5}, ax=ax),
         "weights": lambda ax: plot.weights([(1, {"a": 1.0})], ax=ax),
         "reliability": lambda ax: plot.reliability([{"a": 1.0}], ["a"], ax=ax),
         "scores": lambda ax: plot.scores([0.5], ax=ax),

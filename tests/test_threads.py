@@ -113,7 +113,7 @@ def calls(model, counts, folder):
             model.predict_many(frame)
         elif hasattr(model, "score_many"):
             model.score_many(frame)
-        else:
+        elif hasattr(model, "transform_many"):
             model.transform_many(frame)
 
     found = {"learn_one": learn_some, "learn_many": learn_many, "predict": predict}

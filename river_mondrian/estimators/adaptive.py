@@ -257,19 +257,16 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
         check_label(y)
         if check_weight(weight) == 0.0:
             return
-        is_inside, is_new = self._is_inside, False
-
-        def learn(trees: AdaptiveTrees) -> None:
-            label = self._add_label(y)
-            # Room for more classes comes with another vector.
-            self._features.write(values, trees.vector)
-            self._learn(trees, label, weight, is_new)
-
+        is_inside = self._is_inside
         with self._lock:
             if not is_inside:
                 self._settle()
             is_new = y not in self._labels
-            self._learn_new(values, learn, is_new)
+            self._learn_new(
+                values,
+                lambda trees: self._learn(trees, self._labels[y], weight, is_new),
+                (lambda _: self._add_label(y)) if is_new else None,
+            )
             self._prepare(self._trees)
 
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:

@@ -253,12 +253,16 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
     def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
         weighs = weight != 1.0 and not self._grown().has_weights
 
-        def learn(trees: Any) -> None:
+        def add(trees: Any) -> None:
             if weighs:
                 trees.weigh()
-            self._check_input(trees, trees.learn(self._add_label(y), weight))
+            self._add_label(y)
 
-        if not self._learn_new(values, learn, weighs or y not in self._labels):
+        def learn(trees: Any) -> None:
+            self._check_input(trees, trees.learn(self._labels[y], weight))
+
+        is_new = weighs or y not in self._labels
+        if not self._learn_new(values, learn, add if is_new else None):
             self._prepare(self._trees)
 
     # Many samples.

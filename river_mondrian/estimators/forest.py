@@ -218,19 +218,25 @@ class MondrianForest(InspectableForest, base.Estimator):
         return self._trees
 
     def _learn_new(
-        self, values: dict[Hashable, float], learn: Callable[[Any], None], changes: bool = False
+        self,
+        values: dict[Hashable, float],
+        learn: Callable[[Any], None],
+        add: Callable[[Any], object] | None = None,
     ) -> bool:
         """Learn a checked sample by a function of the trees; returns whether they change shape.
 
-        They do where features are new, or where `changes` says so.
+        They do where features are new, or where there is something else to `add` to the trees.
         """
         # Another thread may have added a feature.
         values = self._features.agreed(values)
         trees = self._grown()
-        changes = changes or not values.keys() <= self._features.places.keys()
+        changes = add is not None or not values.keys() <= self._features.places.keys()
         if changes:
             trees.begin_change()
             self._add_features(values)
+        if add is not None:
+            add(trees)
+        # What has been added may have brought another vector.
         self._features.write(values, trees.vector)
         learn(trees)
         if changes:

@@ -32,7 +32,7 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
 
-    # Prepared on one sample need it, once a sample has been learned.
+    # Calls on one sample need it, once a sample has been learned.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
 
     def _renew(self) -> None:
