@@ -85,12 +85,12 @@ def test_formats_have_golden_files_of_all_kinds():
 def check_golden(folder, name, known):
     model, extra = rm.load(folder / f"{name}.safetensors", with_extra=True)
     assert extra == {"position": 20}
-    # The last digits are the processor's.
+    # Sums in single precision are rounded once or twice, as the processor multiplies and adds.
     for expected, found in zip(known["now"], answers(model), strict=True):
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert found == pytest.approx(expected, rel=1e-7)
     learn(model, stream(20, 3, ("a", "b", "c"), 3))
     for expected, found in zip(known["later"], answers(model), strict=True):
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert found == pytest.approx(expected, rel=1e-7)
 
 
 def test_golden_files():
