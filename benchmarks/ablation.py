@@ -54,7 +54,7 @@ def replay_classes(
             mixture.predicted[j] = said[size * i + j]
         if labels[i] < n_classes[i]:
             experts.combine(mixture)
-            out[i] = mixture.memory.arrays["mixed"][labels[i]]
+            out[i] = mixture.mixed[labels[i]]
             experts.learn(mixture, labels[i], 1.0)
         for e in range(mixture.n_experts * drifts[i]):
             mixture.squares[e] = FIRST_SQUARES
