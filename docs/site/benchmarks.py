@@ -18,7 +18,7 @@ def index() -> str:
         group, _, part = title.removeprefix("# ").partition(": ")
         tables[group].append(f"- [{part}]({path.name}){_first_sentence(text)}")
     lines = [
-        "# Benchmarks",
+        "# All tables",
         "",
         "A command makes each table. A table ends with the versions and the machine of its run.",
         "`python -m benchmarks GROUP --data DIR`, in a clone of the repository, runs a group,",

@@ -26,6 +26,8 @@ from river_mondrian import (
 )
 from river_mondrian.plot.canvas import color
 
+import figures
+
 FOLDER = Path(__file__).parents[1] / "pictures"
 
 # Colours of the site's two schemes: background, text, lines of cells.
@@ -219,32 +221,14 @@ def insides(_: str) -> Figure:
     return figure
 
 
-def measured(section: str) -> pd.DataFrame:
-    """Return a table of docs/results/adaptive_streams.md: a row for each stream."""
-    text = (FOLDER.parent / "results" / "adaptive_streams.md").read_text()
-    table = text.partition(f"## {section}\n\n")[2].partition("\n\n")[0].split("\n")
-    head, _, *rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in table]
-    return pd.DataFrame(rows, columns=head).set_index("stream").drop(columns=["n", "last label"])
-
-
 def peers(_: str) -> Figure:
     """Mean accuracy and mean speed of the forests on the streams that all of them finished."""
-    scores, speeds = measured("scores"), measured("samples/s")
-    complete = (scores != "-").all(axis=1)
-    accuracy = scores[complete].map(lambda cell: float(cell.split(" / ")[0])).mean()
-    rows = speeds[complete].map(lambda cell: float(cell.replace(",", "")))
-    speed = np.exp(np.log(rows).mean())
-    labels = {
-        "adaptive": "adaptive Mondrian forest",
-        "exact": "exact Mondrian forest",
-        "AMF": "River AMF",
-        "ARF": "River ARF",
-        "SRP": "River SRP",
-        "HAT": "River Hoeffding\nadaptive tree",
-    }
-    figure, ax = plt.subplots(figsize=(7.2, 3.9))
-    for name, label in labels.items():
-        is_ours = name in ("adaptive", "exact")
+    scores = figures.streams("scores")
+    accuracy = scores.mean()
+    speed = np.exp(np.log(figures.streams("samples/s")).mean())
+    figure, (ax,) = figures.axes()
+    for name, label in figures.PEERS.items():
+        is_ours = name in figures.OURS
         ax.scatter(speed[name], accuracy[name], 170 if is_ours else 90, color(0 if is_ours else 1))
         ax.annotate(
             label,
@@ -261,9 +245,7 @@ def peers(_: str) -> Figure:
     ax.set(xlim=(50, 400_000), ylim=(accuracy.min() - 0.02, accuracy.max() + 0.02))
     ax.set_xlabel("samples per second (predict and learn)", fontsize=13)
     ax.set_ylabel("mean accuracy", fontsize=13)
-    ax.set_title(f"Mean of {complete.sum()} streams: up and right is better", fontsize=13)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.set_title(f"Mean of {len(scores)} streams: up and right is better", fontsize=13)
     return figure
 
 
@@ -276,6 +258,7 @@ def main() -> None:
         "courses": courses,
         "insides": insides,
         "peers": peers,
+        **figures.FIGURES,
     }
     for scheme, (background, text, lines) in SCHEMES.items():
         names = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
