@@ -96,7 +96,7 @@ def _compare(
     if python is None or not streams:
         return
     # Compile what is measured.
-    _ours(make, next(iter(streams.values()))[:300], of_targets, 1)
+    _ours(make, next(iter(streams.values())), of_targets, 1)
     scores, times, ahead = [], [], 0
     for name, samples in streams.items():
         progress(f"capymoa: {name}")
