@@ -87,7 +87,8 @@ def accurate(_: str) -> Figure:
         ticks = [1.0, 1.5, 2.0, 4.0]
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=11)
         ax.minorticks_off()
-        ax.set_title(f"{title}: best peer / ours", fontsize=12)
+        ax.set_title(title, fontsize=12)
+        ax.set_xlabel("best peer / ours", fontsize=12)
     return figure
 
 
