@@ -20,6 +20,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 # Tables of benchmarks have no code.
 PAGES = [page for page in PAGES if page.parent.name != "results"]
 CODELESS = {
+    "benchmarks.md",
     "compiling.md",
     "costs.md",
     "concepts/forests.md",
