@@ -158,7 +158,7 @@ def has_global_lock() -> bool:
 
 
 class ClonesWhole:
-    """An estimator whose clones with attributes are deep copies, and whose bytes are public."""
+    """Estimator that clones attributes by deep copies and reports its bytes."""
 
     @property
     def memory_usage(self) -> int:

@@ -307,7 +307,7 @@ def test_the_longest_key_that_a_name_begins_with_counts():
 
 
 def test_categories_that_are_absent_are_a_level():
-    """Of a category what is absent tells as much as a level does."""
+    """An absent value of a category is as informative as a level."""
     rng = np.random.default_rng(0)
     for make in (MondrianForestClassifier, AdaptiveMondrianForestClassifier):
         right, model = 0, make(seed=1, missing="zero")

@@ -62,7 +62,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
     numbers = [10_000, 20_000, 50_000] if quick else [100_000, 1_000_000, 10_000_000]
     rows = []
     for name, (kind, _) in MODELS.items():
-        # In a process of its own, whose memory is that of this model only.
+        # A process of its own holds the memory of this model only.
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             found = pool.apply(held_after, (name, numbers))
         sizes = [f"{held / 2**20:.1f}" for held, _ in found]

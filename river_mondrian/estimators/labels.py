@@ -74,7 +74,7 @@ class ClassifiesRows(NumbersLabels):
         Raises
         ------
         NotImplementedError
-            If the loss is the hinge loss, which gives no probabilities.
+            If the classifier has the hinge loss, which gives no probabilities.
 
         """
         frame, found = self._predict_rows(X, progress)
