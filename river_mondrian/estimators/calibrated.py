@@ -30,10 +30,15 @@ QUANTILES = (
 )
 # Number of judged samples over which steps keep most of their first size.
 N_FIRST = 20.0
+N_UNSEEN = 10.0
 
 
 class Steering(NamedTuple):
-    """How thresholds move: by steps from `first` down to `last`, for scores within +-`bound`."""
+    """How thresholds move: by steps from `first` down to `last`, for scores within +-`bound`.
+
+    If labels come late, all steps until the effect of one is seen add up to `N_UNSEEN` first ones
+    at most, so that thresholds do not overshoot.
+    """
 
     first: float
     last: float
@@ -102,9 +107,10 @@ NO_ERRORS = Errors(0, 0.0, tuple(log_odds(p) / math.log(4.0) for p in QUANTILES)
 NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
 
 
-def step(steering: Steering, n: int) -> float:
-    """Return the size of the next step after `n` judged samples."""
-    return max(steering.last, steering.first * math.sqrt(N_FIRST / (N_FIRST + n)))
+def step(steering: Steering, n: int, delay: int) -> float:
+    """Return the size of the next step after `n` judged samples, for a label `delay` samples late."""
+    usual = max(steering.last, steering.first * math.sqrt(N_FIRST / (N_FIRST + n)))
+    return min(usual, steering.first * N_UNSEEN / (delay + 1.0))
 
 
 def at(thresholds: Sequence[float], coverage: float) -> float:
@@ -119,7 +125,7 @@ def at(thresholds: Sequence[float], coverage: float) -> float:
     return values[i - 1] + slope * (place - PLACES[i - 1])
 
 
-def judge(errors: Errors, predicted: Interval, y: float) -> Errors:
+def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     """Return thresholds after a target has come, of which an interval has been predicted.
 
     Each threshold h of a level p moves by step * (p - 1{error <= h}), a subgradient of the pinball
@@ -134,8 +140,9 @@ def judge(errors: Errors, predicted: Interval, y: float) -> Errors:
         z = min(max(error / predicted.scale, -bound), bound)
     else:
         z = math.copysign(bound, error) if error else 0.0
-    if n > 0:
-        eta = step(INTERVALS, n)
+    # Before the first target intervals are infinite.
+    if n > 0 and predicted.n_learned > 0:
+        eta = step(INTERVALS, n, delay)
         # An end belongs to the interval, on both sides.
         thresholds = tuple(
             h + eta * (p - (z < old if p < 0.5 else z <= old))
@@ -146,7 +153,7 @@ def judge(errors: Errors, predicted: Interval, y: float) -> Errors:
     return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
 
 
-def judge_class(odds: Odds, old: Odds, score: float, is_first: bool) -> Odds:
+def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int) -> Odds:
     """Return thresholds after a class has come.
 
     Parameters
@@ -159,9 +166,11 @@ def judge_class(odds: Odds, old: Odds, score: float, is_first: bool) -> Odds:
         Minus the log-odds of the class.
     is_first
         Whether it was the most probable class, which is always in a set that is never empty.
+    delay
+        Number of labels that have come since the prediction.
 
     """
-    eta, bound = step(SETS, odds.n), SETS.bound
+    eta, bound = step(SETS, odds.n, delay), SETS.bound
     never_empty = tuple(
         max(h + eta * (level - (is_first or score <= h0)), -bound)
         for level, h, h0 in zip(LEVELS, odds.never_empty, old.never_empty, strict=True)
@@ -579,7 +588,8 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         return float(point or 0.0), 0.0
 
     def _judged(self, predicted: Interval, y: float) -> Errors:
-        return judge(self._tracked, predicted, float(y))
+        delay = self._n_learned - predicted.n_learned
+        return judge(self._tracked, predicted, float(y), delay)
 
 
 class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
@@ -609,7 +619,8 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         own = probabilities[y]
         is_first = y == max(probabilities, key=probabilities.__getitem__)
         old = predicted.odds.get(name, NO_ODDS)
-        found = judge_class(tracked.get(name, NO_ODDS), old, score_of(own), is_first)
+        delay = self._n_learned - predicted.n_learned
+        found = judge_class(tracked.get(name, NO_ODDS), old, score_of(own), is_first, delay)
         return {**tracked, name: found}
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:

@@ -5,9 +5,13 @@ import math
 B_INTERVALS, B_SETS = 20.0, 8.0
 
 
-def step_size(n, first):
-    """Steps of Angelopoulos et al. 2024 that decay as 1 / sqrt(n), but not below a tenth."""
-    return max(first / 10.0, first * math.sqrt(20.0 / (20.0 + n)))
+def step_size(n, first, delay):
+    """Steps of Angelopoulos et al. 2024 that decay as 1 / sqrt(n), but not below a tenth.
+
+    The steps of a delay add up to ten first ones at most.
+    """
+    usual = max(first / 10.0, first * math.sqrt(20.0 / (20.0 + n)))
+    return min(usual, 10.0 * first / (1.0 + delay))
 
 
 class QuantileTracker:
@@ -15,13 +19,12 @@ class QuantileTracker:
 
     def __init__(self, level, start, first, least=-math.inf):
         self.level, self.first, self.least = level, first, least
-        self.threshold, self.n = start, 0
+        self.threshold = start
 
-    def update(self, covered):
-        """Move the threshold, once it is known whether it covered."""
-        eta = step_size(self.n, self.first)
+    def update(self, covered, n, delay):
+        """Move the threshold after n others, once it is known whether it covered."""
+        eta = step_size(n, self.first, delay)
         self.threshold = max(self.threshold + eta * (self.level - covered), self.least)
-        self.n += 1
 
 
 class NaiveInterval:
@@ -44,21 +47,20 @@ class NaiveInterval:
                 -math.inf if down >= B_INTERVALS else centre - self.size * down,
                 math.inf if up >= B_INTERVALS else centre + self.size * up,
             )
-        return ends, (centre, self.size, self.down.threshold, self.up.threshold)
+        return ends, (self.n, centre, self.size, self.down.threshold, self.up.threshold)
 
     def learn(self, known, y):
         """Judge the interval that was predicted."""
-        centre, size, down, up = known
+        n_then, centre, size, down, up = known
         error = y - centre
         if size > 0.0:
             z = max(-B_INTERVALS, min(B_INTERVALS, error / size))
         else:
             z = 0.0 if error == 0.0 else math.copysign(B_INTERVALS, error)
-        if self.n > 0:
-            self.up.update(z <= up)
-            self.down.update(-z <= down)
-        else:
-            self.up.n = self.down.n = 1
+        # An infinite interval is not judged.
+        if n_then > 0:
+            self.up.update(z <= up, self.n, self.n - n_then)
+            self.down.update(-z <= down, self.n, self.n - n_then)
         away = abs(error) if self.size == 0.0 else min(abs(error), 20.0 * self.size)
         self.n += 1
         self.size += (away - self.size) / min(self.n, 300)
@@ -71,6 +73,7 @@ class NaiveSet:
         least = -B_SETS if never_empty else -math.inf
         self.never_empty = never_empty
         self.tracker = QuantileTracker(coverage, 0.0, 0.5, least)
+        self.n = self.n_known = 0
 
     @staticmethod
     def score(p):
@@ -84,10 +87,12 @@ class NaiveSet:
         found = {k for k, p in probabilities.items() if self.score(p) <= self.tracker.threshold}
         if self.never_empty and probabilities:
             found.add(max(probabilities, key=probabilities.get))
-        return found, (probabilities, found)
+        return found, (self.n, probabilities, found)
 
     def learn(self, known, y):
         """Judge the set that was predicted."""
-        probabilities, found = known
+        n_then, probabilities, found = known
         if y in probabilities:
-            self.tracker.update(y in found)
+            self.tracker.update(y in found, self.n_known, self.n - n_then)
+            self.n_known += 1
+        self.n += 1
