@@ -214,15 +214,21 @@ class Model(ClonesWhole):
         self._renew()
 
     @classmethod
-    def warmup(cls, **arguments: Any) -> None:
+    def warmup(cls, progress: bool = True, **arguments: Any) -> None:
         """Compile or load the kernels of learning and predicting before the first sample.
 
         A model is made, learns some 500 samples, one by one and an array of them, predicts, and is
         pickled and loaded. Left to their first use are weights other than 1, `forget_one`, strings
         and truth values, text, `explain_one`, `feature_importances`, pictures and `gram`.
 
+        Numba compiles in one thread at a time. To compile several classes in several processes, use
+        `python -m river_mondrian warmup --jobs N`.
+
         Parameters
         ----------
+        progress
+            Whether to show on stderr which function is compiled, and how many have been. Nothing is
+            shown where all code is at hand.
         **arguments
             Those of the model, where they decide what is compiled: `features` of a learner,
             `directions`, `window`, or `posterior`, for example. By default they are the class's.
@@ -231,7 +237,7 @@ class Model(ClonesWhole):
         # It imports River, which most of what is here does without.
         from .rehearsal import rehearse
 
-        with WATCH.expected():
+        with WATCH.expected(progress):
             rehearse(lambda: cls(**{**cls._REHEARSED, **arguments}))
 
     def _enter(self) -> None:

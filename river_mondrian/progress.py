@@ -26,9 +26,14 @@ class Progress:
     wanted
         Whether to show anything.
     total
-        How far the call goes.
+        How far the call goes; None if that is unknown.
     unit
         In what that is counted.
+
+    Attributes
+    ----------
+    done
+        How far it has come.
 
     Raises
     ------
@@ -37,16 +42,16 @@ class Progress:
 
     """
 
-    def __init__(self, wanted: bool, total: float, unit: str = "rows") -> None:
+    def __init__(self, wanted: bool, total: float | None, unit: str = "rows") -> None:
         check_flag("progress", wanted)
         self._wanted, self._total, self._unit = wanted, total, unit
         self._bar: Any = None
-        self._done: float = 0
+        self.done: float = 0
         self._began = self._shown_at = time.perf_counter()
         self._has_line = False
 
     def __enter__(self) -> Self:
-        if self._wanted:
+        if self._wanted and self._total is not None:
             try:
                 from tqdm.auto import tqdm
             except ModuleNotFoundError:
@@ -58,7 +63,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif self._wanted:
+        elif self._wanted and (self._total is not None or self.done):
             self._write(sys.stderr.isatty())
             if self._has_line:
                 print(file=sys.stderr, flush=True)
@@ -76,7 +81,7 @@ class Progress:
         """
         if not self._wanted:
             return
-        step, self._done = done - self._done, done
+        step, self.done = done - self.done, done
         if self._bar is not None:
             if note:
                 self._bar.set_postfix_str(note, refresh=False)
@@ -88,8 +93,9 @@ class Progress:
 
     def _write(self, is_terminal: bool, note: str = "") -> None:
         self._shown_at = time.perf_counter()
-        text = f"{self._done:,.4g}" if isinstance(self._total, float) else f"{self._done:,.0f}"
-        text += f" of {self._total:,} {self._unit}{', ' if note else ''}{note}"
+        text = f"{self.done:,.4g}" if isinstance(self._total, float) else f"{self.done:,.0f}"
+        text += "" if self._total is None else f" of {self._total:,}"
+        text += f" {self._unit}{', ' if note else ''}{note}"
         text += f", {self._shown_at - self._began:.0f} s"
         self._has_line = is_terminal
         # A line of a terminal is written over.

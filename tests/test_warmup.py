@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import river_mondrian
+from river_mondrian import progress
 from river_mondrian.__main__ import estimators, main
 from river_mondrian.compiling import first_calls, folders
 from river_mondrian.compiling.cache import CACHE, CodeCache
@@ -226,6 +227,24 @@ def test_who_calls_warmup_is_not_warned(caplog, tmp_path):
         watch.compiles("one", tmp_path)
     assert [one.levelname for one in caplog.records] == ["INFO"]
     assert str(tmp_path) in caplog.text
+
+
+def test_who_calls_warmup_sees_what_is_compiled(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY_IN_A_LOG", 0.0)
+    watch = Watch()
+    for wanted in (False, True):
+        with watch.expected(wanted):
+            pass
+        assert capsys.readouterr().err == ""
+        with watch.expected(wanted), watch.call():
+            watch.compiles("one", None)
+            watch.compiles("two", None)
+        lines = capsys.readouterr().err.splitlines()
+        assert lines == wanted * [
+            "1 functions, compiling one, 0 s",
+            "2 functions, compiling two, 0 s",
+            "2 functions, 0 s",
+        ]
 
 
 def test_all_objects_are_searched_for_garbage_again_after_the_outermost_call():

@@ -19,6 +19,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..progress import Progress
+
 LOGGER = logging.getLogger(__name__.partition(".")[0])
 
 # So many searches of young objects come before one of all.
@@ -69,14 +71,15 @@ class Watch:
         self._restore()
 
     @contextlib.contextmanager
-    def expected(self) -> Iterator[None]:
-        """Let this thread compile without a warning."""
-        before = getattr(self._expected, "now", False)
-        self._expected.now = True
-        try:
-            yield
-        finally:
-            self._expected.now = before
+    def expected(self, progress: bool = False) -> Iterator[None]:
+        """Let this thread compile without a warning, and show how far it is if that is wanted."""
+        before = getattr(self._expected, "shown", None)
+        with Progress(progress, None, "functions") as shown:
+            self._expected.shown = shown
+            try:
+                yield
+            finally:
+                self._expected.shown = before
 
     def compiles(self, name: str, folder: Path | None, unused: str = "") -> None:
         """Note that a function is going to be compiled, which is kept in a folder.
@@ -86,6 +89,9 @@ class Watch:
         with self._lock:
             is_first = not self.names
             self.names.append(name)
+            shown = getattr(self._expected, "shown", None)
+            if shown is not None:
+                shown.reach(shown.done + 1, f"compiling {name}")
             if self._n_open and self._thresholds is None:
                 self._thresholds = gc.get_threshold()
                 gc.set_threshold(*self._thresholds[:2], _NEVER)
@@ -101,7 +107,7 @@ class Watch:
         if unused:
             kept += f". The package's own code is not used: {unused}"
         LOGGER.log(
-            logging.INFO if getattr(self._expected, "now", False) else logging.WARNING,
+            logging.INFO if getattr(self._expected, "shown", None) else logging.WARNING,
             "kernels are compiled at their first call, which takes seconds. %s. `%s` compiles them "
             "ahead.",
             kept,

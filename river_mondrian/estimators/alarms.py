@@ -20,6 +20,7 @@ from ..limits import DONE
 from ..model import Model, Steps, locked
 from ..posteriors.course import LEAST_CHANCE, CourseTable, learn, look
 from ..progress import pieces
+from .calibrated import final_of
 from .inspection import ScoringDetector
 from .nearest_neighbor import NearestNeighborDetector
 
@@ -362,20 +363,16 @@ def _views_of(detector: Any) -> list[Any]:
         return [NearestNeighborDetector(seed=1), NearestNeighborDetector(shingle=8, seed=2)]
     views = list(detector) if isinstance(detector, (list, tuple)) else [detector]
     for view in views:
-        if not isinstance(_last_step(view), base.AnomalyDetector):
+        if not isinstance(final_of(view), base.AnomalyDetector):
             raise TypeError(f"detector must be an anomaly detector or a list, got {told(view)}")
     if not views:
         raise ValueError("detector must not be an empty list")
     return copy.deepcopy(views)
 
 
-def _last_step(view: Any) -> Any:
-    return list(view.steps.values())[-1] if isinstance(view, compose.Pipeline) else view
-
-
 def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
     """Return a step that lets a detector learn a sample, once."""
-    last = _last_step(view)
+    last = final_of(view)
     # The number of samples before; None if the detector has none.
     before: list[int | None] = []
 

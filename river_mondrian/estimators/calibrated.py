@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from river import base, compose, linear_model
+from river import base, compose
 
 from ..arguments import check_flag, check_integer, is_real
 from ..frames import native_frame, native_series, read_labels, read_targets, rows_of
@@ -108,7 +108,7 @@ NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
 
 
 def step(steering: Steering, n: int, delay: int) -> float:
-    """Return the size of the next step after `n` judged samples, for a label `delay` samples late."""
+    """Return the size of a step after `n` judged samples, by a label that is `delay` late."""
     usual = max(steering.last, steering.first * math.sqrt(N_FIRST / (N_FIRST + n)))
     return min(usual, steering.first * N_UNSEEN / (delay + 1.0))
 
@@ -242,10 +242,10 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     larger coverages have larger intervals and sets.
 
     After T labels the share of targets below the intervals of a tracked coverage is at most
-    (1 - coverage) / 2 + 2,020 / T, on any sequence of samples, and so is that above them. Usually
+    (1 - coverage) / 2 + 2,200 / T, on any sequence of samples, and so is that above them. Usually
     it is far less. An end of an interval is infinite where nothing narrower would hold. Of labels
-    that the model knows, sets hold at least the share asked for, less 340 / T. If labels come d
-    samples late, 20 (d + 1) / T is added. More is held where errors or probabilities have few
+    that the model knows, sets hold at least the share asked for, less 520 / T. If labels come
+    d >= 100 samples late, these are 22 (d + 1) / T and 6 (d + 1) / T. More is held where errors or probabilities have few
     values, since larger coverages contain smaller ones.
 
     Examples
@@ -551,6 +551,8 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river import linear_model
+
         yield {"model": linear_model.LinearRegression()}
 
     def _begin(self) -> Errors:
@@ -597,6 +599,8 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river import linear_model
+
         yield {"model": linear_model.LogisticRegression()}
 
     def _begin(self) -> Mapping[Hashable, Odds]:
