@@ -50,8 +50,7 @@ def draw_candidates(
     candidates: Array[Candidate],
     m: int,
 ) -> None:
-    drawn_candidates.sum_sides(lower, upper, n_dims, weights, sums)
-    drawn_candidates.draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
+    drawn_candidates.draw_candidates(tree, lower, upper, weights, sums, n_dims, candidates, m)
 
 
 @kernel
@@ -184,9 +183,9 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
             assert weights == pytest.approx(counts[0], rel=rel)
             assert own.weight == pytest.approx(sum(counts[0]), rel=rel)
             assert own.n_seen == sum(count > 0 for count in counts[0])
-            block = own.block_of(0)
             for m in range(N_FORGETTING):
-                decayed = [block.weights[m * BLOCK + k] / own.units[m] for k in range(3)]
+                late = (own.numbers_of(k).words[(1 + m) * BLOCK] for k in range(3))
+                decayed = [weight / own.units[m] for weight in late]
                 np.testing.assert_allclose(decayed, counts[1 + m], rtol=1e-4, atol=1e-6)
             if row.dim >= 0:
                 children = (nodes[number].left, nodes[number].right)

@@ -20,6 +20,7 @@ from river_mondrian import (
     MondrianForestClassifier,
 )
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.posteriors.adaptive.nodes import BLOCK
 from river_mondrian.posteriors.labels.label_trees import LabelTrees
 
 NAMES = ("a", "b", "c")
@@ -254,7 +255,7 @@ def test_a_whole_weight_counts_as_repeats_do():
     for trees in (one, three):
         tree = trees.trees[long_slots(trees)[0]]
         own = tree.nodes.row(tree.root).statistics(tree)
-        late.append([float(own.block_of(k).weights[k] / own.units[0]) for k in range(2)])
+        late.append([float(own.numbers_of(k).words[BLOCK] / own.units[0]) for k in range(2)])
     assert late[0] == pytest.approx([3.0 * 0.95, 1.0], rel=1e-5)
     assert late[1] == pytest.approx([0.95 + 0.95**2 + 0.95**3, 1.0], rel=1e-5)
 

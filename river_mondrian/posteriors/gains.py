@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -37,6 +37,18 @@ from ..partitions.mondrian.reading import TreeTable
 JEFFREYS = 0.5
 
 
+def class_weights(trees: Any, t: int, table: TreeTable) -> NDArray[np.float64]:
+    """Return the weights of the classes below a tree's nodes, shape (nodes, classes)."""
+    found = np.zeros((len(table), int(trees.forest.n_classes)))
+    leaves, refs = table.leaves, table.refs[table.leaves]
+    points, rows = refs < 0, refs >= 0
+    labels, weights = (trees.column("points", name)[~refs[points]] for name in ("label", "weight"))
+    found[leaves[points], labels] = weights
+    found[leaves[rows]] = trees.leaf_weights(t, refs[rows])
+    table.add_up(found)
+    return found
+
+
 def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log E of nodes, by the weights of their classes, shape (nodes, classes)."""
     n_classes = weights.shape[1]
@@ -46,10 +58,7 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     log_gamma = scipy.special.gammaln
     terms[some] = log_gamma(weights[some] + JEFFREYS) - log_gamma(JEFFREYS)
     total = weights.sum(axis=1) + JEFFREYS * n_classes
-    found: NDArray[np.float64] = (
-        terms.sum(axis=1) + log_gamma(JEFFREYS * n_classes) - log_gamma(total)
-    )
-    return found
+    return terms.sum(axis=1) + log_gamma(JEFFREYS * n_classes) - log_gamma(total)
 
 
 def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -79,8 +88,7 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
         kept[inner] *= goes_on[inner]
         kept[left] = kept[left + 1] = kept[inner]
     inner, left = table.inner, table.lefts
-    found: NDArray[np.float64] = kept[inner] * (own[left] + own[left + 1] - own[inner])
-    return found
+    return kept[inner] * (own[left] + own[left + 1] - own[inner])
 
 
 # What the cuts of a tree over targets have told, by squared errors of samples left out.
@@ -215,19 +223,16 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
     precisions[leaves] = blocks.weights[leaves] / noise
     likely[leaves] = blocks.means[leaves]
     for inner, left in reversed(table.levels):
-        sides = []
-        for child in (left, left + 1):
-            own = precisions[child]
-            sides.append(own / (1.0 + own * priors[child]))
+        sides = [precisions[i] / (1.0 + precisions[i] * priors[i]) for i in (left, left + 1)]
         total = sides[0] + sides[1]
         precisions[inner] = total
         share = np.divide(sides[1], total, out=np.zeros_like(total), where=total > 0.0)
         likely[inner] = likely[left] + share * (likely[left + 1] - likely[left])
     shares = 1.0 / (1.0 + priors * precisions)
     means, variances = np.zeros_like(priors), np.zeros_like(priors)
-    root = slice(0, 1)
-    means[root] = (1.0 - shares[root]) * likely[root]
-    variances[root] = shares[root] * priors[root]
+    # The root's, where there is one.
+    means[:1] = (1.0 - shares[:1]) * likely[:1]
+    variances[:1] = shares[:1] * priors[:1]
     for inner, left in table.levels:
         for child in (left, left + 1):
             share = shares[child]
@@ -260,6 +265,4 @@ def gains_of_posterior(
             sums[inner] = shares[left] ** power * sums[left] + shares[right] ** power * sums[right]
     totals = scatters + weights * (targets - means) ** 2
     totals += 2.0 * variances * (products - means * errors) + variances**2 * squares
-    inner, left = table.inner, table.lefts
-    found: Array = totals[inner] - totals[left] - totals[left + 1]
-    return found
+    return totals[table.inner] - totals[table.lefts] - totals[table.lefts + 1]

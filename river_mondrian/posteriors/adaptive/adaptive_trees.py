@@ -12,44 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import check_number, refuse
-from ...compiling.kernels import inlined, kernel
+from ...compiling.kernels import kernel
+from ...learners import experts
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...learners.drift import DriftWatch
-from ...learners.experts import (
-    FLOOR,
-    Mixture,
-    mixed,
-    parts_of_mixture,
-    parts_of_softmax,
-    shared_out,
-)
 from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.reading import Kept, NodeView, Path, TreeTable, contributions, gaps_from
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import INT32, Float32s, Float64s, Memory, Part, RowLayout
+from ...records import INT32, Float64s, Memory, Part, RowLayout
 from ...restored import Followed, Rows
-from ..gains import gains_of_classes
+from ..gains import class_weights, gains_of_classes
 from ..rebuilt.forest import DEEPEST, LONG, PATH_LENGTH, RECENT
 from ..rebuilt.rebuilt_trees import RebuiltTrees, room_for
-from . import nodes, prediction
+from . import nodes, prediction, seen
 from .class_forest import ClassForest
-from .nodes import (
-    A,
-    AdaptiveForest,
-    AdaptiveNode,
-    AdaptivePoint,
-    AdaptiveTree,
-    ClassBlock,
-    ClassSides,
-    FoundRow,
-    SeenClass,
-    Statistics,
-    StatisticsEntry,
-    Step,
-)
-from .seen import counts_in, is_sound, numbers_of, put_seen, seen_counts, seen_in, sides_of
+from .nodes import A, SeenClass, Statistics
 
 # More classes than these are many (see `seen`). Of fewer, places for all take less time.
 MOST_DENSE = 128
@@ -81,35 +60,6 @@ STEP_NUMBERS = 1 + nodes.N_WEIGHTINGS
 STEP_ROWS = 2 + nodes.N_WEIGHTINGS
 
 
-@inlined
-def _customers(forest: AdaptiveForest, count: float, bits: int, below: float, ends: bool) -> float:
-    """Return c of Algorithm 5 at a node, of a class that has gone on the sides of these bits.
-
-    `below` of it has gone on along the path.
-    """
-    if ends:
-        return count
-    if forest.is_weighted == 1:
-        return min(below, 1.0) + min(max(count - below, 0.0), 1.0)
-    return np.float64((bits & 1) + (bits >> 1))
-
-
-@inlined
-def _describe_silent(
-    forest: AdaptiveForest, ref: int, k: int, rows: Float64s, below: Float32s
-) -> None:
-    """Describe what has no statistics: a single point; or nothing, and all classes are alike."""
-    n_classes = forest.n_classes
-    weight = forest.weight_of(~ref) if ref < 0 else 0.0
-    own = weight if ref < 0 and forest.label_of(~ref) == k else 0.0
-    rows[k] = own
-    rows[n_classes + k] = min(own, 1.0)
-    below[k] = own
-    for v in range(nodes.N_WEIGHTINGS):
-        alpha = nodes.PRIORS[v]
-        rows[(2 + v) * n_classes + k] = (own + alpha) / (weight + alpha * n_classes)
-
-
 @kernel
 def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s) -> None:
     """Describe the nodes on a tree's path of the sample predicted last.
@@ -120,6 +70,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
+    of_mixed = nodes.PRIORS[nodes.MIXED]
     # From the end up, since what has gone on along the path is known below.
     for i in range(n - 1, -1, -1):
         entry = path[i]
@@ -133,54 +84,38 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                 own[1 + v] = statistics.stops[v]
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
-            if says:
-                known = numbers_of(forest, tree, statistics, k)
-                count = np.float64(known.words[0])
-                of_all = statistics.estimate(known, nodes.PRIORS[nodes.MIXED], n_classes)
-                late = statistics.forgetting_estimate(
-                    known, nodes.LATE, nodes.PRIORS[nodes.MIXED], n_classes
-                )
-                latest = statistics.forgetting_estimate(
-                    known, nodes.LATEST, nodes.PRIORS[nodes.MIXED], n_classes
-                )
+            if not says:
+                # A single point; or nothing, and all classes are alike.
+                weight = forest.weight_of(~ref) if ref < 0 else 0.0
+                count = weight if ref < 0 and forest.label_of(~ref) == k else 0.0
+                rows[k] = count
+                for v in range(nodes.N_WEIGHTINGS):
+                    alpha = nodes.PRIORS[v]
+                    rows[(2 + v) * n_classes + k] = (count + alpha) / (weight + alpha * n_classes)
+            else:
+                known, alpha = seen.numbers_of(forest, tree, statistics, k), of_mixed
+                of_all = statistics.estimate(known, alpha, n_classes)
+                late = statistics.late_estimate(known, nodes.LATE, alpha, n_classes)
+                latest = statistics.late_estimate(known, nodes.LATEST, alpha, n_classes)
                 shares = statistics.shares
                 mixed = shares[0] * of_all + shares[1] * late + shares[2] * latest
                 noisy = statistics.estimate(known, nodes.PRIORS[nodes.NOISY], n_classes)
-                bits = sides_of(forest, tree, statistics, k)
-                rows[k] = _customers(forest, count, bits, below[k], ends)
-                below[k] = count
-                rows[n_classes + k] = min(count, 1.0)
                 rows[(2 + nodes.NOISY) * n_classes + k] = noisy
                 rows[(2 + nodes.MIXED) * n_classes + k] = mixed
-            else:
-                _describe_silent(forest, ref, k, rows, below)
+                count = np.float64(known.words[0])
+                # c of Algorithm 5: what has not gone on along the path has gone to the other side.
+                bits = seen.sides_of(forest, tree, statistics, k)
+                if ends:
+                    rows[k] = count
+                elif forest.is_weighted == 1:
+                    rows[k] = min(below[k], 1.0) + min(max(count - below[k], 0.0), 1.0)
+                else:
+                    rows[k] = np.float64((bits & 1) + (bits >> 1))
+            rows[n_classes + k] = min(count, 1.0)
+            below[k] = count
 
 
 Array = NDArray[np.float64]
-
-
-def class_weights(trees: Any, t: int, table: TreeTable) -> Array:
-    """Return the weights of the classes below a tree's nodes, by those in its leaves."""
-    n_classes = int(trees.forest.n_classes)
-    found = np.zeros((len(table), n_classes))
-    leaves = table.leaves
-    refs = table.refs[leaves]
-    points, rows = leaves[refs < 0], leaves[refs >= 0]
-    labels, weights = (trees.column("points", name) for name in ("label", "weight"))
-    held = ~refs[refs < 0]
-    found[points, labels[held]] = weights[held]
-    seen = trees.counts(t)
-    numbers = trees.column("nodes", "statistics_row", t)[refs[refs >= 0]]
-    found[rows[numbers > 0]] = seen[numbers[numbers > 0] - 1]
-    table.add_up(found)
-    return found
-
-
-def floored(experts: Array) -> Array:
-    """Return probabilities of which none is near 0, as `experts.floor_experts` does."""
-    raised = np.maximum(experts, FLOOR / experts.shape[-1])
-    found: Array = raised / raised.sum(axis=-1, keepdims=True)
-    return found
 
 
 class Explanation:
@@ -203,21 +138,23 @@ class Explanation:
     def __init__(self, trees: Any, inputs: Array) -> None:
         self.trees = trees
         n_classes = int(trees.forest.n_classes)
-        of_all = self._mean_of(LONG)
-        of_recent = self._mean_of(RECENT) or of_all
+        of_all, of_recent = (self._mean_of(role) for role in (LONG, RECENT))
         assert of_all is not None
-        assert of_recent is not None
+        of_recent = of_recent or of_all
         starts, parts = (
             [*own, *(0.5 * (own + others))] for own, others in zip(of_all, of_recent, strict=True)
         )
         for logits, added in trees.discriminants.logits(inputs):
             powers = np.exp(logits - logits.max())
             starts.append(powers / powers.sum())
-            parts.append(parts_of_softmax(logits, added))
-        start, end = floored(np.array(starts)), trees.mixture.predicted[:, :n_classes]
-        moved = np.array([shared_out(*one) for one in zip(parts, end - start, strict=True)])
-        self.baseline = mixed(trees.mixture, start)
-        self.contributions = parts_of_mixture(trees.mixture, start, end, moved)
+            parts.append(experts.parts_of_softmax(logits, added))
+        # None is near 0, as those that are mixed (`experts.floor_experts`).
+        raised = np.maximum(starts, experts.FLOOR / n_classes)
+        start, end = raised / raised.sum(axis=-1, keepdims=True), trees.mixture.predicted
+        end = end[:, :n_classes]
+        moved = np.array([experts.shared_out(*one) for one in zip(parts, end - start, strict=True)])
+        self.baseline = experts.mixed(trees.mixture, start)
+        self.contributions = experts.parts_of_mixture(trees.mixture, start, end, moved)
 
     def _mean_of(self, role: int) -> tuple[Array, Array] | None:
         """Return what trees of a role say at their roots, and what each feature adds, a mean.
@@ -320,13 +257,13 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     """
 
     _FOREST = ClassForest
-    _TREE: ClassVar[type[Tree]] = AdaptiveTree
-    _NODE: ClassVar[type[Node]] = AdaptiveNode
-    _POINT: ClassVar[type[Point]] = AdaptivePoint
+    _TREE: ClassVar[type[Tree]] = nodes.AdaptiveTree
+    _NODE: ClassVar[type[Node]] = nodes.AdaptiveNode
+    _POINT: ClassVar[type[Point]] = nodes.AdaptivePoint
     _VIEW = AdaptiveView
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
     _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
-    _ENTRY = StatisticsEntry
+    _ENTRY = nodes.StatisticsEntry
 
     def __init__(
         self,
@@ -339,7 +276,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         watch: DriftWatch | None = None,
     ) -> None:
         self.root_forgets = root_forgets
-        self.mixture = Mixture(N_EXPERTS)
+        self.mixture = experts.Mixture(N_EXPERTS)
         self.discriminants = LinearDiscriminants()
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
@@ -355,7 +292,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         if self.forest.is_sparse:
             numbers, n = tables["nodes"].column("statistics_row"), int(self.forest.n_classes)
             rows = self.side_rows.rows(self.trees[t].slot, tables["side_rows"].n)
-            if not is_sound(rows, numbers[numbers > 0] - 1, n):
+            if not seen.is_sound(rows, numbers[numbers > 0] - 1, n):
                 refuse(self, "side_rows", len(rows), f"of tree {t}, with wrong links or classes")
 
     def _set_up(self) -> None:
@@ -371,13 +308,8 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def _side_layout(self) -> RowLayout:
         if self.forest.is_sparse:
             return RowLayout(Statistics, SEEN_PARTS)
-        return self._dense_layout
-
-    @property
-    def _dense_layout(self) -> RowLayout:
-        """What a row of statistics is where there are few classes."""
         capacity = self.forest.class_capacity
-        blocks = Part("blocks", ClassBlock, capacity // nodes.BLOCK)
+        blocks = Part("blocks", nodes.ClassBlock, capacity // nodes.BLOCK)
         sides = Part("sides", INT32, -(-capacity // nodes.CLASSES_OF_WORD))
         return RowLayout(Statistics, (blocks, sides))
 
@@ -390,44 +322,40 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         more = 2 * nodes.most_rows(int(self.forest.class_capacity))
         return of_call + DEEPEST + more, of_split + more
 
-    def _finish_kind(self) -> None:
+    def _finish(self) -> None:
+        super()._finish()
         forest, own = self.forest, self.shared.own
         capacity = int(forest.class_capacity)
         own("nothing", np.zeros(SeenClass.SIZE, dtype=np.uint8))
-        own("class_sides", room_for(ClassSides, self.n_candidates * capacity))
+        own("class_sides", room_for(nodes.ClassSides, self.n_candidates * capacity))
         own("block_classes", np.zeros(capacity, dtype=np.int64))
         own("class_numbers", np.zeros(capacity, dtype=np.int64))
         own("ages", np.empty(self.points.capacities[0], dtype=np.int32))
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
-        of_discriminants = mixture.predicted[N_TREE_EXPERTS:]
         discriminants.record.n_inputs = self.n_inputs
-        discriminants.reserve(
-            capacity,
-            self.inputs.shape[1],
-            of_discriminants,
-            self.category_places,
-        )
+        predicted, categories = mixture.predicted[N_TREE_EXPERTS:], self.category_places
+        discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
         self._show_classes()
 
     def _own_prediction(self, shared: Memory[ClassForest]) -> None:
         super()._own_prediction(shared)
         own, capacity = shared.own, int(shared[0].class_capacity)
-        own("steps", room_for(Step, PATH_LENGTH))
+        own("steps", room_for(nodes.Step, PATH_LENGTH))
         own("posterior_sums", np.zeros(2 * shared[0].n_sums(), dtype=np.float32))
-        own("found", room_for(FoundRow, nodes.N_TOGETHER * nodes.most_rows(capacity)))
+        own("found", room_for(nodes.FoundRow, nodes.N_TOGETHER * nodes.most_rows(capacity)))
         own("seen_labels", np.zeros(capacity, dtype=np.int64))
         own("node_c", np.zeros(capacity, dtype=np.float32))
         own("below", np.zeros(capacity, dtype=np.float32))
 
     def _reader(self) -> list[Memory[Any]]:
-        experts = self.mixture.reader()
-        of_trees = N_TREE_EXPERTS * int(experts[0].width)
-        discriminants = self.discriminants.reader(experts.arrays["predicted"][of_trees:])
+        mixture = self.mixture.reader()
+        of_trees = N_TREE_EXPERTS * int(mixture[0].width)
+        discriminants = self.discriminants.reader(mixture.arrays["predicted"][of_trees:])
         shared, *rest = super()._reader()
-        shared[0].experts, shared[0].discriminants = experts[0], discriminants[0]
-        return [shared, *rest, experts, discriminants]
+        shared[0].experts, shared[0].discriminants = mixture[0], discriminants[0]
+        return [shared, *rest, mixture, discriminants]
 
     def _reserve_points(self, n: int) -> None:
         # Kernels hear of more points once there is room for the ages of as many.
@@ -444,12 +372,9 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         self._forget_predicted()
 
     @property
-    def _bytes_of_point(self) -> int:
-        return super()._bytes_of_point + self.shared.arrays["ages"].itemsize
-
-    @property
-    def _bytes_of_points(self) -> int:
-        return super()._bytes_of_points + self.shared.arrays["ages"].nbytes
+    def _bytes_of_points(self) -> tuple[int, int]:
+        (of_each, of_all), ages = super()._bytes_of_points, self.shared.arrays["ages"]
+        return of_each + ages.itemsize, of_all + ages.nbytes
 
     def add_inputs(
         self,
@@ -473,20 +398,16 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
             self._keep_seen()
         old = int(forest.class_capacity)
         if label >= old:
-            known = forest.statistics_words, self._side_layout().parts[-1].length
+            known, n_sides = forest.statistics_words, self._side_layout().parts[-1].length
             forest.class_capacity = -(-5 * old // (4 * nodes.BLOCK)) * nodes.BLOCK
             if not forest.is_sparse:
-                self._widen_statistics(*known)
+                self._set_words()
+                words, new = forest.statistics_words, self._side_layout().parts[-1].length
+                moves = [(0, 0, known - n_sides), (known - n_sides, words - new, n_sides)]
+                self.side_rows = self.side_rows.relaid(words, moves)
             self._finish()
         self._show_classes()
         return label
-
-    def _widen_statistics(self, known: int, n_sides: int) -> None:
-        """Give rows of statistics room for more classes; they had so many words, and of sides."""
-        self._set_words()
-        words, new = self.forest.statistics_words, self._side_layout().parts[-1].length
-        moves = [(0, 0, known - n_sides), (known - n_sides, words - new, n_sides)]
-        self.side_rows = self.side_rows.relaid(words, moves)
 
     def _keep_seen(self) -> None:
         """Let rows of statistics have the classes that they have seen, instead of all."""
@@ -494,14 +415,13 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         capacity = int(forest.class_capacity)
         forest.is_sparse = 1
         self._set_words()
-        kept = [(0, 0, Statistics.WORDS)]
-        self.side_rows = known.relaid(forest.statistics_words, kept)
+        self.side_rows = known.relaid(forest.statistics_words, [(0, 0, Statistics.WORDS)])
         for t, tree in enumerate(self.trees):
             rows = known.rows(tree.slot, tree.side_rows.n_rows)
-            seen = seen_in(rows, min(n_classes, capacity), capacity)
+            classes, numbers, n = seen.seen_in(rows, min(n_classes, capacity), capacity)
             self.side_rows.show(tree.slot, tree.side_rows)
-            self.side_rows.grow(tree.slot, tree.side_rows, tree.side_rows.n_rows + len(seen.rows))
-            put_seen.of()(forest, t, *seen.arguments())
+            self.side_rows.grow(tree.slot, tree.side_rows, tree.side_rows.n_rows + n)
+            seen.put_seen.of()(forest, t, classes, numbers, n)
         self._finish()
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -538,14 +458,17 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def counts(self, t: int) -> NDArray[np.float32]:
         """Return the classes' weights in a tree's rows of statistics, shape (rows, classes)."""
         rows = self.side_rows.rows(t, self.trees[t].side_rows.n_rows)
-        read = seen_counts if self.forest.is_sparse else counts_in
-        found: NDArray[np.float32] = read(rows, int(self.forest.n_classes))
+        return seen.counts_in(rows, int(self.forest.n_classes), bool(self.forest.is_sparse))
+
+    def leaf_weights(self, t: int, rows: NDArray[np.int64]) -> Array:
+        """Return the weights of the classes in leaves that have rows, shape (leaves, classes)."""
+        found = np.zeros((len(rows), int(self.forest.n_classes)))
+        numbers = self.column("nodes", "statistics_row", t)[rows]
+        found[numbers > 0] = self.counts(t)[numbers[numbers > 0] - 1]
         return found
 
     def _kept(self, t: int, hidden: bool) -> Kept:
-        n_classes = int(self.forest.n_classes)
-        seen = self.counts(t)
-
+        n_classes, of_rows = int(self.forest.n_classes), self.counts(t)
         # Numbers of samples are whole.
         kind = np.float64 if self.forest.is_weighted else np.int64
 
@@ -555,7 +478,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
                 counts[record.label] = record.weight
                 return True, True, (counts,)
             if record.statistics_row > 0:
-                counts[:] = seen[record.statistics_row - 1]
+                counts[:] = of_rows[record.statistics_row - 1]
             return record.dim < 0, bool((counts > 0).sum() == 1), (counts,)
 
         return kept
@@ -565,9 +488,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         table = self.table(t)
         weights = class_weights(self, t, table)
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
-
-    def _importance_trees(self) -> Sequence[int]:
-        return self.schedule.of_role(LONG)
 
     def root_prediction(self) -> NDArray[np.float64]:
         """Return what the mixture predicts by the roots and by lines without a feature."""

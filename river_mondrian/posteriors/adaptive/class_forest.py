@@ -15,16 +15,9 @@ from ...partitions.mondrian.records import LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf
 from ...records import Array, Float64s, Int32s
 from ..labels.hnsp import most_probable
-from ..rebuilt.building import GAIN_SAMPLE, draw_guided, push, time_of_cut
-from ..rebuilt.forest import REPLAYING, path_to
-from .nodes import (
-    AdaptiveForest,
-    AdaptiveNode,
-    AdaptiveTree,
-    ClassSides,
-    Statistics,
-    StatisticsEntry,
-)
+from ..rebuilt.building import GAIN_SAMPLE, push
+from ..rebuilt.forest import REPLAYING, Candidate, path_to
+from .nodes import A, AdaptiveForest, AdaptiveNode, AdaptiveTree, Statistics, StatisticsEntry
 from .prediction import predict_anew
 from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
 from .weighting import update_weights
@@ -43,34 +36,7 @@ MISSING = 2
 
 
 @inlined
-def gain_of(table: Array[ClassSides], n_classes: int) -> float:
-    """Return the Gini gain of a cut, times the points' weight, from the classes at its sides.
-
-    The Gini impurity times the weight n of the points is n - sum_k n_k^2 / n, and n is that of both
-    sides: what is gained is the sum of squares over n, at either side, less that of the block.
-    """
-    n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(n_classes):
-        weights = table[k].weights
-        a, b = weights[0], weights[1]
-        n_left += a
-        n_right += b
-        squares_left += a * a
-        squares_right += b * b
-        squares += (a + b) * (a + b)
-    if n_left == 0.0 or n_right == 0.0:
-        return 0.0
-    return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
-
-
-@merged
-def _side(v: float, cut: float) -> int:
-    """Return the side of a cut that a value is on, without a branch: no one could foresee it."""
-    return int(v > cut) + MISSING * int(v != v)
-
-
-@inlined
-def new_statistics(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) -> Statistics:
+def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statistics:
     """Give a node statistics that have seen nothing."""
     number = new_row(forest, tree)
     node.statistics_row = number + 1
@@ -95,7 +61,7 @@ def sort_descending(numbers: Int32s, n: int) -> None:
 
 
 @separate
-def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
+def make_statistics(forest: A, t: int, j: int, last: int) -> None:
     """Make the statistics of a leaf's row from its points; `last` is the latest point of all."""
     tree = forest.trees[t]
     node = tree.nodes.row(j)
@@ -120,14 +86,13 @@ def make_statistics(forest: AdaptiveForest, t: int, j: int, last: int) -> None:
 def enqueue(tree: AdaptiveTree, j: int) -> None:
     """Let a leaf wait for its split where it has seen several classes."""
     node = tree.nodes.row(j)
-    if node.dim != PAUSED or node.next_waiting != NONE:
-        return
-    if node.statistics(tree).n_seen > 1:
+    is_free = node.dim == PAUSED and node.next_waiting == NONE
+    if is_free and node.statistics(tree).n_seen > 1:
         push(tree, j)
 
 
 @separate
-def enqueue_mixed(forest: AdaptiveForest, t: int, ref: int) -> None:
+def enqueue_mixed(forest: A, t: int, ref: int) -> None:
     """Let a leaf whose points are of several classes wait for its split."""
     if ref < 0:
         return
@@ -142,7 +107,7 @@ def enqueue_mixed(forest: AdaptiveForest, t: int, ref: int) -> None:
 
 
 @merged
-def _note_sides(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) -> None:
+def _note_sides(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> None:
     """Note which classes are on the sides of a cut that is new."""
     statistics, labels = node.statistics(tree), forest.seen_labels
     for side in range(2):
@@ -158,7 +123,7 @@ def _note_sides(forest: AdaptiveForest, tree: AdaptiveTree, node: AdaptiveNode) 
 
 
 @separate
-def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog: int) -> None:
+def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
     """Give a row that is new on the path of point `p` the statistics of the samples before.
 
     The latest `backlog` samples before `p` have not been shown to the tree.
@@ -190,7 +155,7 @@ def ensure_statistics(forest: AdaptiveForest, t: int, ref: int, p: int, backlog:
 
 @separate
 def update_path(
-    forest: AdaptiveForest, t: int, p: int, path: Array[StatisticsEntry], n: int, grown: bool
+    forest: A, t: int, p: int, path: Array[StatisticsEntry], n: int, grown: bool
 ) -> None:
     """Add a point that is in the tree to the statistics on its path.
 
@@ -309,8 +274,9 @@ class ClassForest(AdaptiveForest):
                 k = numbers[label] - 1
                 for c in range(m):
                     candidate = candidates[c]
-                    weights = tables[width * c + k].weights
-                    side = _side(x[candidate.dim], candidate.cut)
+                    weights, v = tables[width * c + k].weights, x[candidate.dim]
+                    # Without a branch: no one could foresee it.
+                    side = int(v > candidate.cut) + MISSING * int(v != v)
                     weights[side] = weights[side] + weight
             i += 1
             p = self.links_of(p)[t]
@@ -319,22 +285,35 @@ class ClassForest(AdaptiveForest):
         return n_present, float(step)
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return the Gini gain of a candidate, by the `n` classes that are there."""
-        width = min(self.n_classes, n_points)
-        return gain_of(self.class_sides.part(width * c, width), n)
+        """Return the Gini gain of a candidate, times the points' weight, by the `n` classes there.
 
-    def split(self, t: int, j: int, last: int) -> None:
-        """Cut a leaf's block by a guided cut, and let its children wait for theirs.
+        The Gini impurity times the weight n of the points is n - sum_k n_k^2 / n, and n is that of
+        both sides: what is gained is the sum of squares over n, at either side, less that of the
+        block.
+        """
+        n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
+        first = min(self.n_classes, n_points) * c
+        for k in range(first, first + n):
+            weights = self.class_sides[k].weights
+            a, b = weights[0], weights[1]
+            n_left += a
+            n_right += b
+            squares_left += a * a
+            squares_right += b * b
+            squares += (a + b) * (a + b)
+        if n_left == 0.0 or n_right == 0.0:
+            return 0.0
+        return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
+
+    def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
+        """Cut a leaf's block at a time since its parent, and let its children wait for theirs.
 
         Where the tree has been shown its points, the latest of which is `last`, the new rows get
         their statistics; else `last` is NONE.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
-        time = time_of_cut(self, tree, node)
-        if time == 0.0:
-            return
-        chosen, kept = draw_guided(self, t, j), node.statistics_row
+        kept = node.statistics_row
         part_leaf(self, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
         node.statistics_row = kept
         for side in range(2):

@@ -31,14 +31,7 @@ from ...records import (
     stored,
     transient,
 )
-from ..rebuilt.forest import (
-    PATH_LENGTH,
-    PathEntry,
-    RebuiltForest,
-    RebuiltNode,
-    RebuiltPoint,
-    RebuiltTree,
-)
+from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
 # Statistics of the classes that have passed a node, in three memories.
 #
@@ -145,10 +138,6 @@ class Statistics(Record):
     n_seen: Int32
     n_sides: Int32
 
-    def block_of(self, label: int) -> ClassBlock:
-        """Return the block that a class is in."""
-        return ClassBlock(self, HEAD_WORDS + label // BLOCK * BLOCK_WORDS)
-
     def numbers_of(self, label: int) -> ClassNumbers:
         """Return the weights of one of few classes."""
         place = HEAD_WORDS + label // BLOCK * BLOCK_WORDS + label % BLOCK
@@ -190,22 +179,6 @@ class Statistics(Record):
             sides[label // CLASSES_OF_WORD] = word | bit
             self.n_sides = self.n_sides + 1
 
-    def copy_from(
-        self, below: Statistics, side: int, n_words: int, n_classes: int, capacity: int
-    ) -> None:
-        """Copy the statistics of a node above which the own one is put, and which is on a side.
-
-        The probabilities to stop stay those of a new node.
-        """
-        words, known = Int32s(self, 0, n_words), Int32s(below, 0, n_words)
-        first_side = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
-        for w in range(STOP_WORDS, n_words):
-            words[w] = known[w] if w < first_side else 0
-        self.n_sides = 0
-        for k in range(n_classes):
-            if self.numbers_of(k).words[0] > 0.0:
-                self.add_side(k, side, capacity)
-
     def estimate(
         self, numbers: ClassNumbers, alpha: float, n_classes: int, factor: float = 1.0
     ) -> float:
@@ -215,7 +188,7 @@ class Statistics(Record):
         """
         return factor * (numbers.words[0] + alpha) / (self.weight + alpha * n_classes)
 
-    def forgetting_estimate(
+    def late_estimate(
         self, numbers: ClassNumbers, m: int, alpha: float, n_classes: int, factor: float = 1.0
     ) -> float:
         """Return a factor times the Dirichlet estimate of a class by a memory that forgets."""
@@ -380,10 +353,6 @@ class AdaptiveForest(RebuiltForest):
     class_numbers: Int64s
     # Room for the ages of a leaf's points: for as many as there is room for points.
     ages: Int32s
-
-    def path_of(self, t: int) -> Array[StatisticsEntry]:
-        """Return a tree's path."""
-        return self.paths.part(PATH_LENGTH * t, PATH_LENGTH)
 
     def label_of(self, p: int) -> int:
         """Return the class of a stored point."""

@@ -26,7 +26,7 @@ from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
 from ..labels.hnsp import most_probable
 from ..rebuilt.forest import PATH_LENGTH, RECENT, ensure_predicted, note_predicted, walk_all
 from . import nodes
-from .nodes import A, AdaptiveForest, AdaptiveTree, Statistics, StatisticsEntry, Step
+from .nodes import A, AdaptiveTree, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
 from .weighting import Factors, add_seen, add_statistics
 
@@ -52,7 +52,7 @@ def _add(out: Float32s, k: int, weight: float) -> None:
 
 
 @inlined
-def _place(forest: AdaptiveForest, posterior: int, k: int) -> int:
+def _place(forest: A, posterior: int, k: int) -> int:
     """Return where the sum of a posterior is for a class."""
     if forest.is_sparse == 1:
         return nodes.N_POSTERIORS * (nodes.N_FRONT + k) + posterior
@@ -60,7 +60,7 @@ def _place(forest: AdaptiveForest, posterior: int, k: int) -> int:
 
 
 @inlined
-def _add_to_all(forest: AdaptiveForest, posterior: int, weight: float, out: Float32s) -> None:
+def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None:
     """Add a weight to all classes."""
     if forest.is_sparse == 1:
         _add(out, posterior, weight)
@@ -70,26 +70,8 @@ def _add_to_all(forest: AdaptiveForest, posterior: int, weight: float, out: Floa
         _add(out, k, weight)
 
 
-@inlined
-def _stop(statistics: Statistics, v: int, rest: float, ends: bool) -> float:
-    """Return the weight of a node in a weighting, of the `rest` that those above have left."""
-    return rest if ends else rest * statistics.stops[v]
-
-
 @merged
-def _weight_memories(statistics: Statistics, step: Step, weight: float, n_classes: int) -> None:
-    """Note what a sample weighs in each memory, of a node with this weight."""
-    alpha = nodes.PRIORS[nodes.MIXED]
-    of_all = weight / (statistics.weight + alpha * n_classes)
-    step.of_all = of_all * statistics.shares[0]
-    total = statistics.totals[nodes.LATE] + alpha * statistics.units[nodes.LATE] * n_classes
-    step.of_late = weight * statistics.shares[1] / total
-    total = statistics.totals[nodes.LATEST] + alpha * statistics.units[nodes.LATEST] * n_classes
-    step.of_latest = weight * statistics.shares[2] / total
-
-
-@merged
-def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
+def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
     """Return how far a sample lies outside the box of a path's node."""
     is_row = entry.ref >= 0
     capacity = forest.dim_capacity
@@ -101,18 +83,8 @@ def _eta(forest: AdaptiveForest, tree: AdaptiveTree, entry: StatisticsEntry, x: 
 
 
 @merged
-def _end_weighting(forest: AdaptiveForest, v: int, rest: float, last: int, out: Float32s) -> None:
-    """Add what a weighting has left at the end of a path: to all classes, and to a last point's."""
-    seen = forest.weight_of(~last) if last < 0 else 0.0
-    each = rest / (seen + nodes.PRIORS[v] * forest.n_classes)
-    _add_to_all(forest, 1 + v, nodes.PRIORS[v] * each, out)
-    if last < 0:
-        _add(out, _place(forest, 1 + v, forest.label_of(~last)), seen * each)
-
-
-@merged
 def _walk_down(
-    forest: AdaptiveForest,
+    forest: A,
     tree: AdaptiveTree,
     x: Float32s,
     path: Array[StatisticsEntry],
@@ -121,6 +93,7 @@ def _walk_down(
 ) -> float:
     """Take the steps of a sample's path; returns the probability not to branch off."""
     gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
+    of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     reach = 1.0
     # What no node above has taken.
     noisy, mixed = 1.0, 1.0
@@ -139,20 +112,31 @@ def _walk_down(
         statistics = entry.statistics
         if statistics and statistics.n_seen > 0:
             step.statistics = statistics
-            stopped = _stop(statistics, nodes.NOISY, noisy, ends)
-            step.noisy = stopped / (statistics.weight + nodes.PRIORS[nodes.NOISY] * n_classes)
+            stops, shares, units = statistics.stops, statistics.shares, statistics.units
+            # The weight of the node in either weighting, and what a sample weighs by that.
+            stopped = noisy if ends else noisy * stops[nodes.NOISY]
+            step.noisy = stopped / (statistics.weight + of_noisy * n_classes)
             noisy -= stopped
-            stopped = _stop(statistics, nodes.MIXED, mixed, ends)
-            _weight_memories(statistics, step, stopped, n_classes)
+            stopped = mixed if ends else mixed * stops[nodes.MIXED]
+            step.of_all = stopped / (statistics.weight + of_mixed * n_classes) * shares[0]
+            total = statistics.totals[nodes.LATE] + of_mixed * units[nodes.LATE] * n_classes
+            step.of_late = stopped * shares[1] / total
+            total = statistics.totals[nodes.LATEST] + of_mixed * units[nodes.LATEST] * n_classes
+            step.of_latest = stopped * shares[2] / total
             mixed -= stopped
+    # What is left at the end is shared by all classes, and that of a last point.
     last = path[n - 1].ref
+    seen = forest.weight_of(~last) if last < 0 else 0.0
     for v, rest in enumerate((noisy, mixed)):
-        _end_weighting(forest, v, rest, last, out)
+        each = rest / (seen + nodes.PRIORS[v] * n_classes)
+        _add_to_all(forest, 1 + v, nodes.PRIORS[v] * each, out)
+        if last < 0:
+            _add(out, _place(forest, 1 + v, forest.label_of(~last)), seen * each)
     return reach
 
 
 @separate
-def _clear_below(forest: AdaptiveForest, ref: int) -> None:
+def _clear_below(forest: A, ref: int) -> None:
     """Note the weight of the classes at a reference that has no statistics: a point's own."""
     below = forest.below
     for k in range(forest.n_classes):
@@ -162,7 +146,7 @@ def _clear_below(forest: AdaptiveForest, ref: int) -> None:
 
 
 @separate
-def _count_tables(forest: AdaptiveForest, tree: AdaptiveTree, step: Step, ends: bool) -> None:
+def _count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> None:
     """Note c and tab of Algorithm 5 at a node where samples have weights, and their sums.
 
     Of the weight W of a class tab is min(W, 1), and c the sum of both children's. What has not
@@ -186,7 +170,7 @@ def _count_tables(forest: AdaptiveForest, tree: AdaptiveTree, step: Step, ends: 
 
 @merged
 def _add_step(
-    forest: AdaptiveForest,
+    forest: A,
     tree: AdaptiveTree,
     step: Step,
     factors: Factors,
@@ -232,7 +216,7 @@ def _add_step(
 
 @separate
 def predict_tree(
-    forest: AdaptiveForest,
+    forest: A,
     tree: AdaptiveTree,
     x: Float32s,
     path: Array[StatisticsEntry],
@@ -291,7 +275,7 @@ def predict_tree(
 
 
 @separate
-def _average_many(forest: AdaptiveForest, of_long: float, of_recent: float) -> None:
+def _average_many(forest: A, of_long: float, of_recent: float) -> None:
     """Write the experts of many classes: by the sums of the first role, then by those of both.
 
     `of_long` and `of_recent` are factors of sums.
@@ -315,27 +299,14 @@ def _average_many(forest: AdaptiveForest, of_long: float, of_recent: float) -> N
 
 
 @merged
-def _average_few(forest: AdaptiveForest, n_long: int, n_recent: int) -> None:
-    """Write the experts of few classes: means over the trees of all samples, then over both roles.
-
-    Both roles count as much, whatever their numbers of trees.
-    """
-    sums, predicted, width = forest.posterior_sums, forest.experts.predicted, forest.n_sums()
-    for k in range(width):
-        of_long = sums[k] / n_long if n_long > 0 else 0.0
-        predicted[k] = of_long
-        of_recent = sums[width + k] / n_recent if n_recent > 0 else of_long
-        predicted[width + k] = 0.5 * (of_long + of_recent)
-
-
-@merged
-def _add_trees(forest: AdaptiveForest) -> None:
+def _add_trees(forest: A) -> None:
     """Let the mixture's experts be the posteriors of the trees.
 
     First come the means over trees of all samples, then the means of these and of those over trees
-    of recent samples, for which the first stand in where there are no such trees.
+    of recent samples, for which the first stand in where there are no such trees. Both roles count
+    as much, whatever their numbers of trees.
     """
-    sums, room = forest.posterior_sums, forest.n_sums()
+    sums, room, predicted = forest.posterior_sums, forest.n_sums(), forest.experts.predicted
     for k in range(2 * room):
         sums[k] = 0.0
     n_long, n_recent = 0, 0
@@ -352,12 +323,16 @@ def _add_trees(forest: AdaptiveForest) -> None:
     if forest.is_sparse == 1:
         of_long = 1.0 / n_long if n_long > 0 else 0.0
         _average_many(forest, of_long, 1.0 / n_recent if n_recent > 0 else 0.0)
-    else:
-        _average_few(forest, n_long, n_recent)
+        return
+    for k in range(room):
+        long = sums[k] / n_long if n_long > 0 else 0.0
+        predicted[k] = long
+        recent = sums[room + k] / n_recent if n_recent > 0 else long
+        predicted[room + k] = 0.5 * (long + recent)
 
 
 @separate
-def predict_anew(forest: AdaptiveForest, inputs: Float64s) -> int:
+def predict_anew(forest: A, inputs: Float64s) -> int:
     """Predict a sample of these inputs; returns DONE, or the first that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:

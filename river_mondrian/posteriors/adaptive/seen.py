@@ -10,7 +10,7 @@ first row on its way that had room when it came. Rows are not freed before the t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from ...compiling.kernels import inlined, kernel, separate
 from ...records import Float32s, Int32s, Int64s, prefetch
 from . import nodes
-from .nodes import AdaptiveForest, AdaptiveTree, ClassNumbers, SeenClass, Statistics
+from .nodes import A, AdaptiveForest, AdaptiveTree, ClassNumbers, SeenClass, Statistics
 
 # The side of a sample that ends at a node.
 NO_SIDE = -1
 
 
 @inlined
-def new_row(forest: AdaptiveForest, tree: AdaptiveTree) -> int:
+def new_row(forest: A, tree: AdaptiveTree) -> int:
     """Return the number of a new row, all of whose words are 0."""
     number = tree.side_rows.n_rows
     tree.side_rows.n_rows = number + 1
@@ -42,9 +42,7 @@ def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
 
 
 @separate
-def find(
-    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
-) -> SeenClass:
+def find(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> SeenClass:
     """Return what a node has seen of one of many classes: of a new one, nothing."""
     row, first, n, bits = statistics, nodes.HEAD_WORDS, nodes.N_FIRST, label
     while True:
@@ -61,9 +59,7 @@ def find(
 
 
 @separate
-def place_of(
-    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
-) -> SeenClass:
+def place_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> SeenClass:
     """Return what a node has seen of one of many classes, with a place for a new one."""
     row, first, n, bits = statistics, nodes.HEAD_WORDS, nodes.N_FIRST, label
     while True:
@@ -82,9 +78,7 @@ def place_of(
 
 
 @inlined
-def numbers_of(
-    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
-) -> ClassNumbers:
+def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> ClassNumbers:
     """Return the weights of a class at a node."""
     if forest.is_sparse == 1:
         return find(forest, tree, statistics, label).numbers()
@@ -92,17 +86,7 @@ def numbers_of(
 
 
 @inlined
-def fetch_class(
-    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int
-) -> None:
-    """Ask for the memory of what a node has seen of one of many classes ahead of its use."""
-    link = statistics.links()[label & 1]
-    if link != 0:
-        prefetch(tree.side_rows.row(link - 1), nodes.LINKS_WORD + nodes.N_LINKS)
-
-
-@inlined
-def sides_of(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
+def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
     """Return the bits of the sides on which a class has gone at a node."""
     if forest.is_sparse == 1:
         return find(forest, tree, statistics, label).key & 3
@@ -110,7 +94,7 @@ def sides_of(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics,
 
 
 @inlined
-def follow(forest: AdaptiveForest, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
+def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
     """Write the rows to which one is linked behind `n` in `found`; returns how many are there.
 
     They are of the node that `owner` names.
@@ -128,7 +112,7 @@ def follow(forest: AdaptiveForest, tree: AdaptiveTree, row: Statistics, owner: i
 
 
 @separate
-def list_seen(forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics) -> int:
+def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
     """Write the classes of a node into `seen_labels`; returns how many there are.
 
     Where there are few classes these are all; some may not have been seen.
@@ -164,20 +148,16 @@ def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
 
 
 @inlined
-def add_side(
-    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, label: int, side: int
-) -> None:
+def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, side: int) -> None:
     """Note on which side of a node's cut a class has gone."""
     if forest.is_sparse == 0:
         statistics.add_side(label, side, forest.class_capacity)
-        return
-    _note_side(statistics, place_of(forest, tree, statistics, label), side)
+    else:
+        _note_side(statistics, place_of(forest, tree, statistics, label), side)
 
 
 @separate
-def _rescale(
-    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, m: int, unit: float
-) -> None:
+def _rescale(forest: A, tree: AdaptiveTree, statistics: Statistics, m: int, unit: float) -> None:
     """Let the unit of a memory that forgets be 1 again."""
     n, labels = list_seen(forest, tree, statistics), forest.seen_labels
     for i in range(n):
@@ -190,7 +170,7 @@ def _rescale(
 
 @inlined
 def add_sample(
-    forest: AdaptiveForest,
+    forest: A,
     tree: AdaptiveTree,
     statistics: Statistics,
     label: int,
@@ -230,62 +210,40 @@ def add_sample(
         statistics.totals[m] = statistics.totals[m] + unit * weight
 
 
-@inlined
-def _copy_numbers(numbers: ClassNumbers, target: ClassNumbers) -> None:
-    """Copy the weights of a class."""
-    for m in range(1 + nodes.N_FORGETTING):
-        target.words[m * target.step] = numbers.words[m * numbers.step]
-
-
 @separate
-def _copy_seen(
-    forest: AdaptiveForest, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
-) -> None:
-    """Copy the statistics of many classes as `Statistics.copy_from` does those of few."""
-    words, known = Int32s(target, 0, nodes.HEAD_WORDS), Int32s(below, 0, nodes.HEAD_WORDS)
-    for w in range(nodes.STOP_WORDS, nodes.HEAD_WORDS):
-        words[w] = known[w]
-    target.n_sides = target.n_seen
-    n, labels = list_seen(forest, tree, below), forest.seen_labels
-    for i in range(n):
-        numbers = numbers_of(forest, tree, below, labels[i])
-        # A class without samples has been noted on a side only.
-        if numbers.words[0] > 0.0:
-            own = place_of(forest, tree, target, labels[i])
-            own.key = own.key | nodes.bit_of_side(side)
-            _copy_numbers(numbers, own.numbers())
-
-
-@inlined
 def copy_statistics(
-    forest: AdaptiveForest, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
+    forest: A, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:
     """Copy the statistics of a node above which another is put, and which is on a side of it.
 
     The probabilities to stop stay those of a new node.
     """
-    if forest.is_sparse == 1:
-        _copy_seen(forest, tree, target, below, side)
-    else:
-        n_words, capacity = forest.statistics_words, forest.class_capacity
-        target.copy_from(below, side, n_words, forest.n_classes, capacity)
+    n_words, is_sparse = nodes.HEAD_WORDS, forest.is_sparse == 1
+    if not is_sparse:
+        n_words += forest.class_capacity // nodes.BLOCK * nodes.BLOCK_WORDS
+    words, known = Int32s(target, 0, n_words), Int32s(below, 0, n_words)
+    for w in range(nodes.STOP_WORDS, n_words):
+        words[w] = known[w]
+    target.n_sides = 0
+    n, labels = list_seen(forest, tree, below), forest.seen_labels
+    for i in range(n):
+        numbers = numbers_of(forest, tree, below, labels[i])
+        # A class without samples has been noted on a side only.
+        if numbers.words[0] > 0.0:
+            if is_sparse:
+                copied = place_of(forest, tree, target, labels[i]).numbers()
+                for m in range(1 + nodes.N_FORGETTING):
+                    copied.words[m * copied.step] = numbers.words[m * numbers.step]
+            add_side(forest, tree, target, labels[i], side)
 
 
 @kernel
-def put_seen(
-    forest: AdaptiveForest,
-    t: int,
-    rows: Int64s,
-    labels: Int64s,
-    sides: Int64s,
-    numbers: Float32s,
-    n: int,
-) -> None:
-    """Put classes into rows of statistics that are of nodes: of each its sides and weights."""
+def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n: int) -> None:
+    """Put classes into rows of nodes' statistics: `found` has row, class and sides of each."""
     tree = forest.trees[t]
     for i in range(n):
-        seen = place_of(forest, tree, tree.side_rows.row(rows[i]), labels[i])
-        seen.key = seen.key | sides[i]
+        seen = place_of(forest, tree, tree.side_rows.row(found[3 * i]), found[3 * i + 1])
+        seen.key = seen.key | found[3 * i + 2]
         words = seen.numbers().words
         for m in range(1 + nodes.N_FORGETTING):
             words[m] = numbers[(1 + nodes.N_FORGETTING) * i + m]
@@ -303,11 +261,6 @@ def _blocks_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
     shape = (*rows.shape[:-1], n_blocks, 1 + nodes.N_FORGETTING, nodes.BLOCK)
     found = np.moveaxis(blocks.reshape(shape), -3, -2)
     return found.reshape(*found.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
-
-
-def counts_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
-    """Return the classes' weights in copied rows, shape (..., n_classes)."""
-    return _blocks_in(rows, n_classes)[..., 0, :]
 
 
 def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
@@ -331,11 +284,13 @@ def _levels(rows: Rows) -> Iterator[tuple[NDArray[np.int64], Rows]]:
         at, owners, first, n = following[i, bit] - 1, owners[i], nodes.MORE_WORD, nodes.N_MORE
 
 
-def seen_counts(rows: Rows, n_classes: int) -> NDArray[np.float32]:
-    """Return the weights of many classes in copied rows of a tree, shape (rows, n_classes).
+def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> NDArray[np.float32]:
+    """Return the classes' weights in copied rows of a tree, shape (rows, n_classes).
 
-    Rows that others are linked to have none.
+    Of many classes rows that others are linked to have none.
     """
+    if not is_sparse:
+        return _blocks_in(rows, n_classes)[..., 0, :]
     found = np.zeros((len(rows), n_classes), dtype=np.float32)
     for owners, part in _levels(rows):
         i, j = np.nonzero(part[..., 0])
@@ -353,14 +308,11 @@ def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
     place, bit = np.nonzero(linked)
     links = linked[place, bit] - 1
     # A row comes after the only one that is linked to it.
-    if (links <= place).any() or (links >= len(rows)).any():
-        return False
-    if len(np.unique(links)) < len(links):
+    if (links <= place).any() or (links >= len(rows)).any() or len({*links}) < len(links):
         return False
     if not np.isin(of_nodes, _rows_of_nodes(rows)[0]).all():
         return False
-    n_seen = np.zeros(len(rows), dtype=np.int64)
-    n_rows = np.zeros(len(rows), dtype=np.int64)
+    n_seen, n_rows = np.zeros((2, len(rows)), dtype=np.int64)
     for owners, part in _levels(rows):
         keys = part[..., 0]
         if (keys < 0).any() or (keys >= (n_classes + 1) << nodes.SIDE_BITS).any():
@@ -370,30 +322,17 @@ def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
     return bool((n_rows <= nodes.most_rows(n_classes)).all() and (n_seen <= n_classes).all())
 
 
-class Seen(NamedTuple):
-    """Classes that nodes have seen: of each the row, the class, its sides and weights."""
+def seen_in(rows: Rows, n_classes: int, capacity: int) -> tuple[Int64s, Float32s, int]:
+    """Return what has been seen of few classes, in copied rows with room for so many.
 
-    rows: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    sides: NDArray[np.int64]
-    numbers: NDArray[np.float32]
-
-    def arguments(self) -> tuple[Any, ...]:
-        """Return them, and how many there are, for `put_seen`."""
-        integers = (Int64s.of(np.ascontiguousarray(part)) for part in self[:3])
-        return *integers, Float32s.of(self.numbers.reshape(-1)), len(self.rows)
-
-
-def seen_in(rows: Rows, n_classes: int, capacity: int) -> Seen:
-    """Return what has been seen of few classes, in copied rows with room for so many."""
+    That is for `put_seen`: row, class and sides of each, its weights, and how many there are.
+    """
     numbers = _blocks_in(rows, n_classes)
     words = rows[:, nodes.HEAD_WORDS + capacity // nodes.BLOCK * nodes.BLOCK_WORDS :]
     labels = np.arange(n_classes)
-    bits = (
-        words[:, labels // nodes.CLASSES_OF_WORD]
-        >> labels % nodes.CLASSES_OF_WORD * nodes.SIDE_BITS
-        & 3
-    )
+    shifts = labels % nodes.CLASSES_OF_WORD * nodes.SIDE_BITS
+    bits = words[:, labels // nodes.CLASSES_OF_WORD] >> shifts & 3
     at, seen = np.nonzero((numbers[:, 0] > 0.0) | (bits > 0))
     weights = np.ascontiguousarray(numbers[at, :, seen])
-    return Seen(at, seen, bits[at, seen].astype(np.int64), weights)
+    found = np.stack([at, seen, bits[at, seen]], axis=1, dtype=np.int64)
+    return Int64s.of(found.reshape(-1)), Float32s.of(weights.reshape(-1)), len(at)

@@ -42,18 +42,11 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from ...compiling.kernels import inlined, merged, separate
-from ...records import Array, Float32s, Record, inline
+from ...records import Array, Float32s, Record, inline, prefetch
 from ...records.numba_types import lowered, pointer_to
 from . import nodes
-from .nodes import (
-    AdaptiveForest,
-    AdaptiveTree,
-    ClassBlock,
-    ClassNumbers,
-    Statistics,
-    StatisticsEntry,
-)
-from .seen import fetch_class, follow, numbers_of, seen_at
+from .nodes import A, AdaptiveTree, ClassNumbers, Statistics, StatisticsEntry
+from .seen import follow, numbers_of, seen_at
 
 # Adding what a node's statistics say of each class to the posteriors of its tree.
 #
@@ -82,7 +75,7 @@ class Factors(Record):
 
 _FLOAT, _WORD = ir.FloatType(), ir.IntType(32)
 _FLOATS, _WORDS = ir.VectorType(_FLOAT, nodes.BLOCK), ir.VectorType(_WORD, nodes.BLOCK)
-_INDEX = ir.IntType(64)
+_INDEX, _BITS_OF_BLOCK = ir.IntType(64), nodes.SIDE_BITS * nodes.BLOCK
 _ALIGNMENT = 4
 _CONTRACT = ("contract",)
 
@@ -125,17 +118,11 @@ def _add_by_blocks(
         [_each(builder, numbers, nodes.N_POSTERIORS * i + v) for v in range(nodes.N_POSTERIORS)]
         for i in range(4)
     )
-    weights = nodes.HEAD_WORDS + ClassBlock.FIELDS["weights"].word
+    weights = nodes.HEAD_WORDS + nodes.ClassBlock.FIELDS["weights"].word
     one, three = (ir.Constant(_WORDS, [bits] * nodes.BLOCK) for bits in (1, 3))
     shifts = ir.Constant(_WORDS, [nodes.SIDE_BITS * k for k in range(nodes.BLOCK)])
     ones = ir.Constant(_FLOATS, [1.0] * nodes.BLOCK)
     blocks_of_word = _INDEX(nodes.CLASSES_OF_WORD // nodes.BLOCK)
-
-    def add_to(posterior: int, first: Any, part: Any) -> None:
-        start = builder.add(builder.mul(width, _INDEX(posterior)), first)
-        place = builder.bitcast(builder.gep(sums, [start]), _FLOATS.as_pointer())
-        before = builder.load(place, align=_ALIGNMENT)
-        builder.store(_sum(builder, before, part), place, align=_ALIGNMENT)
 
     size = _INDEX(nodes.BLOCK)
     all_sides = builder.mul(builder.udiv(width, size), _INDEX(nodes.BLOCK_WORDS))
@@ -148,10 +135,8 @@ def _add_by_blocks(
         tables = builder.select(builder.fcmp_ordered("<", count, ones), count, ones)
         place = builder.add(all_sides, builder.udiv(loop.index, blocks_of_word))
         word = builder.load(builder.gep(words, [place]), align=_ALIGNMENT)
-        shift = builder.mul(
-            builder.urem(loop.index, blocks_of_word), _INDEX(nodes.SIDE_BITS * nodes.BLOCK)
-        )
-        word = builder.lshr(word, builder.trunc(shift, _WORD))
+        within, bits_of_block = builder.urem(loop.index, blocks_of_word), _INDEX(_BITS_OF_BLOCK)
+        word = builder.lshr(word, builder.trunc(builder.mul(within, bits_of_block), _WORD))
         bits = builder.and_(builder.lshr(_spread(builder, word, _WORDS), shifts), three)
         # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, one)), _FLOATS)
@@ -160,18 +145,19 @@ def _add_by_blocks(
             for m in (nodes.LATE, nodes.LATEST)
         )
         hnsp, noisy, mixed = range(nodes.N_POSTERIORS)
+        of_count = [(factor, count) for factor in by_weight]
+        late_parts = (by_first[mixed], late), (by_second[mixed], latest)
         parts = (
-            ((by_first[hnsp], tables), (by_second[hnsp], sides), (by_weight[hnsp], count)),
-            (constants[noisy], (by_weight[noisy], count)),
-            (
-                constants[mixed],
-                (by_weight[mixed], count),
-                (by_first[mixed], late),
-                (by_second[mixed], latest),
-            ),
+            ((by_first[hnsp], tables), (by_second[hnsp], sides), of_count[hnsp]),
+            (constants[noisy], of_count[noisy]),
+            (constants[mixed], of_count[mixed], *late_parts),
         )
         for posterior, part in enumerate(parts):
-            add_to(posterior, first, _sum(builder, *part))
+            start = builder.add(builder.mul(width, _INDEX(posterior)), first)
+            place = builder.bitcast(builder.gep(sums, [start]), _FLOATS.as_pointer())
+            before = builder.load(place, align=_ALIGNMENT)
+            total = _sum(builder, before, _sum(builder, *part))
+            builder.store(total, place, align=_ALIGNMENT)
 
 
 @lowered(_add_by_blocks)
@@ -179,15 +165,9 @@ def add_statistics(
     statistics: Statistics, n_classes: int, factors: Factors, out: Float32s, width: int
 ) -> None:
     """Add a node's part to a tree's posteriors: N_POSTERIORS rows of `width` in `out`."""
-    all_sides = statistics.sides(width)
     for k in range(n_classes):
-        block = statistics.block_of(k)
-        place = k % nodes.BLOCK
-        count = block.counts[place]
-        bits = (
-            all_sides[k // nodes.CLASSES_OF_WORD] >> k % nodes.CLASSES_OF_WORD * nodes.SIDE_BITS & 3
-        )
-        late, latest = block.weights[place], block.weights[nodes.BLOCK + place]
+        numbers, bits = statistics.numbers_of(k), statistics.sides_of(k, width)
+        count, late, latest = (numbers.words[m * numbers.step] for m in range(3))
         firsts, seconds = (min(count, 1.0), 0.0, late), (bits - (bits >> 1), 0.0, latest)
         for v in range(nodes.N_POSTERIORS):
             i = width * v + k
@@ -272,13 +252,7 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
 
 
 @separate
-def add_seen(
-    forest: AdaptiveForest,
-    tree: AdaptiveTree,
-    factors: Array[Factors],
-    n: int,
-    out: Float32s,
-) -> None:
+def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> None:
     """Add what `n` nodes have seen to a tree's posteriors.
 
     `out` has a row of N_POSTERIORS for each class, behind N_FRONT others, the first of which has
@@ -334,7 +308,7 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
 
 
 @inlined
-def _end_estimate(forest: AdaptiveForest, ref: int, own: int, label: int, v: int) -> float:
+def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
     """Return a class's estimate where there are no statistics: by a point that is not `own`."""
     is_point = ref < 0 and ~ref != own
     size = forest.weight_of(~ref) if is_point else 0.0
@@ -344,7 +318,7 @@ def _end_estimate(forest: AdaptiveForest, ref: int, own: int, label: int, v: int
 
 @separate
 def update_weights(
-    forest: AdaptiveForest,
+    forest: A,
     tree: AdaptiveTree,
     path: Array[StatisticsEntry],
     n: int,
@@ -357,13 +331,15 @@ def update_weights(
     `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
     """
     if forest.is_sparse == 1:
+        # Ask for the memory of what the nodes have seen of the class ahead of its use.
         for i in range(n):
-            if path[i].statistics:
-                fetch_class(forest, tree, path[i].statistics, label)
+            link = path[i].statistics.links()[label & 1] if path[i].statistics else 0
+            if link != 0:
+                prefetch(tree.side_rows.row(link - 1), nodes.LINKS_WORD + nodes.N_LINKS)
     if weight != 1.0:
         _update_by_logs(forest, tree, path, n, label, weight, own)
         return
-    n_classes = forest.n_classes
+    n_classes, of_noisy, of_mixed = forest.n_classes, nodes.PRIORS[0], nodes.PRIORS[1]
     # What the subtree below has predicted in each weighting.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
@@ -375,21 +351,15 @@ def update_weights(
             continue
         stops, shares = statistics.stops, statistics.shares
         numbers = numbers_of(forest, tree, statistics, label)
-        first = statistics.estimate(numbers, nodes.PRIORS[nodes.MIXED], n_classes, shares[0])
-        second = statistics.forgetting_estimate(
-            numbers, nodes.LATE, nodes.PRIORS[nodes.MIXED], n_classes, shares[1]
-        )
-        third = statistics.forgetting_estimate(
-            numbers, nodes.LATEST, nodes.PRIORS[nodes.MIXED], n_classes, shares[2]
-        )
+        first = statistics.estimate(numbers, of_mixed, n_classes, shares[0])
+        second = statistics.late_estimate(numbers, nodes.LATE, of_mixed, n_classes, shares[1])
+        third = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes, shares[2])
         together = _share(shares, first, second, third)
         if i == n - 1:
-            noisy = statistics.estimate(numbers, nodes.PRIORS[nodes.NOISY], n_classes)
+            noisy = statistics.estimate(numbers, of_noisy, n_classes)
             mixed = together
             continue
-        stopped = statistics.estimate(
-            numbers, nodes.PRIORS[nodes.NOISY], n_classes, stops[nodes.NOISY]
-        )
+        stopped = statistics.estimate(numbers, of_noisy, n_classes, stops[nodes.NOISY])
         noisy = _learn_stop(statistics, nodes.NOISY, stopped, noisy)
         mixed = _learn_stop(statistics, nodes.MIXED, stops[nodes.MIXED] * together, mixed)
 
@@ -417,12 +387,10 @@ def _learn_shares(
     statistics: Statistics, numbers: ClassNumbers, weight: float, n_classes: int
 ) -> float:
     """Let the memories' shares learn a class; returns the probability that they have given it."""
-    shares = statistics.shares
-    of_all = statistics.estimate(numbers, nodes.PRIORS[nodes.MIXED], n_classes)
-    late = statistics.forgetting_estimate(numbers, nodes.LATE, nodes.PRIORS[nodes.MIXED], n_classes)
-    latest = statistics.forgetting_estimate(
-        numbers, nodes.LATEST, nodes.PRIORS[nodes.MIXED], n_classes
-    )
+    shares, alpha = statistics.shares, nodes.PRIORS[nodes.MIXED]
+    of_all = statistics.estimate(numbers, alpha, n_classes)
+    late = statistics.late_estimate(numbers, nodes.LATE, alpha, n_classes)
+    latest = statistics.late_estimate(numbers, nodes.LATEST, alpha, n_classes)
     together = shares[0] * of_all + shares[1] * late + shares[2] * latest
     # Over the largest, since powers may be too small for numbers.
     most = max(of_all, late, latest)
@@ -435,7 +403,7 @@ def _learn_shares(
 
 @separate
 def _update_by_logs(
-    forest: AdaptiveForest,
+    forest: A,
     tree: AdaptiveTree,
     path: Array[StatisticsEntry],
     n: int,

@@ -81,7 +81,6 @@ PURPOSES = (
     Purpose(TARGET, 0),
     Purpose(ERROR, 0, True),
 )
-RECENT_PURPOSE = Purpose(ERROR, 0, True)
 
 _GROUPS = (
     *(
@@ -181,7 +180,8 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         for tree, purpose in zip(self.trees, purposes_of(len(self.trees) - 1), strict=False):
             tree.learns, tree.extends = purpose.learns, purpose.extends
 
-    def _finish_kind(self) -> None:
+    def _finish(self) -> None:
+        super()._finish()
         forest, own = self.forest, self.shared.own
         own("accepted", np.zeros(N_TARGETS))
         own("block", np.zeros(GAIN_SAMPLE, dtype=np.int64))
@@ -265,26 +265,19 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
             self.forest.low_fence, self.forest.high_fence = find_fences(self.forest)
         self._show_quiet()
 
-    def _choose_kind(self, t: int) -> None:
-        schedule = self.schedule
-        if t != schedule.slot or schedule.at_once:
-            return
-        tree = self.trees[t]
-        if schedule.role == RECENT:
-            tree.learns, tree.extends, _ = RECENT_PURPOSE
-        else:
-            # It will take the place of this one.
+    def _begin(self, t: int) -> None:
+        schedule, tree = self.schedule, self.trees[t]
+        if t == schedule.slot and not schedule.at_once:
+            # A tree of all samples will take the place of the oldest one.
             before = self.trees[schedule.oldest(LONG)]
-            tree.learns, tree.extends = before.learns, before.extends
+            is_recent = schedule.role == RECENT
+            tree.learns = ERROR if is_recent else before.learns
+            tree.extends = 0 if is_recent else before.extends
+        super()._begin(t)
 
     def _similar(self, t: int) -> Sequence[int]:
-        learns = self.trees[t].learns
-        roles = self.schedule.roles
-        return [
-            u
-            for u, tree in enumerate(self.trees)
-            if u != t and tree.learns == learns and roles[u] in (LONG, RECENT)
-        ]
+        trees = sorted(self.schedule.of_role(LONG) + self.schedule.of_role(RECENT))
+        return [u for u in trees if self.trees[u].learns == self.trees[t].learns]
 
     # Prediction.
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, separate
-from ...learners.regression import lags, mixing
+from ...learners.regression import error_law, lags, mixing
 from ...learners.regression import ridges as regressions
-from ...learners.regression.error_law import ErrorLaw
 from ...learners.regression.lags import Lags
-from ...learners.regression.mixing import TargetMixture
 from ...learners.regression.records import ADDITIVE, N_RIDGES, Ridges
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.inputs import scale
@@ -28,18 +26,8 @@ from ...records import (
     stored,
     transient,
 )
-from ..rebuilt.forest import (
-    LONG,
-    RECENT,
-    PathEntry,
-    RebuiltForest,
-    RebuiltNode,
-    RebuiltPoint,
-    RebuiltTree,
-    ensure_predicted,
-    note_predicted,
-    walk_all,
-)
+from ..rebuilt import forest as rebuilt
+from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
 # The regression whose residuals trees learn.
 RESIDUAL_OF = ADDITIVE
@@ -124,9 +112,9 @@ class AdaptiveTargetForest(RebuiltForest):
     error_size: Float64
     # The ridges, the mixture of these and of trees, and that of all.
     ridges: Ridges
-    first: TargetMixture
-    second: TargetMixture
-    law: ErrorLaw
+    first: mixing.TargetMixture
+    second: mixing.TargetMixture
+    law: error_law.ErrorLaw
     # The latest targets, where these predict, too; none else.
     lags: Lags
     # The last prediction: the first mixture's, the second's, and how far the experts disagree.
@@ -180,14 +168,6 @@ N_GROUPS = 6
 
 
 @inlined
-def group_of(tree: TargetsTree) -> int:
-    """Return the group of a tree that predicts."""
-    if tree.learns == ERROR:
-        return RECENT_GROUP if tree.role == RECENT else ERROR_GROUP
-    return 2 * tree.learns + tree.extends
-
-
-@inlined
 def _shrink(
     out: Float64s, weight: float, mean: float, late_weight: float, late_mean: float, is_root: bool
 ) -> None:
@@ -200,9 +180,7 @@ def _shrink(
 
 
 @separate
-def read_path(
-    forest: AdaptiveTargetForest, tree: TargetsTree, path: Array[PathEntry], n: int, out: Float64s
-) -> None:
+def read_path(forest: T, tree: TargetsTree, path: Array[PathEntry], n: int, out: Float64s) -> None:
     """Write what a tree says of a sample whose path has `n` entries: N_READINGS numbers."""
     for k in range(N_READINGS):
         out[k] = 0.0
@@ -222,7 +200,7 @@ def read_path(
 
 
 @separate
-def read_trees(forest: AdaptiveTargetForest) -> None:
+def read_trees(forest: T) -> None:
     """Write the mean of what the trees of each group say; 0 where there are none."""
     readings, sizes = forest.readings, forest.group_sizes
     for i in range(N_GROUPS * N_READINGS):
@@ -232,8 +210,10 @@ def read_trees(forest: AdaptiveTargetForest) -> None:
     own = readings.part(N_GROUPS * N_READINGS, N_READINGS)
     for t in range(forest.n_trees):
         tree = forest.trees[t]
-        if tree.path_length > 0 and tree.role in (LONG, RECENT):
-            g = group_of(tree)
+        if tree.path_length > 0 and tree.predicts():
+            g = 2 * tree.learns + tree.extends
+            if tree.learns == ERROR:
+                g = RECENT_GROUP if tree.role == rebuilt.RECENT else ERROR_GROUP
             read_path(forest, tree, forest.path_of(t), tree.path_length, own)
             sizes[g] = sizes[g] + 1
             for k in range(N_READINGS):
@@ -255,31 +235,28 @@ N_SAID = 3
 
 
 @inlined
-def _take(
-    out: Float64s, place: int, readings: Float64s, group: int, size: int, base: float, other: float
-) -> None:
+def _take(forest: T, out: Float64s, place: int, group: int, base: float, other: float) -> None:
     """Let a group of trees be experts: what they say beyond a base, or another where none are."""
     for k in range(N_READINGS):
-        said = base + readings[group * N_READINGS + k]
-        out[place + k] = said if size > 0 else other
+        said = base + forest.readings[group * N_READINGS + k]
+        out[place + k] = said if forest.group_sizes[group] > 0 else other
 
 
 @separate
-def predict_anew(forest: AdaptiveTargetForest, inputs: Float64s) -> int:
+def predict_anew(forest: T, inputs: Float64s) -> int:
     """Predict a sample of these inputs; returns DONE, or the first that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
         return bad
-    walk_all(forest)
+    rebuilt.walk_all(forest)
     read_trees(forest)
     regressions.predict(forest.ridges, inputs)
-    readings, sizes = forest.readings, forest.group_sizes
     # The ridges have written theirs.
     first, second = forest.first.predicted, forest.second.predicted
     regressed = first[RESIDUAL_OF]
     for g in range(N_FIRST_GROUPS):
         base = regressed if g >= 2 * RESIDUAL else 0.0
-        _take(first, N_RIDGES + g * N_READINGS, readings, g, sizes[g], base, regressed)
+        _take(forest, first, N_RIDGES + g * N_READINGS, g, base, regressed)
     point = mixing.predict(forest.first)
     forest.first_point = point
     for i in range(N_FIRST):
@@ -287,19 +264,19 @@ def predict_anew(forest: AdaptiveTargetForest, inputs: Float64s) -> int:
     second[N_FIRST] = point
     for g in range(N_FIRST_GROUPS, N_GROUPS):
         place = N_FIRST + 1 + (g - N_FIRST_GROUPS) * N_READINGS
-        _take(second, place, readings, g, sizes[g], point, point)
+        _take(forest, second, place, g, point, point)
     if forest.lags:
         lags.predict(forest.lags, point)
     forest.point = mixing.predict(forest.second)
     forest.spread = forest.second.spread
-    note_predicted(forest, inputs)
+    rebuilt.note_predicted(forest, inputs)
     return DONE
 
 
 @kernel
 def predict(forest: T) -> int:
     """Predict the sample in the forest's `inputs`; returns DONE, or `TOO_LARGE - i`."""
-    bad = ensure_predicted(forest, forest.inputs)
+    bad = rebuilt.ensure_predicted(forest, forest.inputs)
     return TOO_LARGE - bad if bad >= 0 else DONE
 
 
@@ -311,7 +288,7 @@ def predict_one(forest: T, version: int, inputs: Packed) -> int:
     """
     if version != forest.version:
         return WAITS
-    bad = ensure_predicted(forest, Float64s(inputs, 0, forest.n_inputs))
+    bad = rebuilt.ensure_predicted(forest, Float64s(inputs, 0, forest.n_inputs))
     return TOO_LARGE - bad if bad >= 0 else DONE
 
 

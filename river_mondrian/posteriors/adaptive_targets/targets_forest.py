@@ -8,28 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiling.kernels import batch_kernel, exact_inlined, inlined, merged, separate
+from ...compiling.kernels import batch_kernel, exact_method, inlined, merged, separate
 from ...learners.regression import error_law, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold
 from ...partitions.mondrian.records import EMPTY, LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
 from ...records import Float64s
-from ..rebuilt.building import GAIN_SAMPLE, draw_guided, push, time_of_cut
-from ..rebuilt.forest import path_to
+from ..rebuilt.building import GAIN_SAMPLE, push
+from ..rebuilt.forest import Candidate, path_to
 from ..targets.learning import LEAST_FENCED, fences_of, renewal, strided
-from .means import (
-    ERROR,
-    KEPT,
-    N_TARGETS,
-    RESIDUAL,
-    RESIDUAL_OF,
-    TARGET,
-    AdaptiveTargetForest,
-    T,
-    TargetsNode,
-    TargetsTree,
-    predict_anew,
-)
+from . import means
+from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTree
 
 # Cuts that are chosen by targets: of several the one that lowers their variance most.
 #
@@ -42,23 +31,7 @@ MISSING = 2
 
 
 @merged
-def _sample_block(forest: AdaptiveTargetForest, t: int, node: TargetsNode) -> int:
-    """Write a sample of a block's points, evenly strided, to `block`; returns how many."""
-    block = forest.block
-    step = -(-node.n_samples // GAIN_SAMPLE)
-    p = node.first_point
-    i, n = 0, 0
-    while p != NONE:
-        if i % step == 0:
-            block[n] = p
-            n += 1
-        i += 1
-        p = forest.links_of(p)[t]
-    return n
-
-
-@merged
-def _draw_between(forest: AdaptiveTargetForest, tree: TargetsTree, n: int, m: int) -> None:
+def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
     """Put every other candidate's cut between the values of two of the sampled points."""
     block, candidates = forest.block, forest.candidates
     for c in range(1, m, 2):
@@ -73,7 +46,7 @@ def _draw_between(forest: AdaptiveTargetForest, tree: TargetsTree, n: int, m: in
 
 
 @merged
-def _add_up(forest: AdaptiveTargetForest, tree: TargetsTree, mean: float, n: int, m: int) -> None:
+def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
     """Add up how candidates part the sampled points, whose targets are taken from a mean."""
     candidates, sides, block = forest.candidates, forest.sides, forest.block
     for c in range(m):
@@ -100,17 +73,8 @@ SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
 
 
-@merged
-def _is_newest_first(forest: AdaptiveTargetForest, t: int, node: TargetsNode) -> bool:
-    """Tell in which order of age a leaf's list is: each split turns it round."""
-    window, now = forest.window_capacity, forest.n_samples
-    p = node.first_point
-    q = forest.links_of(p)[t]
-    return q == NONE or (now - p) % window < (now - q) % window
-
-
 @separate
-def make_means(forest: AdaptiveTargetForest, t: int, j: int) -> bool:
+def make_means(forest: T, t: int, j: int) -> bool:
     """Make the means of a leaf's row from its points; tells whether its targets differ.
 
     The late mean takes the points in the order of the list.
@@ -120,7 +84,9 @@ def make_means(forest: AdaptiveTargetForest, t: int, j: int) -> bool:
     p = node.first_point
     if p == NONE:
         return False
-    newest_first = _is_newest_first(forest, t, node)
+    # Each split turns the order of age in the list round.
+    window, now, q = forest.window_capacity, forest.n_samples, forest.links_of(p)[t]
+    newest_first = q == NONE or (now - p) % window < (now - q) % window
     start = forest.targets_of(p)[k]
     weight, moved, late_weight, late_moved, unit = 0.0, 0.0, 0.0, 0.0, 1.0
     differs = False
@@ -155,7 +121,7 @@ def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
 
 
 @separate
-def enqueue_differing(forest: AdaptiveTargetForest, t: int, ref: int) -> None:
+def enqueue_differing(forest: T, t: int, ref: int) -> None:
     """Make the means of what is at a reference; a leaf whose targets differ waits for its split."""
     tree = forest.trees[t]
     if ref >= 0 and make_means(forest, t, ref) and may_wait(tree, tree.nodes.row(ref)):
@@ -184,7 +150,7 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-def find_fences(forest: AdaptiveTargetForest) -> tuple[float, float]:
+def find_fences(forest: T) -> tuple[float, float]:
     """Return the fences by the targets that are stored; infinite where all are the same."""
     n, step = strided(forest.n_points)
     targets = np.empty(n)
@@ -200,19 +166,8 @@ MOST_BEYOND = 3.0
 LEAST_RATE = 0.001
 
 
-@inlined
-def fenced(forest: AdaptiveTargetForest, target: float) -> float:
-    """Return a target within the fences, which open where many targets are beyond them."""
-    low, high = forest.low_fence, forest.high_fence
-    is_beyond = target < low or target > high
-    forest.beyond = FADING * forest.beyond + (1.0 if is_beyond else 0.0)
-    if forest.beyond > MOST_BEYOND:
-        return target
-    return min(max(target, low), high)
-
-
 @separate
-def walk_down(forest: AdaptiveTargetForest, t: int, p: int) -> None:
+def walk_down(forest: T, t: int, p: int) -> None:
     """Let a sample pass to its leaf from wherever it is; the tree is extended there by its walk.
 
     The path is that of the prediction, or found anew where the tree does not predict.
@@ -237,9 +192,7 @@ def walk_down(forest: AdaptiveTargetForest, t: int, p: int) -> None:
 
 
 @inlined
-def ensure_means(
-    forest: AdaptiveTargetForest, tree: TargetsTree, t: int, node: TargetsNode, p: int
-) -> None:
+def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int) -> None:
     """Let a row that is new on the path of point `p` know the samples before it."""
     if node.weight > 0.0:
         return
@@ -261,7 +214,7 @@ def ensure_means(
 
 
 @inlined
-def add_to_node(forest: AdaptiveTargetForest, t: int, ref: int, p: int) -> None:
+def add_to_node(forest: T, t: int, ref: int, p: int) -> None:
     """Add a point to the means of a row on its path; a leaf whose targets differ is to be split."""
     tree = forest.trees[t]
     node, point = tree.nodes.row(ref), forest.points.row(p)
@@ -282,26 +235,34 @@ class TargetsForest(AdaptiveTargetForest):
 
     def predict_anew(self, inputs: Float64s) -> int:
         """Predict a sample of these inputs; returns DONE, or the first that is too large."""
-        return predict_anew(self, inputs)
+        return means.predict_anew(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
         """Note the target and the weight of the sample that is accepted."""
         self.accepted[TARGET] = y
         self.accepted_weight = weight
 
+    @exact_method
     def error(self) -> float:
         """Return the error of the last prediction, in units of mean ones and at most 1."""
-        return _error(self)
+        error, most = abs(self.accepted[TARGET] - self.point), LARGEST_ERROR * self.error_size
+        if error < most:
+            return error / most
+        return 1.0 if error > 0.0 else 0.0
 
     def score(self) -> None:
         """Let ridges, mixtures and the law learn the accepted sample, which was predicted last."""
-        weight, accepted = self.accepted_weight, self.accepted
-        target = fenced(self, accepted[TARGET])
+        weight, accepted, target = self.accepted_weight, self.accepted, self.accepted[TARGET]
+        # The fences open where many targets are beyond them.
+        is_beyond = target < self.low_fence or target > self.high_fence
+        self.beyond = FADING * self.beyond + (1.0 if is_beyond else 0.0)
+        if self.beyond <= MOST_BEYOND:
+            target = min(max(target, self.low_fence), self.high_fence)
         accepted[TARGET] = target
         # Nothing could have foreseen the first target.
-        is_first = self.n_samples == 0
-        accepted[RESIDUAL] = 0.0 if is_first else target - self.first.predicted[RESIDUAL_OF]
-        accepted[ERROR] = 0.0 if is_first else target - self.first_point
+        is_first, regressed = self.n_samples == 0, self.first.predicted[means.RESIDUAL_OF]
+        accepted[means.RESIDUAL] = 0.0 if is_first else target - regressed
+        accepted[means.ERROR] = 0.0 if is_first else target - self.first_point
         point, spread, size = self.point, self.spread, self.ridges.size
         if self.is_late == 1:
             # Mixture and law learn how good predictions are when their targets come. The first
@@ -320,7 +281,7 @@ class TargetsForest(AdaptiveTargetForest):
     def keep_sample(self, p: int) -> None:
         """Store the targets and the weight of the accepted sample."""
         point = self.points.row(p)
-        for k in range(N_TARGETS):
+        for k in range(means.N_TARGETS):
             point.targets[k] = self.accepted[k]
         point.weight = self.accepted_weight
 
@@ -359,7 +320,14 @@ class TargetsForest(AdaptiveTargetForest):
         """Add up how candidates part a sample of a block's points; returns how many these are."""
         tree = self.trees[t]
         node = tree.nodes.row(j)
-        n = _sample_block(self, t, node)
+        step, p = -(-node.n_samples // GAIN_SAMPLE), node.first_point
+        i, n = 0, 0
+        while p != NONE:
+            if i % step == 0:
+                self.block[n] = p
+                n += 1
+            i += 1
+            p = self.links_of(p)[t]
         _draw_between(self, tree, n, m)
         _add_up(self, tree, node.mean, n, m)
         return n, node.n_samples / n
@@ -375,26 +343,12 @@ class TargetsForest(AdaptiveTargetForest):
         gap = a / left - b / right
         return gap * gap * (left * right / (left + right))
 
-    def split(self, t: int, j: int, last: int) -> None:
-        """Cut a leaf's block by a guided cut, and let its children wait for theirs."""
+    def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
+        """Cut a leaf's block at a time since its parent, and let its children wait for theirs."""
         tree = self.trees[t]
         node = tree.nodes.row(j)
-        time = time_of_cut(self, tree, node)
-        if time == 0.0:
-            return
-        chosen = draw_guided(self, t, j)
         weight, late_weight, mean, late_mean = node.means()
         part_leaf(self, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
         node.set_means(weight, late_weight, mean, late_mean)
         for side in range(2):
             enqueue_differing(self, t, node.child(side))
-
-
-@exact_inlined
-def _error(forest: AdaptiveTargetForest) -> float:
-    """Return the error of the last prediction, in units of mean ones and at most 1."""
-    error = abs(forest.accepted[TARGET] - forest.point)
-    most = LARGEST_ERROR * forest.error_size
-    if error < most:
-        return error / most
-    return 1.0 if error > 0.0 else 0.0

@@ -31,7 +31,7 @@ from ...records import (
     words_of,
 )
 from ...restored import Edges, Followed, Rows
-from ..gains import gains_of_classes
+from ..gains import class_weights, gains_of_classes
 from . import hnsp
 from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
@@ -271,19 +271,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     # Explanation.
 
-    def class_weights(self, t: int, table: TreeTable) -> NDArray[np.float64]:
-        """Return the weights of the classes below a tree's nodes, shape (nodes, classes)."""
-        found = np.zeros((len(table), int(self.forest.n_classes)))
-        points, rows = np.flatnonzero(table.refs < 0), table.leaves
-        numbers = ~table.refs[points]
-        labels, weights = (self.column("points", name)[numbers] for name in ("label", "weight"))
-        found[points, labels] = weights
-        rows = rows[table.refs[rows] >= 0]
-        found[rows] = self._leaf_counts(t, table.refs[rows])
-        table.add_up(found)
-        return found
-
-    def _leaf_counts(self, t: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def leaf_weights(self, t: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weights of the classes in leaves that have rows, shape (leaves, classes)."""
         found = np.empty((len(rows), int(self.forest.n_classes)))
         hnsp.count_leaves(self.forest, t, Int64s.of(rows), len(rows), Float64s.of(found))
@@ -292,7 +280,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
         """Return a tree's table, the gain of each cut there, and the weight of all samples."""
         table = self.table(t)
-        weights = self.class_weights(t, table)
+        weights = class_weights(self, t, table)
         if not self.split_pure:
             # What is below a paused leaf is hidden.
             table = table.ending_at((weights > 0.0).sum(axis=1) == 1)
@@ -369,6 +357,6 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
             pauses = int((sides > 0).any(axis=0).sum()) == 1 and not self.split_pure
             if record.dim >= 0 and (hidden or not pauses):
                 return False, False, (np.minimum(sides, 1).sum(axis=0), weight)
-            return True, pauses, (self._leaf_counts(t, np.array([ref]))[0].astype(kind), weight)
+            return True, pauses, (self.leaf_weights(t, np.array([ref]))[0].astype(kind), weight)
 
         return kept

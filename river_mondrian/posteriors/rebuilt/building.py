@@ -5,42 +5,14 @@ from __future__ import annotations
 from ...compiling.kernels import inlined, kernel, merged, rare, separate
 from ...learners.drift import NOBODY, watch
 from ...limits import BUDGET_SPENT, DONE, LEAST_WEIGHT, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
-from ...partitions.mondrian import extension
+from ...partitions.mondrian import extension, sampling
 from ...partitions.mondrian.boxes import linear_dimension
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
 from ...partitions.mondrian.inputs import store_values, write_column
 from ...partitions.mondrian.records import CLOSED, COMPLETE, DRAWING, NONE, Tree
-from ...partitions.mondrian.sampling import (
-    clear_tree,
-    exponential,
-    new_leaf,
-    put_point,
-    uniform,
-    uniform_cut,
-)
 from ...records import Array, Float32s, Float64s
-from .forest import (
-    ACCEPTED,
-    BUILT,
-    DEEPEST,
-    GATHERING,
-    IDLE,
-    LAST,
-    LEARNED,
-    LONG,
-    MIXED_IN,
-    RECENT,
-    REPLAYING,
-    RESCALED,
-    SPLITTING,
-    Candidate,
-    R,
-    RebuiltForest,
-    RebuiltNode,
-    RebuiltTree,
-    ensure_predicted,
-    path_of_grown,
-)
+from . import forest as rebuilt
+from .forest import Candidate, R, RebuiltTree, ensure_predicted
 from .schedule import BUILD_EVERY
 
 # Cuts among which a guided one is chosen: from the Mondrian law, with weights of dimensions.
@@ -55,37 +27,31 @@ GAIN_SAMPLE = 256
 
 
 @merged
-def sum_sides(
-    lower: Float32s, upper: Float32s, n_dims: int, weights: Float64s, sums: Float64s
+def draw_candidates(
+    tree: Tree,
+    lower: Float32s,
+    upper: Float32s,
+    weights: Float64s,
+    sums: Float64s,
+    n_dims: int,
+    candidates: Array[Candidate],
+    m: int,
 ) -> None:
-    """Write the sums of a box's sides times weights up to each dimension."""
+    """Draw `m` cuts, each of which has the Mondrian law of a box's sides times weights.
+
+    Dimensions are drawn by systematic sampling: one whose sides are a part of all gets as large a
+    part of the cuts, rounded up or down. Where the cuts begin is drawn, too, since of several that
+    are as good the first is kept. `sums` has room for a number of each dimension.
+    """
     total = 0.0
     for d in range(n_dims):
         side = upper[d] - lower[d]
         # A side without values is NaN.
         total += weights[d] * (side if side > 0.0 else 0.0)
         sums[d] = total
-
-
-@merged
-def draw_candidates(
-    tree: Tree,
-    lower: Float32s,
-    upper: Float32s,
-    sums: Float64s,
-    n_dims: int,
-    candidates: Array[Candidate],
-    m: int,
-) -> None:
-    """Draw `m` cuts, each of which has the Mondrian law of sides with these sums.
-
-    Dimensions are drawn by systematic sampling: one whose sides are a part of all gets as large a
-    part of the cuts, rounded up or down. Where the cuts begin is drawn, too, since of several that
-    are as good the first is kept.
-    """
-    step = sums[n_dims - 1] / m
-    threshold = uniform(tree) * step
-    place = int(uniform(tree) * m)
+    step = total / m
+    threshold = sampling.uniform(tree) * step
+    place = int(sampling.uniform(tree) * m)
     d = 0
     for _ in range(m):
         while d < n_dims - 1 and sums[d] <= threshold:
@@ -96,7 +62,7 @@ def draw_candidates(
         place = place + 1 if place + 1 < m else 0
         candidate = candidates[place]
         candidate.dim = d
-        candidate.cut = uniform_cut(tree, lower[d], upper[d])
+        candidate.cut = sampling.uniform_cut(tree, lower[d], upper[d])
         threshold += step
 
 
@@ -110,9 +76,9 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     node, n_dims, candidates = tree.nodes.row(j), forest.n_dims, forest.candidates
     # Few points can be parted in few ways; two in one.
     m = min(forest.n_candidates, 3 * node.n_samples - 5)
-    lower, upper, sums = node.lower(forest, tree), node.upper(forest, tree), forest.side_sums
-    sum_sides(lower, upper, n_dims, forest.dim_weights, sums)
-    draw_candidates(tree, lower, upper, sums, n_dims, candidates, m)
+    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+    weights, sums = forest.dim_weights, forest.side_sums
+    draw_candidates(tree, lower, upper, weights, sums, n_dims, candidates, m)
     n, factor = forest.weigh_cuts(t, j, m)
     best, most = candidates[0], -1.0
     for c in range(m):
@@ -135,32 +101,8 @@ SPLIT_BUDGET = 400
 def push(tree: RebuiltTree, j: int) -> None:
     """Put a leaf into the tree's queue."""
     first = tree.queue
-    tree.nodes.row(j).next_waiting = LAST if first == NONE else first
+    tree.nodes.row(j).next_waiting = rebuilt.LAST if first == NONE else first
     tree.queue = j
-
-
-@inlined
-def pop(tree: RebuiltTree) -> int:
-    """Take the first leaf out of the tree's queue, which is not empty."""
-    j = tree.queue
-    node = tree.nodes.row(j)
-    following = node.next_waiting
-    tree.queue = NONE if following == LAST else following
-    node.next_waiting = NONE
-    return j
-
-
-@inlined
-def time_of_cut(forest: RebuiltForest, tree: RebuiltTree, node: RebuiltNode) -> float:
-    """Draw when a leaf's block is cut, since its parent; 0 where it has no extent.
-
-    Then it is complete.
-    """
-    rate = linear_dimension(node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
-    if not rate > 0.0:
-        node.dim = COMPLETE
-        return 0.0
-    return exponential(tree, rate)
 
 
 @separate
@@ -176,19 +118,21 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
             return budget
         if tree.side_rows.n_rows + forest.split_room > tree.side_rows.capacity:
             return budget
-        j = pop(tree)
-        budget -= tree.nodes.row(j).n_samples
-        forest.split(t, j, last)
+        j = tree.queue
+        node = tree.nodes.row(j)
+        following = node.next_waiting
+        tree.queue = NONE if following == rebuilt.LAST else following
+        node.next_waiting = NONE
+        budget -= node.n_samples
+        rate = linear_dimension(node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
+        if rate > 0.0:
+            # When the block is cut, since its parent, is drawn first.
+            time = sampling.exponential(tree, rate)
+            forest.split(t, j, draw_guided(forest, t, j), time, last)
+        else:
+            # A block without extent.
+            node.dim = COMPLETE
     return budget
-
-
-@merged
-def split_all(forest: RebuiltForest, last: int) -> None:
-    """Split leaves that wait in the trees that predict, each tree by a budget of its own."""
-    for t in range(forest.n_trees):
-        tree = forest.trees[t]
-        if tree.queue != NONE and tree.role in (LONG, RECENT):
-            split_queued(forest, t, SPLIT_BUDGET, last)
 
 
 # Learning a sample: what mixes the predictions learns it, then the trees.
@@ -201,74 +145,26 @@ def split_all(forest: RebuiltForest, last: int) -> None:
 ROOM = 64
 
 
-@merged
-def _needs_room(forest: RebuiltForest) -> int:
-    """Return a tree that needs room before it learns, or NONE."""
-    for t in range(forest.n_trees):
-        tree = forest.trees[t]
-        if tree.role != IDLE and (
-            tree.nodes.n_rows + ROOM > tree.nodes.capacity
-            or tree.side_rows.n_rows + forest.side_room > tree.side_rows.capacity
-        ):
-            return t
-    return NONE
-
-
-@merged
-def _takes(tree: RebuiltTree) -> bool:
-    """Tell whether a tree is extended; one that gathers its points gets this one in its turn."""
-    role = tree.role
-    return role in (LONG, RECENT, SPLITTING, REPLAYING)
-
-
-@merged
-def _store(forest: RebuiltForest, p: int) -> None:
-    """Store the sample predicted last for all trees in use, and let its paths down them learn.
-
-    The trees are to be extended by it then.
-    """
-    store_values(forest, forest.inputs, p)
-    forest.keep_sample(p)
-    for t in range(forest.n_trees):
-        tree = forest.trees[t]
-        tree.walk_point = p
-        tree.walk_end = p + 1 if _takes(tree) else p
-        tree.rows_before = tree.nodes.n_rows
-        forest.begin_walk(t, p)
-
-
-@merged
-def _update_all(forest: RebuiltForest, p: int, backlog: int) -> None:
-    """Update what the trees know that have been extended by a point.
-
-    `backlog` tells how many samples are yet to be shown to a tree that is being shown them.
-    """
-    for t in range(forest.n_trees):
-        tree = forest.trees[t]
-        if tree.role in (LONG, RECENT):
-            path, n = forest.path_of(t), tree.path_length
-            # Without a new row the path is that of the prediction.
-            if n == 0 or tree.nodes.n_rows != tree.rows_before:
-                n = path_of_grown(forest, tree, forest.values_of(tree, p), path, n)
-            forest.update_tree(t, p, n)
-        elif tree.role in (SPLITTING, REPLAYING):
-            forest.catch_up(t, p, backlog)
-
-
 @inlined
-def _doubles(forest: RebuiltForest) -> bool:
+def _doubles(forest: R) -> bool:
     """Tell whether the next sample doubles the number of samples, and the ranges follow them."""
     n = forest.n_samples
     return bool(forest.raw_values) and n & (n + 1) == 0
 
 
 @inlined
-def _lacks(forest: RebuiltForest) -> int:
+def _lacks(forest: R) -> int:
     """Return what the next sample lacks: NO_POINT_ROOM, a tree that needs room, or DONE."""
     if forest.n_samples % forest.window_capacity >= forest.points.capacity:
         return NO_POINT_ROOM
-    needy = _needs_room(forest)
-    return DONE if needy == NONE else needy
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        if tree.role != rebuilt.IDLE and (
+            tree.nodes.n_rows + ROOM > tree.nodes.capacity
+            or tree.side_rows.n_rows + forest.side_room > tree.side_rows.capacity
+        ):
+            return t
+    return DONE
 
 
 @separate
@@ -282,10 +178,32 @@ def learn_sample(forest: R) -> None:
     p = n % forest.window_capacity
     forest.score()
     forest.is_predicted = 0
-    _store(forest, p)
+    store_values(forest, forest.inputs, p)
+    forest.keep_sample(p)
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
+        tree.walk_point = p
+        # One that gathers its points gets this one in its turn.
+        tree.walk_end = p + 1 if tree.predicts() or is_split else p
+        tree.rows_before = tree.nodes.n_rows
+        forest.begin_walk(t, p)
     extend_trees(forest, 0, forest.n_trees, LANES)
-    _update_all(forest, p, n - forest.cursor)
-    split_all(forest, p)
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        if tree.predicts():
+            path, length = forest.path_of(t), tree.path_length
+            # Without a new row the path is that of the prediction.
+            if length == 0 or tree.nodes.n_rows != tree.rows_before:
+                x = forest.values_of(tree, p)
+                length = rebuilt.path_of_grown(forest, tree, x, path, length)
+            forest.update_tree(t, p, length)
+        elif tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING):
+            forest.catch_up(t, p, n - forest.cursor)
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        if tree.queue != NONE and tree.predicts():
+            split_queued(forest, t, SPLIT_BUDGET, p)
     forest.n_samples = n + 1
     forest.n_points = max(forest.n_points, p + 1)
     if n + 1 >= forest.quiet_until and (n + 1) % BUILD_EVERY == 0:
@@ -320,7 +238,7 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
             forest.kept = watch(forest.errors, error, found, forest.n_samples + 1)
     overwritten = forest.n_samples - forest.window_capacity
     if _doubles(forest) or overwritten >= forest.oldest or _lacks(forest) != DONE:
-        forest.stage = ACCEPTED
+        forest.stage = rebuilt.ACCEPTED
         forest.n_walking = 1
         forest.version = CLOSED
         return WAITS
@@ -346,11 +264,11 @@ def learn_accepted(forest: R) -> int:
     if doubles:
         forest.score()
         forest.is_predicted = 0
-        forest.stage = MIXED_IN
+        forest.stage = rebuilt.MIXED_IN
         return DONE
     learn_sample(forest)
     forest.n_walking = 0
-    forest.stage = LEARNED
+    forest.stage = rebuilt.LEARNED
     return DONE
 
 
@@ -378,7 +296,7 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     Its cuts are drawn by these weights of the dimensions.
     """
     tree = forest.trees[t]
-    clear_tree(tree)
+    sampling.clear_tree(tree)
     tree.n_splits = 0
     tree.queue = NONE
     # Under the other widths once all points have been brought to these.
@@ -386,8 +304,8 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     tree.frame = 1 - forest.frame if is_moved else forest.frame
     if forest.has_frames == 1:
         tree.first_value = forest.dim_capacity * tree.frame
-    tree.root = new_leaf(forest, tree)
-    tree.role = GATHERING
+    tree.root = sampling.new_leaf(forest, tree)
+    tree.role = rebuilt.GATHERING
     forest.is_predicted = 0
     forest.cursor = forest.built_from = first
     forest.rows_needed = GROWTH
@@ -399,7 +317,7 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 
 
 @merged
-def _gather(forest: RebuiltForest, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
+def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
     """Put the samples `start` to `stop` into the root of a tree that is being built."""
     # What was here before may have been under other widths.
     is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
@@ -409,14 +327,14 @@ def _gather(forest: RebuiltForest, tree: RebuiltTree, t: int, start: int, stop: 
             point = forest.points.row(p)
             own = forest.values_in(tree, point)
             write_column(forest, own, forest.inputs_in(point), t, tree.frame)
-        put_point(forest, tree, t, tree.root, p)
+        sampling.put_point(forest, tree, t, tree.root, p)
 
 
 @merged
-def _build(forest: RebuiltForest, t: int) -> int:
+def _build(forest: R, t: int) -> int:
     """Go on with building a tree as `go_on` does."""
     tree, n = forest.trees[t], forest.n_samples
-    if tree.role == BUILT:
+    if tree.role == rebuilt.BUILT:
         return DONE
     room = forest.rows_needed
     if tree.nodes.n_rows + room > tree.nodes.capacity:
@@ -426,22 +344,22 @@ def _build(forest: RebuiltForest, t: int) -> int:
     forest.rows_needed = GROWTH
     while forest.budget > 0:
         budget, cursor = forest.budget, forest.cursor
-        if tree.role == GATHERING:
+        if tree.role == rebuilt.GATHERING:
             stop = min(n, cursor + budget)
             _gather(forest, tree, t, cursor, stop)
             forest.budget = budget - (stop - cursor)
             forest.cursor = stop
             if stop == n:
                 forest.enqueue_built(t, tree.root)
-                tree.role = SPLITTING
-        elif tree.role == SPLITTING:
+                tree.role = rebuilt.SPLITTING
+        elif tree.role == rebuilt.SPLITTING:
             budget = split_queued(forest, t, budget, NONE)
             forest.budget = budget
             if tree.queue == NONE:
                 if not forest.replays():
-                    tree.role = BUILT
+                    tree.role = rebuilt.BUILT
                     return DONE
-                tree.role = REPLAYING
+                tree.role = rebuilt.REPLAYING
                 forest.cursor = forest.built_from
             elif budget > 0:
                 return NO_ROOM
@@ -454,12 +372,12 @@ def _build(forest: RebuiltForest, t: int) -> int:
             forest.budget = max(left, 1) if done < stop else left - 1
             forest.cursor = done
             if done == n:
-                tree.role = BUILT
+                tree.role = rebuilt.BUILT
                 return DONE
             if done < stop:
                 if done == cursor:
                     # Its path is long.
-                    forest.rows_needed = DEEPEST
+                    forest.rows_needed = rebuilt.DEEPEST
                 return NO_ROOM
     return BUDGET_SPENT
 
@@ -493,4 +411,4 @@ def rescale(forest: R, scaling: Float64s) -> None:
     forest.n_walking = 1
     count_walked(forest)
     forest.is_predicted = 0
-    forest.stage = RESCALED
+    forest.stage = rebuilt.RESCALED

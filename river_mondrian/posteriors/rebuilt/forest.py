@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...compiling.kernels import inlined, merged, separate
 from ...learners.drift import Errors
@@ -102,6 +102,10 @@ class RebuiltTree(Tree):
     path_length: Int64 = transient()
     rows_before: Int64 = transient()
 
+    def predicts(self) -> bool:
+        """Tell whether the tree predicts."""
+        return self.role in (LONG, RECENT)
+
 
 class PathEntry(Record):
     """A node on a sample's path."""
@@ -170,8 +174,8 @@ class RebuiltForest(Forest):
     side_sums: Float64s
     candidates: Array[Candidate]
 
-    def path_of(self, t: int) -> Array[PathEntry]:
-        """Return a tree's path."""
+    def path_of(self, t: int) -> Any:
+        """Return a tree's path, of the entries of its kind."""
         return self.paths.part(PATH_LENGTH * t, PATH_LENGTH)
 
     # What a kind overrides.
@@ -226,8 +230,8 @@ class RebuiltForest(Forest):
         """Return the gain of a candidate for a block, by what `weigh_cuts` has added up."""
         return 0.0
 
-    def split(self, t: int, j: int, last: int) -> None:
-        """Split a leaf, and let its children wait for theirs.
+    def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
+        """Split a leaf by a cut at a time since its parent, and let its children wait for theirs.
 
         `last` is the latest of all points, or NONE for a tree that is being built.
         """
@@ -272,12 +276,7 @@ def _child(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, x: Float3
 
 @separate
 def path_from(
-    forest: RebuiltForest,
-    tree: RebuiltTree,
-    x: Float32s,
-    path: Array[PathEntry],
-    n: int,
-    ref: int,
+    forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int, ref: int
 ) -> int:
     """Write a sample's path down a tree from a reference on, behind `n` entries.
 
@@ -294,7 +293,7 @@ def path_from(
 
 
 @inlined
-def path_to(forest: RebuiltForest, tree: RebuiltTree, x: Float32s, path: Array[PathEntry]) -> int:
+def path_to(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry]) -> int:
     """Write a sample's path down a tree; returns how many entries it has."""
     return path_from(forest, tree, x, path, 0, tree.root)
 
@@ -311,7 +310,7 @@ def walk_all(forest: R) -> None:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         tree.path_length = 0
-        if tree.role in (LONG, RECENT) and tree.root != EMPTY:
+        if tree.predicts() and tree.root != EMPTY:
             _enter(forest, tree, paths[PATH_LENGTH * t], tree.root)
             walking[n_walking] = t
             n_walking += 1
@@ -338,9 +337,7 @@ def walk_all(forest: R) -> None:
 
 
 @merged
-def path_of_grown(
-    forest: RebuiltForest, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int
-) -> int:
+def path_of_grown(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int) -> int:
     """Write the path of a point by which a tree has just grown; returns how many entries it has.
 
     `n` entries are of its path before: down to where the walk ended they are so still.
@@ -366,20 +363,17 @@ def note_predicted(forest: RebuiltForest, inputs: Float64s) -> None:
     forest.is_predicted = 1
 
 
-@merged
-def is_predicted(forest: RebuiltForest, inputs: Float64s) -> bool:
-    """Tell whether the last prediction is of these inputs, by the trees as they are."""
+@inlined
+def ensure_predicted(forest: RebuiltForest, inputs: Float64s) -> int:
+    """Predict a sample, unless the last prediction is of it by the trees as they are.
+
+    Returns as `predict_anew` does.
+    """
     if forest.is_predicted == 0:
-        return False
+        return forest.predict_anew(inputs)
     last = forest.last_inputs
     for i in range(forest.n_inputs):
         # A missing value is the same as another one.
         if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
-            return False
-    return True
-
-
-@inlined
-def ensure_predicted(forest: RebuiltForest, inputs: Float64s) -> int:
-    """Predict a sample where that has not been done; returns as `predict_anew` does."""
-    return DONE if is_predicted(forest, inputs) else forest.predict_anew(inputs)
+            return forest.predict_anew(inputs)
+    return DONE

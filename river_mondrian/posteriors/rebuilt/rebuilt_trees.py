@@ -18,22 +18,9 @@ from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Memory, Record
 from ...restored import Followed, Rows, check_references
 from . import building
+from . import forest as rebuilt
 from .building import GROWTH, ROOM, SPLIT_ROWS
-from .forest import (
-    ACCEPTED,
-    BUILT,
-    GATHERING,
-    IDLE,
-    LEARNED,
-    LONG,
-    MIXED_IN,
-    PATH_LENGTH,
-    REPLAYING,
-    RESCALED,
-    SPLITTING,
-    Candidate,
-    R,
-)
+from .forest import BUILT, GATHERING, IDLE, LONG, PATH_LENGTH, R
 from .schedule import BUILD_EVERY, RECENT_SAMPLES, STORED, Schedule
 
 # What a call may spend, in points, on building trees anew, for each of them.
@@ -43,7 +30,7 @@ BUILD_BUDGET = 80
 MOVED = 64
 
 # Roles of a tree that is being built.
-UNFINISHED = (GATHERING, SPLITTING, REPLAYING, BUILT)
+UNFINISHED = (GATHERING, rebuilt.SPLITTING, rebuilt.REPLAYING, BUILT)
 
 # How often bytes are counted, what trees may grow by while they are built anew, and the number of
 # samples that are kept at any rate.
@@ -86,10 +73,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     """
 
-    _DERIVED: ClassVar[frozenset[str]] = ExplainedTrees._DERIVED | {
-        "schedule",
-        "version_now",
-    }
+    _DERIVED: ClassVar[frozenset[str]] = ExplainedTrees._DERIVED | {"schedule", "version_now"}
     _RENEWS: ClassVar[bool] = True
     _LOOKS_AT_ONCE: ClassVar[bool] = False
     # One of those that there are is always spare.
@@ -134,7 +118,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         n_trees, n_dims = len(self.trees), int(forest.n_dims)
         self._own_prediction(self.shared)
         own("side_sums", np.zeros(n_dims))
-        own("candidates", room_for(Candidate, self.n_candidates))
+        own("candidates", room_for(rebuilt.Candidate, self.n_candidates))
         if self.gains.shape[1] < n_dims:
             gains = np.zeros((n_trees, n_dims))
             gains[:, : self.gains.shape[1]] = self.gains
@@ -144,16 +128,12 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         own("dim_weights", self.dim_weights)
         forest.side_room, forest.split_room = self._side_room
         forest.granted = BUILD_EVERY * BUILD_BUDGET * (n_trees - 1)
-        self._finish_kind()
         self._show_schedule()
 
     @property
     def _side_room(self) -> tuple[int, int]:
         """Rows beside the nodes that a call may need in a tree, and that a split may need."""
         return ROOM, SPLIT_ROWS
-
-    def _finish_kind(self) -> None:
-        """Make what a kind derives from the rest."""
 
     def _own_prediction(self, shared: Memory[R]) -> None:
         """Give a forest's record the memory that the prediction of a sample is written to."""
@@ -169,14 +149,13 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return super().__getstate__() | self.schedule.stored()
 
     def _restore(self, state: dict[str, Any]) -> None:
-        rest = dict(state)
-        stored = {name: rest.pop(name) for name in STORED}
+        stored = {name: state[name] for name in STORED}
         for name in stored:
             # They have been checked as attributes.
             self.__dict__.pop(name, None)
-        roles = rest["trees"].words["role"].tolist()
+        roles = state["trees"].words["role"].tolist()
         self.schedule = Schedule.restored(stored, roles, self._RECENT_SAMPLES)
-        super()._restore(rest)
+        super()._restore({name: own for name, own in state.items() if name not in stored})
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
         role = int(self.trees[t].role)
@@ -264,33 +243,30 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _take_steps(self) -> None:
         """Do what is to be done before anything is planned."""
-        while self.forest.stage != LEARNED or self.schedule.at_once:
-            self._take_step()
+        forest = self.forest
+        while forest.stage != rebuilt.LEARNED or self.schedule.at_once:
+            schedule, n = self.schedule, self.n_samples
+            if forest.stage == rebuilt.RESCALED:
+                self._follow(schedule.built_anew(n))
+                forest.stage = rebuilt.LEARNED
+            elif schedule.at_once:
+                self._build(schedule.at_once[0], False)
+                self._follow(schedule._replace(at_once=schedule.at_once[1:]))
+            elif forest.stage == rebuilt.MIXED_IN:
+                assert self.warm_up is not None
+                self.warm_up[n] = self.vector
+                self._reserve_points(n + 1)
+                building.rescale(forest, self._fitted_scaling(n + 1))
+                self._reserve_warm_up(n + 1)
+            elif n - schedule.capacity >= forest.oldest:
+                # The point is overwritten.
+                self._follow(schedule.without(n - schedule.capacity))
+            else:
+                assert forest.stage == rebuilt.ACCEPTED
+                self._learn_accepted()
         if self.warm_up is not None:
             self._end_warm_up()
             self._show_quiet()
-
-    def _take_step(self) -> None:
-        """Do the next of what is to be done before anything else happens."""
-        forest, schedule, n = self.forest, self.schedule, self.n_samples
-        if forest.stage == RESCALED:
-            self._follow(schedule.built_anew(n))
-            forest.stage = LEARNED
-        elif schedule.at_once:
-            self._build(schedule.at_once[0], False)
-            self._follow(schedule._replace(at_once=schedule.at_once[1:]))
-        elif forest.stage == MIXED_IN:
-            assert self.warm_up is not None
-            self.warm_up[n] = self.vector
-            self._reserve_points(n + 1)
-            building.rescale(forest, self._fitted_scaling(n + 1))
-            self._reserve_warm_up(n + 1)
-        elif n - schedule.capacity >= forest.oldest:
-            # The point is overwritten.
-            self._follow(schedule.without(n - schedule.capacity))
-        else:
-            assert forest.stage == ACCEPTED
-            self._learn_accepted()
 
     def _learn_accepted(self) -> None:
         """Learn the sample that has been accepted, with room for it."""
@@ -338,7 +314,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         """Build the trees of all samples anew at once."""
         self.settle()
         self.close()
-        self.forest.stage = RESCALED
+        self.forest.stage = rebuilt.RESCALED
         self.settle()
 
     def forget_before(self, n: int) -> None:
@@ -444,23 +420,18 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             return schedule
         # Twice the window is stored, and points cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
-        points = capacity * self._bytes_of_point
         trees = self.nodes.nbytes + self.side_rows.nbytes
-        rest = self.nbytes - trees - self._bytes_of_points
-        if points + GROWING * trees + rest <= limit:
+        of_each, of_all = self._bytes_of_points
+        rest = self.nbytes - trees - of_all
+        if capacity * of_each + GROWING * trees + rest <= limit:
             return schedule
         stored = capacity if n <= capacity else schedule.capacity
         return schedule._replace(max_samples=kept, capacity=stored)
 
     @property
-    def _bytes_of_point(self) -> int:
-        """Bytes that each stored sample takes."""
-        return self.points.row_bytes
-
-    @property
-    def _bytes_of_points(self) -> int:
-        """Bytes that all room for samples takes."""
-        return self.points.nbytes
+    def _bytes_of_points(self) -> tuple[int, int]:
+        """Bytes that each stored sample takes, and that all room for samples takes."""
+        return self.points.row_bytes, self.points.nbytes
 
     def _build(self, t: int, may_stop: bool) -> bool:
         """Go on with building a tree, until its budget is spent where it `may_stop`.
@@ -481,7 +452,6 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _begin(self, t: int) -> None:
         """Begin to build a tree."""
         tree = self.trees[t]
-        self._choose_kind(t)
         self.nodes.grow(t, tree.nodes, GROWTH)
         self.side_rows.grow(t, tree.side_rows, GROWTH)
         gains = self.gains[[u for u in self._similar(t) if u != t]].sum(axis=0)
@@ -491,9 +461,6 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             own = gains * (len(gains) / gains.sum())
             weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
         building.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
-
-    def _choose_kind(self, t: int) -> None:
-        """Choose what a tree is to be that is about to be built."""
 
     def _similar(self, t: int) -> Sequence[int]:
         """Return the trees whose gains tell where a tree that is to be built is cut."""
@@ -558,6 +525,9 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def read(self, t: int, hidden: bool = False) -> list[AnyView]:
         """Read the nodes of a tree of all samples in preorder."""
         return super().read(self._slot(t), hidden)
+
+    def _importance_trees(self) -> Sequence[int]:
+        return self.schedule.of_role(LONG)
 
     def _slot(self, t: int) -> int:
         return self.schedule.of_role(LONG)[t]
