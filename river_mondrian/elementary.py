@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any
+from typing import Any, TypeVar
 
 from llvmlite import ir
 
 from .compiling.kernels import exact_inlined, inlined
-from .records import Float64s
+from .records import Float64s, Int32s
 from .records.numba_types import lowered
 
 # Elementary functions of arrays: logarithms, and probabilities from log weights.
@@ -172,8 +172,12 @@ def normalize_logs(values: Float64s, n: int) -> None:
     divide(values, n, total)
 
 
+# What can be sorted.
+Sorted = TypeVar("Sorted", Float64s, Int32s)
+
+
 @exact_inlined
-def sort(values: Float64s, n: int) -> None:
+def sort(values: Sorted, n: int) -> None:
     """Sort numbers (Shell 1959, with the gaps of Ciura 2001)."""
     for gap in (301, 132, 57, 23, 10, 4, 1):
         for i in range(gap, n):

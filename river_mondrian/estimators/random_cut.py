@@ -502,7 +502,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
         Each was computed before the trees learned the sample. The first 32 samples have none,
         because among few samples each is anomalous.
         """
-        return [] if self._trees is None else self._trees.recent_scores.tolist()
+        return [] if self._trees is None else self._trees.scores.latest.tolist()
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import check_array, check_number, check_types, refuse
-from ..compiling.kernels import batch_kernel, inlined, kernel, merged, separate
+from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
 from ..partitions.mondrian.extension import LANES, extend_trees, learn_point
 from ..partitions.mondrian.inputs import scale
 from ..partitions.mondrian.reading import Kept, NodeView
-from ..partitions.mondrian.records import CLOSED, EMPTY, INNER, PAUSED, Forest, Node, Point, Tree
+from ..partitions.mondrian.records import CLOSED, EMPTY, INNER, PAUSED, Forest, Node, Tree
 from ..partitions.mondrian.sampling import side_of
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import MondrianTrees
@@ -49,10 +49,6 @@ from ..records import (
 )
 from ..records.memory import grown
 from ..restored import Followed, Rows
-
-
-class CellPoint(Point):
-    """A stored sample."""
 
 
 class CellNode(Node):
@@ -99,7 +95,6 @@ class CellForest(Forest):
     """A forest of cells."""
 
     trees: Array[CellTree]
-    points: Table[CellPoint]
     # A row for each tree, in ascending order.
     lifetimes: Float64s
     n_lifetimes: Int64 = stored(Bounds(1))
@@ -158,7 +153,6 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     _FOREST = CellForest
     _TREE: ClassVar[type[Tree]] = CellTree
     _NODE: ClassVar[type[Node]] = CellNode
-    _POINT: ClassVar[type[Point]] = CellPoint
     _VIEW = CellView
 
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
@@ -214,9 +208,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self.forest.column_capacity = len(self.owners)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state["owners"] = self.owners[: self.n_columns].copy()
-        return state
+        return super().__getstate__() | {"owners": self.owners[: self.n_columns].copy()}
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         forest = self.forest
@@ -297,23 +289,6 @@ def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descen
         descent.node = tree.nodes.none()
 
 
-@merged
-def _write_cells(
-    forest: CellForest, t: int, descent: Descent, node: CellNode, time: float, cells: Int32s
-) -> bool:
-    """Write the columns of a cell at the lifetimes up to a time; True where these were the last."""
-    k, n_lifetimes = descent.lifetime, forest.n_lifetimes
-    lifetimes = forest.lifetimes_of(t)
-    if lifetimes[k] > time:
-        return False
-    cell = node.cell if node else forest.links_of(~descent.ref)[t]
-    while k < n_lifetimes and lifetimes[k] <= time:
-        cells[k * forest.n_trees + t] = cell + k
-        k += 1
-    descent.lifetime = k
-    return k == n_lifetimes
-
-
 @separate
 def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Write the columns of a sample's cells, for each lifetime those of all partitions.
@@ -340,8 +315,15 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
             node = tree.nodes.known(descent.node)
             # The last cell lasts for ever.
             time = node.cut_time if node and node.dim >= 0 else math.inf
-            if _write_cells(forest, t, descent, node, time, cells):
-                continue
+            k, lifetimes = descent.lifetime, forest.lifetimes_of(t)
+            if lifetimes[k] <= time:
+                cell = node.cell if node else forest.links_of(~descent.ref)[t]
+                while k < forest.n_lifetimes and lifetimes[k] <= time:
+                    cells[k * forest.n_trees + t] = cell + k
+                    k += 1
+                descent.lifetime = k
+                if k == forest.n_lifetimes:
+                    continue
             x = forest.row.part(tree.first_value, forest.dim_capacity)
             _go_to(forest, tree, t, node.child(side_of(forest, tree, node, x)), descent)
             descents[still].active = t
@@ -351,13 +333,18 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @inlined
-def _number(record: MondrianRecord, outputs: Outputs) -> None:
+def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     """Give columns to the cells that a point has opened, and count the sample.
 
     The columns of the point's cells are written, with several lifetimes those that are new. A
-    point that has opened none is not kept.
+    point that has opened none is not kept. Unless all walks have ended, by their status, the trees
+    are closed until their owner has let them end. Returns the status.
     """
     forest = record.forest
+    if status != DONE:
+        if status >= 0:
+            forest.version = CLOSED
+        return status
     p, out = forest.n_points, outputs.cells
     n_lifetimes = forest.n_lifetimes
     for t in range(forest.n_trees):
@@ -389,19 +376,7 @@ def _number(record: MondrianRecord, outputs: Outputs) -> None:
     forest.n_walking = 0
     record.n_columns = forest.n_columns
     record.is_ahead = 1
-
-
-@inlined
-def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
-    """Number new cells where all walks have ended; returns their status.
-
-    Else the trees are closed until their owner has let them end.
-    """
-    if status == DONE:
-        _number(record, outputs)
-    elif status >= 0:
-        record.forest.version = CLOSED
-    return status
+    return DONE
 
 
 @batch_kernel
@@ -432,12 +407,7 @@ class MondrianMap(CompiledMap):
 
     KIND = MondrianRecord
     _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {
-        "descents",
-        "before",
-        "_before",
-        "_cells_before",
-        "_outputs_before",
-        "_learn_one",
+        *("descents", "before", "_before", "_cells_before", "_outputs_before", "_learn_one"),
     }
     _SAVED = ("memory", "descents")
     record: MondrianRecord

@@ -106,19 +106,6 @@ def _size(course: Course, j: int) -> float:
 
 
 @inlined
-def _excess(course: Course, j: int) -> float:
-    """Return how far a value exceeds the range of its feature; 0 up to the tolerance."""
-    value, low, high = course.inputs[j], course.lows[j], course.highs[j]
-    beyond = max(value - high, low - value)
-    # A feature without values has none, and neither has what is missing.
-    if course.n_values[j] == 0 or not beyond > 0.0:
-        return 0.0
-    width = max(high - low, _size(course, j))
-    excess = beyond / width if width > 0.0 else math.inf
-    return excess if excess >= course.tolerance else 0.0
-
-
-@inlined
 def _is_number(value: float) -> bool:
     """Return whether a value is neither missing nor a level of a category."""
     return value < LEAST_LEVEL or value >= 2.0 * LEAST_LEVEL
@@ -132,10 +119,15 @@ def _compare(course: Course) -> float:
         value, excess = course.inputs[j], 0.0
         if _is_number(value):
             n_numbers += 1
-            excess = _excess(course, j)
             if course.n_values[j] > 0:
-                low, high = min(course.lows[j], value), max(course.highs[j], value)
-                is_flat = is_flat and high - low < course.tolerance * _size(course, j)
+                low, high, size = course.lows[j], course.highs[j], _size(course, j)
+                # How far the value exceeds the range of its feature; 0 up to the tolerance.
+                beyond, width = max(value - high, low - value), max(high - low, size)
+                if beyond > 0.0:
+                    excess = beyond / width if width > 0.0 else math.inf
+                    excess = excess if excess >= course.tolerance else 0.0
+                width = max(high, value) - min(low, value)
+                is_flat = is_flat and width < course.tolerance * size
         course.beyond[j] = excess
         most = max(most, excess)
     course.is_flat = 1 if is_flat and n_numbers > 0 else 0

@@ -27,7 +27,7 @@ from ..partitions.mondrian import extension
 from ..partitions.mondrian.extension import must_wait
 from ..partitions.mondrian.inputs import find_too_large, scale
 from ..partitions.mondrian.reading import NodeView, Path, gaps_from, traced
-from ..partitions.mondrian.records import Forest, Tree
+from ..partitions.mondrian.records import Forest
 from ..partitions.mondrian.stored import next_point
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import MondrianTrees
@@ -240,12 +240,6 @@ class Scores(Prediction):
         add_readings(CutForest(forest), t, walk, own)
 
 
-@inlined
-def _n_at(tree: Tree, ref: int) -> int:
-    """Return the number of samples at a reference."""
-    return 1 if ref < 0 else tree.nodes.row(ref).n_samples
-
-
 @separate
 def add_readings(forest: C, t: int, walk: Walk, out: Float64s) -> None:
     """Add what a walk says, over all places where its sample may branch off."""
@@ -257,7 +251,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: Float64s) -> None:
     displaced, log_displaced, depth = 0.0, 0.0, 0.0
     for i in range(1, walk.depth + 1):
         step = walk.path[i]
-        n = _n_at(tree, step.ref)
+        n = 1 if step.ref < 0 else tree.nodes.row(step.ref).n_samples
         if i > 1:
             most = max(most, (n_above - n) / (n + 1.0))
         eta = step.eta
@@ -300,18 +294,6 @@ def score_rows(forest: C, rows: Float32s, n: int, scores: Scores) -> None:
 
 
 @inlined
-def _note(forest: CutForest, score: float) -> None:
-    """Note the score of the sample in `inputs`.
-
-    A stream scores a sample and then learns it: what is noted saves a third of the time of both.
-    """
-    for d in range(forest.n_inputs):
-        forest.noted_inputs[d] = forest.inputs[d]
-    forest.noted_score = score
-    forest.noted_at = forest.n_changes()
-
-
-@inlined
 def _is_noted(forest: CutForest) -> bool:
     """Tell whether the sample in `inputs` is the one that was scored last, by the present trees."""
     if forest.noted_at != forest.n_changes():
@@ -335,13 +317,6 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
     return scores.readings[RELATIVE]
 
 
-@inlined
-def _keep_score(forest: CutForest, score: float) -> None:
-    """Keep the score of a sample that has been learned, unless it was among the first."""
-    if score == score:
-        add_score(forest.ranks, score)
-
-
 @kernel
 def score_one(forest: C, scores: Scores) -> int:
     """Write what the trees, which hold a sample, say of the one in `inputs`.
@@ -351,7 +326,11 @@ def score_one(forest: C, scores: Scores) -> int:
     bad = scale(forest, forest.row, forest.inputs)
     if bad < 0:
         _read(forest, forest.row, 1, scores)
-        _note(forest, scores.readings[RELATIVE])
+        # A stream scores a sample and then learns it: noting the score saves a third of the time.
+        for d in range(forest.n_inputs):
+            forest.noted_inputs[d] = forest.inputs[d]
+        forest.noted_score = scores.readings[RELATIVE]
+        forest.noted_at = forest.n_changes()
     return bad
 
 
@@ -374,7 +353,9 @@ def learn_one(forest: C, scores: Scores) -> int:
         forest.n_passed = forest.n_passed + 1
     else:
         status = learn_next(forest, forest.inputs, next_point(forest, forest.inputs))
-    _keep_score(forest, score)
+    # NaN of the first samples.
+    if score == score:
+        add_score(forest.ranks, score)
     return status
 
 
@@ -383,7 +364,8 @@ def rebuild(forest: C, scaling: Float64s, n: int, scores: Scores) -> None:
     """Build the trees anew as `rebuilding.rebuild` does, and keep the last sample's score."""
     score = _score_before(forest, scores)
     extension.rebuild(forest, scaling, n)
-    _keep_score(forest, score)
+    if score == score:
+        add_score(forest.ranks, score)
 
 
 class CutTrees(MondrianTrees[CutForest, NodeView]):
@@ -492,11 +474,6 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
             score_rows(self.forest, rows, n, scores[0])
 
         return self._predict_rows(score, inputs, N_READINGS, n_jobs)
-
-    @property
-    def recent_scores(self) -> NDArray[np.float64]:
-        """The scores of the samples learned last, in the order of learning."""
-        return self.scores.latest
 
     def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
         """Return what each feature adds to the relative displacement of a sample of these inputs.

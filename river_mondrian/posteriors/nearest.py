@@ -118,12 +118,6 @@ class Neighbors(Record):
 
 
 @inlined
-def _chance(table: Neighbors) -> float:
-    """Return the probability with which a sample held is in the random subset."""
-    return min(0.5, max(1.0 / table.n_neighbors, 2.0 / table.n_held))
-
-
-@inlined
 def _capped(term: float) -> float:
     return term if term <= CAP else CAP * (1.0 + math.log(term / CAP))
 
@@ -236,7 +230,8 @@ def score_of(table: Neighbors) -> float:
             n += 1
     if n == 0:
         return 0.0
-    q = _chance(table)
+    # Probability with which a sample held is in the random subset.
+    q = min(0.5, max(1.0 / table.n_neighbors, 2.0 / table.n_held))
     k = min(n, math.ceil(math.log(REST) / math.log1p(-q)))
     table.chance, table.n_terms = q, k
     _sort_lowest(table, n, k)
@@ -306,23 +301,6 @@ def set_widths(table: Neighbors) -> None:
 
 
 @inlined
-def _enter(table: Neighbors) -> None:
-    """Hold the sample in `row`, in place of the oldest one if there is no table."""
-    place = (table.oldest + table.n_held) % table.capacity
-    if table.n_held < table.capacity:
-        table.n_held = table.n_held + 1
-    else:
-        table.oldest = (place + 1) % table.capacity
-    for column in range(table.n_columns):
-        table.held[table.n_columns * place + column] = table.row[column]
-    table.n_entered = table.n_entered + 1
-    n = int(table.n_held)
-    is_power = n >= 4 and n & (n - 1) == 0 and table.n_held < table.capacity
-    if is_power or table.n_entered >= RENEWED_AFTER:
-        set_widths(table)
-
-
-@inlined
 def _is_noted(table: Neighbors) -> bool:
     """Return whether the next sample was scored last, by the samples held now."""
     if table.noted_at != table.n_samples:
@@ -376,7 +354,19 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
         add_score(table.ranks, table.noted_score if is_noted else score_of(table))
     bits = mixed(state_after(table.entry_state, table.n_samples))
     if table.n_held < table.capacity or uniform_of(bits) < table.entering:
-        _enter(table)
+        # In place of the oldest sample if there is no room.
+        place = (table.oldest + table.n_held) % table.capacity
+        if table.n_held < table.capacity:
+            table.n_held = table.n_held + 1
+        else:
+            table.oldest = (place + 1) % table.capacity
+        for column in range(table.n_columns):
+            table.held[table.n_columns * place + column] = table.row[column]
+        table.n_entered = table.n_entered + 1
+        n = int(table.n_held)
+        is_power = n >= 4 and n & (n - 1) == 0 and table.n_held < table.capacity
+        if is_power or table.n_entered >= RENEWED_AFTER:
+            set_widths(table)
     table.n_samples = table.n_samples + 1
     return DONE
 
@@ -476,9 +466,9 @@ class NeighborTable(Learned[Neighbors]):
         check_number(self, "n_inputs", record.n_inputs, n, n)
         check_number(self, "n_held", record.n_held, 0, record.capacity)
 
-    def copied(self, **learned: NDArray[Any]) -> Self:
-        """Return an independent copy, with other arrays."""
-        copies = {name: array.copy() for name, array in self.learned.items()} | learned
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        copies = {name: array.copy() for name, array in self.learned.items()}
         return self.changed(copies, scores=copy.deepcopy(self.scores))
 
     # Changes, in copies.

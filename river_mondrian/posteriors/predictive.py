@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import scipy
+from numpy.polynomial.legendre import leggauss
 from numpy.typing import NDArray
 
 from ..arguments import is_real
@@ -411,9 +412,5 @@ def unknown(mean: float = 0.0, n_samples: int = 0) -> PredictiveDistribution:
     return PredictiveDistribution(one, mean * one, math.inf * one, None, n_samples)
 
 
-def _gauss_legendre() -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.legendre.leggauss(N_NODES)
-    return (nodes + 1.0) / 2.0, weights / 2.0
-
-
-_NODES = _gauss_legendre()
+# Nodes between 0 and 1, and their weights (Gauss and Legendre).
+_NODES = [(ends + shift) / 2.0 for ends, shift in zip(leggauss(N_NODES), (1.0, 0.0), strict=True)]

@@ -377,10 +377,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return of_each + ages.itemsize, of_all + ages.nbytes
 
     def add_inputs(
-        self,
-        names: Sequence[Hashable],
-        first_values: NDArray[np.float64],
-        gaps: NDArray[np.float64] | float = math.nan,
+        self, names: Sequence[Hashable], first_values: Array, gaps: Array | float = math.nan
     ) -> None:
         """Add features (see `FollowingTrees.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)

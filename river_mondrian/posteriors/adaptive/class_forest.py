@@ -10,6 +10,7 @@ another takes over the other's.
 from __future__ import annotations
 
 from ...compiling.kernels import inlined, merged, separate
+from ...elementary import sort
 from ...learners import discriminants, experts
 from ...partitions.mondrian.records import LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf
@@ -45,21 +46,6 @@ def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statist
     return found
 
 
-@merged
-def sort_descending(numbers: Int32s, n: int) -> None:
-    """Sort in place (Shell's sort)."""
-    gap = n
-    while gap > 1:
-        gap = max(gap * 4 // 9, 1)
-        for i in range(gap, n):
-            number = numbers[i]
-            j = i
-            while j >= gap and numbers[j - gap] < number:
-                numbers[j] = numbers[j - gap]
-                j -= gap
-            numbers[j] = number
-
-
 @separate
 def make_statistics(forest: A, t: int, j: int, last: int) -> None:
     """Make the statistics of a leaf's row from its points; `last` is the latest point of all."""
@@ -69,12 +55,13 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
     ages = forest.ages
     p = node.first_point
     for i in range(n):
-        ages[i] = (last - p) % window
+        # The oldest first.
+        ages[i] = -((last - p) % window)
         p = forest.links_of(p)[t]
-    sort_descending(ages, n)
+    sort(ages, n)
     statistics = new_statistics(forest, tree, node)
     for i in range(n):
-        p = (last - ages[i]) % window
+        p = (last + ages[i]) % window
         label, weight = forest.label_of(p), forest.weight_of(p)
         add_sample(forest, tree, statistics, label, weight, True, NO_SIDE)
 
@@ -89,21 +76,6 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
     is_free = node.dim == PAUSED and node.next_waiting == NONE
     if is_free and node.statistics(tree).n_seen > 1:
         push(tree, j)
-
-
-@separate
-def enqueue_mixed(forest: A, t: int, ref: int) -> None:
-    """Let a leaf whose points are of several classes wait for its split."""
-    if ref < 0:
-        return
-    tree = forest.trees[t]
-    p = tree.nodes.row(ref).first_point
-    label = forest.label_of(p)
-    while p != NONE:
-        if forest.label_of(p) != label:
-            push(tree, ref)
-            return
-        p = forest.links_of(p)[t]
 
 
 @merged
@@ -245,7 +217,13 @@ class ClassForest(AdaptiveForest):
 
     def enqueue_built(self, t: int, ref: int) -> None:
         """Let a leaf whose points are of several classes wait for its split."""
-        enqueue_mixed(self, t, ref)
+        tree = self.trees[t]
+        p = tree.nodes.row(ref).first_point if ref >= 0 else NONE
+        label = self.label_of(p) if p != NONE else NONE
+        while p != NONE and self.label_of(p) == label:
+            p = self.links_of(p)[t]
+        if p != NONE:
+            push(tree, ref)
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Add up how candidates part a sample of a block's points; returns its number of classes.
@@ -319,7 +297,7 @@ class ClassForest(AdaptiveForest):
         for side in range(2):
             child = node.child(side)
             if last == NONE:
-                enqueue_mixed(self, t, child)
+                self.enqueue_built(t, child)
             elif child >= 0:
                 make_statistics(self, t, child, last)
                 enqueue(tree, child)

@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...learners.drift import DriftWatch
+from ...learners.regression import lags, mixing
 from ...learners.regression.error_law import ErrorLaws
-from ...learners.regression.lags import N_PREDICTIONS as N_LAGGED
-from ...learners.regression.lags import NAMES as NAMES_OF_LAGS
-from ...learners.regression.lags import LaggedTargets
-from ...learners.regression.mixing import ABSOLUTE, SQUARED, TargetMixtures
 from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
 from ...limits import DONE, TOO_LARGE
@@ -24,31 +21,14 @@ from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...records import Memory
-from ..gains import Blocks, blocks_of, gains_of_means
+from ..gains import blocks_of, gains_of_means
 from ..predictive import PredictiveDistribution
 from ..rebuilt.building import GAIN_SAMPLE
 from ..rebuilt.forest import LONG, RECENT, PathEntry
 from ..rebuilt.rebuilt_trees import RebuiltTrees, room_for
 from ..targets.learning import LEAST_FENCED, renewal
 from . import means
-from .means import (
-    ERROR,
-    N_FIRST,
-    N_FIRST_GROUPS,
-    N_GROUPS,
-    N_READINGS,
-    N_SAID,
-    N_SECOND,
-    N_TARGETS,
-    RESIDUAL,
-    STRENGTH,
-    STRENGTHS_OF_LATE,
-    TARGET,
-    SidesOfCut,
-    TargetsNode,
-    TargetsPoint,
-    TargetsTree,
-)
+from .means import ERROR, N_GROUPS, N_READINGS, N_SECOND, RESIDUAL, TARGET
 from .targets_forest import TargetsForest, find_fences, next_renewal
 
 Array = NDArray[np.float64]
@@ -91,9 +71,9 @@ _GROUPS = (
     "trees of errors",
     "recent trees of errors",
 )
-_READINGS = (f"all, {STRENGTH:g}", *(f"late, {s:g}" for s in STRENGTHS_OF_LATE))
+_READINGS = (f"all, {means.STRENGTH:g}", *(f"late, {s:g}" for s in means.STRENGTHS_OF_LATE))
 _OF_TREES = tuple(f"{group}: {reading}" for group in _GROUPS for reading in _READINGS)
-_N_FIRST_TREES = N_FIRST_GROUPS * N_READINGS
+_N_FIRST_TREES = means.N_FIRST_GROUPS * N_READINGS
 # Names of the experts of the second mixture; those of the first come first.
 EXPERTS = (*NAMES, *_OF_TREES[:_N_FIRST_TREES], "first mixture", *_OF_TREES[_N_FIRST_TREES:])
 
@@ -141,9 +121,9 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     """
 
     _FOREST = TargetsForest
-    _TREE: ClassVar[type[Tree]] = TargetsTree
-    _NODE: ClassVar[type[Node]] = TargetsNode
-    _POINT: ClassVar[type[Point]] = TargetsPoint
+    _TREE: ClassVar[type[Tree]] = means.TargetsTree
+    _NODE: ClassVar[type[Node]] = means.TargetsNode
+    _POINT: ClassVar[type[Point]] = means.TargetsPoint
     _VIEW = TargetsView
     _ENTRY = PathEntry
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
@@ -160,11 +140,12 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         autoregressive: bool,
         watch: DriftWatch | None = None,
     ) -> None:
-        loss = SQUARED if squared else ABSOLUTE
+        loss = mixing.SQUARED if squared else mixing.ABSOLUTE
         self.ridges = RidgeExperts()
-        self.lags = LaggedTargets() if autoregressive else None
-        self.first_mixture = TargetMixtures(N_FIRST, loss)
-        self.mixture = TargetMixtures(N_SECOND + (N_LAGGED if autoregressive else 0), loss)
+        self.lags = lags.LaggedTargets() if autoregressive else None
+        self.first_mixture = mixing.TargetMixtures(means.N_FIRST, loss)
+        n_lagged = lags.N_PREDICTIONS if autoregressive else 0
+        self.mixture = mixing.TargetMixtures(N_SECOND + n_lagged, loss)
         self.laws = ErrorLaws()
         n_long = self.n_long_of(partitions.n_trees - 1)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
@@ -183,15 +164,11 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     def _finish(self) -> None:
         super()._finish()
         forest, own = self.forest, self.shared.own
-        own("accepted", np.zeros(N_TARGETS))
+        own("accepted", np.zeros(means.N_TARGETS))
         own("block", np.zeros(GAIN_SAMPLE, dtype=np.int64))
-        own("sides", room_for(SidesOfCut, self.n_candidates))
-        self.ridges.reserve(
-            self.inputs.shape[1],
-            self.n_inputs,
-            self.first_mixture.predicted[:N_RIDGES],
-            self.category_places,
-        )
+        own("sides", room_for(means.SidesOfCut, self.n_candidates))
+        room, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
+        self.ridges.reserve(room, self.n_inputs, predicted, self.category_places)
         forest.ridges, forest.law = self.ridges.record, self.laws.record
         forest.first, forest.second = self.first_mixture.record, self.mixture.record
         own("remembered", np.zeros(len(self.mixture.to_recall) + 2))
@@ -213,16 +190,13 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         forest.first, forest.second, forest.ridges = first[0], second[0], ridges[0]
         rest += [first, second, ridges]
         if self.lags is not None:
-            lags = self.lags.reader(second.arrays["predicted"][N_SECOND:])
-            forest.lags = lags[0]
-            rest.append(lags)
+            latest = self.lags.reader(second.arrays["predicted"][N_SECOND:])
+            forest.lags = latest[0]
+            rest.append(latest)
         return [shared, *rest]
 
     def add_inputs(
-        self,
-        names: Sequence[Hashable],
-        first_values: NDArray[np.float64],
-        gaps: NDArray[np.float64] | float = math.nan,
+        self, names: Sequence[Hashable], first_values: Array, gaps: Array | float = math.nan
     ) -> None:
         """Add features (see `FollowingTrees.add_inputs`)."""
         # What there is stays, in case that this is interrupted.
@@ -301,7 +275,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         The first is the point; all are what `law_of` takes.
         """
         predict = means.predict_rows.of(self._FOREST)
-        return self._predict_rows_by(predict, inputs, N_SAID, n_jobs)
+        return self._predict_rows_by(predict, inputs, means.N_SAID, n_jobs)
 
     def law(self) -> PredictiveDistribution:
         """Return the law of the target of the sample predicted last."""
@@ -318,7 +292,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     @property
     def weights(self) -> dict[str, float]:
         """The weights of all experts in the last mixture."""
-        names = EXPERTS if self.lags is None else EXPERTS + NAMES_OF_LAGS
+        names = EXPERTS if self.lags is None else EXPERTS + lags.NAMES
         return dict(zip(names, self.mixture.weights.tolist(), strict=True))
 
     def _kept(self, t: int, hidden: bool) -> Kept:
@@ -333,8 +307,11 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
 
         return kept
 
-    def _blocks(self, t: int, table: TreeTable) -> Blocks:
-        """Return the targets of all nodes of a tree."""
+    def cut_gains(self, t: int) -> tuple[TreeTable, Array, float]:
+        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        table = self.table(t)
+        if not len(table):
+            return table, np.empty(0), 0.0
         given, leaves = self.column("points", "weight"), table.leaves
         targets = self.column("points", "targets")[:, int(self.trees[t].learns)]
         rows = (self.column("nodes", name, t) for name in ("weight", "mean"))
@@ -342,18 +319,11 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         numbers = table.at_leaves(np.ones(len(given)), self.column("nodes", "n_samples", t))
         centres[leaves] -= np.average(centres[leaves], weights=weights[leaves])
         total = float(weights[leaves] @ centres[leaves] ** 2)
-        return blocks_of(table, weights, numbers, centres, total)
-
-    def cut_gains(self, t: int) -> tuple[TreeTable, Array, float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
-        table = self.table(t)
-        if not len(table):
-            return table, np.empty(0), 0.0
-        blocks = self._blocks(t, table)
+        blocks = blocks_of(table, weights, numbers, centres, total)
         return table, gains_of_means(table, blocks), float(blocks.weights[0])
 
     def _importance_trees(self) -> Sequence[int]:
-        return [t for t in self.schedule.of_role(LONG) if self.trees[t].learns == TARGET]
+        return [t for t in super()._importance_trees() if self.trees[t].learns == TARGET]
 
     def root_prediction(self) -> Array:
         """Return what is predicted of a sample without any value."""

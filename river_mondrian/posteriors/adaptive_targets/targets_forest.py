@@ -120,14 +120,6 @@ def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
     return is_large and node.dim == PAUSED and node.next_waiting == NONE
 
 
-@separate
-def enqueue_differing(forest: T, t: int, ref: int) -> None:
-    """Make the means of what is at a reference; a leaf whose targets differ waits for its split."""
-    tree = forest.trees[t]
-    if ref >= 0 and make_means(forest, t, ref) and may_wait(tree, tree.nodes.row(ref)):
-        push(tree, ref)
-
-
 @batch_kernel
 def read_targets(forest: T, k: int, n: int, step: int, out: Float64s) -> None:
     """Write the k-th targets of `n` stored points, every `step`-th."""
@@ -313,8 +305,10 @@ class TargetsForest(AdaptiveTargetForest):
             ref = EMPTY if node.dim < 0 else node.child(side_of(self, tree, node, x))
 
     def enqueue_built(self, t: int, ref: int) -> None:
-        """Let a leaf whose targets differ wait for its split."""
-        enqueue_differing(self, t, ref)
+        """Make the means of a leaf's row; where its targets differ it waits for its split."""
+        tree = self.trees[t]
+        if ref >= 0 and make_means(self, t, ref) and may_wait(tree, tree.nodes.row(ref)):
+            push(tree, ref)
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Add up how candidates part a sample of a block's points; returns how many these are."""
@@ -351,4 +345,4 @@ class TargetsForest(AdaptiveTargetForest):
         part_leaf(self, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
         node.set_means(weight, late_weight, mean, late_mean)
         for side in range(2):
-            enqueue_differing(self, t, node.child(side))
+            self.enqueue_built(t, node.child(side))

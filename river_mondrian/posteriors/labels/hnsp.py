@@ -33,17 +33,8 @@ from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...partitions.mondrian.widths import learn_next
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
-from .records import (
-    WORD_CLASSES,
-    L,
-    LabelForest,
-    LabelNode,
-    LabelTree,
-    count_classes,
-    first_class,
-    n_words_of,
-    word_at,
-)
+from . import records
+from .records import L, LabelForest, LabelNode, LabelTree, word_at
 
 # Weight that no sum in float64 would notice.
 NEGLIGIBLE = 1e-17
@@ -63,32 +54,26 @@ _room_of_prediction = room_of_array(LabelPrediction, 1)
 
 
 @inlined
-def _add(out: Float64s, k: int, weight: float) -> None:
-    out[k] = out[k] + weight
-
-
-@inlined
 def _add_each(word: int, first: int, weight: float, out: Float64s) -> None:
     """Add a weight to each class of a word's set."""
     while word != 0:
-        _add(out, first + lowest_bit(word), weight)
+        k = first + lowest_bit(word)
+        out[k] = out[k] + weight
         word &= word - 1
 
 
 @merged
-def _add_counts(
-    forest: LabelForest, tree: LabelTree, t: int, node: LabelNode, factor: float, out: Float64s
-) -> None:
+def _add_counts(forest: L, tree: LabelTree, node: LabelNode, factor: float, out: Float64s) -> None:
     """Add a factor times the class counts of a leaf of several classes."""
     if node.count_row != NONE:
         counts = tree.side_rows.row(node.count_row).counts(forest)
         for k in range(forest.n_classes):
-            _add(out, k, factor * counts[k])
+            out[k] = out[k] + factor * counts[k]
         return
     p = node.first_point
     while p != NONE:
         point = forest.points.row(p)
-        _add(out, point.label, factor)
+        out[point.label] = out[point.label] + factor
         p = forest.links_in(point)[tree.slot]
 
 
@@ -97,12 +82,12 @@ def _add_sets(
     left: Int32s, right: Int32s, n_classes: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
     """Add weights to the classes that are in both sets, and to those in any of them."""
-    n_words = n_words_of(n_classes)
+    n_words, size = records.n_words_of(n_classes), records.WORD_CLASSES
     if of_both != 0.0:
         for w in range(n_words):
-            _add_each(word_at(left, w) & word_at(right, w), WORD_CLASSES * w, of_both, out)
+            _add_each(word_at(left, w) & word_at(right, w), size * w, of_both, out)
     for w in range(n_words):
-        _add_each(word_at(left, w) | word_at(right, w), WORD_CLASSES * w, of_any, out)
+        _add_each(word_at(left, w) | word_at(right, w), size * w, of_any, out)
 
 
 @inlined
@@ -111,23 +96,16 @@ def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
 
     Lines 6 to 10 of Algorithm 8.
     """
-    eta = step.eta
+    eta, reach, stays = step.eta, step.reach, step.stays
     if not eta > 0.0:
         return 0.0, 0.0
-    reach = step.reach
-    stays = step.stays
     passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
     return max(reach * (1.0 - stays) - passed, 0.0), passed
 
 
 @merged
 def _add_weights(
-    forest: LabelForest,
-    node: LabelNode,
-    weight: float,
-    own: float,
-    discount: float,
-    out: Float64s,
+    forest: L, node: LabelNode, weight: float, own: float, discount: float, out: Float64s
 ) -> float:
     """Add a node's terms where there are weights; returns the share of the weight that goes up.
 
@@ -157,7 +135,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
     """Add a walk's prediction, from its leaf up to the base (Algorithm 8)."""
     tree = forest.trees[t]
     gamma, n_classes = forest.gamma, forest.n_classes
-    n_words = n_words_of(n_classes)
+    n_words = records.n_words_of(n_classes)
     out = prediction.probabilities.part(n_classes * row, n_classes)
     depth = walk.depth
     # Probability of reaching the leaf without branching off.
@@ -170,7 +148,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
             # A single point: c is its weight at its class.
             point = forest.points.row(~step.ref)
             share = discount * (min(point.weight, 1.0) / point.weight)
-            _add(out, point.label, weight * (1.0 - share) + own)
+            out[point.label] = out[point.label] + (weight * (1.0 - share) + own)
             weight = weight * share + passed
         elif forest.has_weights():
             node = tree.nodes.row(step.ref)
@@ -180,12 +158,12 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
             node = tree.nodes.row(step.ref)
             left = node.classes(forest, 0)
             right = left if node.dim < 0 else node.classes(forest, 1)
-            n_below, n_in_both = count_classes(left, right, n_words)
+            n_below, n_in_both = records.count_classes(left, right, n_words)
             if i == depth:
                 total = np.float64(node.n_samples)
                 of_both = 0.0
                 if n_below > 1:
-                    _add_counts(forest, tree, t, node, weight / total, out)
+                    _add_counts(forest, tree, node, weight / total, out)
                     of_any = own / n_below - weight * discount / total
                 else:
                     of_any = own + weight * (total - discount) / total
@@ -200,7 +178,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
             return
     # The base distribution is uniform.
     for k in range(n_classes):
-        _add(out, k, weight / n_classes)
+        out[k] = out[k] + weight / n_classes
 
 
 @inlined
@@ -303,7 +281,8 @@ def count_leaf(forest: LabelForest, t: int, node: LabelNode, counts: Float64s) -
     for k in range(forest.n_classes):
         counts[k] = 0.0
     if node.n_classes(forest) == 1:
-        counts[first_class(node.classes(forest, LEFT), forest.n_set_words)] = node.n_samples
+        label = records.first_class(node.classes(forest, LEFT), forest.n_set_words)
+        counts[label] = node.n_samples
     elif node.count_row != NONE:
         known = tree.side_rows.row(node.count_row).counts(forest)
         for k in range(forest.n_classes):

@@ -35,6 +35,8 @@ from ..gains import class_weights, gains_of_classes
 from . import hnsp
 from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
 
+Numbers = NDArray[np.float64]
+
 # Past this many points a paused leaf samples hidden cuts.
 PAUSE_LIMIT = 32
 
@@ -177,36 +179,26 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         self._reserve_all(0)
 
     def add_inputs(
-        self,
-        names: Sequence[Hashable],
-        first_values: NDArray[np.float64],
-        gaps: NDArray[np.float64] | float = math.nan,
+        self, names: Sequence[Hashable], first_values: Numbers, gaps: Numbers | float = math.nan
     ) -> None:
         """Add features (see `FollowingTrees.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         if self.n_samples < WARM_UP and self.gamma is None:
             self.forest.gamma = 10.0 * self.n_inputs
 
-    def _kernel(self, name: str) -> Callable[..., Any]:
-        """Return a kernel for one sample, whose first argument is the forest."""
-        return functools.partial(getattr(hnsp, name).of(self._FOREST), self.forest)
-
-    @property
-    def _learn_kernel(self) -> str:
-        """The name of the kernel that learns a sample."""
-        return "learn_in_window" if self.has_window else "learn_one"
-
-    def learner(self) -> Callable[[bytes, int, float], int]:
+    def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
         """Return the kernel that learns a sample, given as packed inputs, a class and a weight.
 
         It returns as `hnsp.learn_one` does: WAITS if it is called after the trees have got other
-        inputs or classes.
+        inputs or classes than at a version, by default the present one.
         """
-        return functools.partial(self._kernel(self._learn_kernel), self.version)
+        kernel = hnsp.learn_in_window if self.has_window else hnsp.learn_one
+        now = self.version if version is None else version
+        return functools.partial(kernel.of(self._FOREST), self.forest, now)
 
     def predictor(self) -> Callable[[bytes, bytearray], int]:
         """Return the kernel that predicts a sample."""
-        return functools.partial(self._kernel("predict_one"), self.version)
+        return functools.partial(hnsp.predict_one.of(self._FOREST), self.forest, self.version)
 
     def make_room(self) -> bool:
         """Make room for the next sample's point; False where it lacks more than that."""
@@ -224,18 +216,14 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
-        inputs, learn = self.vector[: self.n_inputs].tobytes(), self._kernel(self._learn_kernel)
+        inputs = self.vector[: self.n_inputs].tobytes()
         return self.learn_next(
-            lambda: learn(self.forest.version, inputs, label, weight),
+            lambda: self.learner(self.forest.version)(inputs, label, weight),
             lambda p: self._put(np.array([label]), np.array([weight]), p),
         )
 
     def learn_rows(
-        self,
-        inputs: NDArray[np.float64],
-        labels: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        n_jobs: int,
+        self, inputs: Numbers, labels: NDArray[np.int64], weights: Numbers, n_jobs: int
     ) -> None:
         """Learn rows of checked inputs, shape (n, inputs), with classes, after the warm-up."""
 
@@ -247,19 +235,19 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
         self._learn_rows(inputs, put, learn, n_jobs)
 
-    def _put(self, labels: NDArray[np.int64], weights: NDArray[np.float64], first: int) -> None:
+    def _put(self, labels: NDArray[np.int64], weights: Numbers, first: int) -> None:
         """Write the classes and the weights of points from the first one on."""
-        n, numbers = len(labels), (Int64s.of(labels), Float64s.of(weights))
-        hnsp.put_samples(self.forest, *numbers, n, first)
+        numbers = Int64s.of(labels), Float64s.of(weights)
+        hnsp.put_samples(self.forest, *numbers, len(labels), first)
 
     # Prediction.
 
     def predict(self, inputs: bytes, out: bytearray) -> int:
         """Predict a sample as a predictor does."""
-        found: int = self._kernel("predict_one")(self.forest.version, inputs, out)
-        return found
+        call: Callable[..., int] = hnsp.predict_one.of(self._FOREST)
+        return call(self.forest, self.forest.version, inputs, out)
 
-    def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+    def predict_rows(self, inputs: Numbers, n_jobs: int) -> Numbers:
         """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
 
         def predict(rows: Float32s, n: int, out: Float64s) -> None:
@@ -271,13 +259,13 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     # Explanation.
 
-    def leaf_weights(self, t: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def leaf_weights(self, t: int, rows: NDArray[np.int64]) -> Numbers:
         """Return the weights of the classes in leaves that have rows, shape (leaves, classes)."""
         found = np.empty((len(rows), int(self.forest.n_classes)))
         hnsp.count_leaves(self.forest, t, Int64s.of(rows), len(rows), Float64s.of(found))
         return found
 
-    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
+    def cut_gains(self, t: int) -> tuple[TreeTable, Numbers, float]:
         """Return a tree's table, the gain of each cut there, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
@@ -287,8 +275,8 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
 
     def _smoothed(
-        self, t: int, ref: int, span: float, above: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        self, t: int, ref: int, span: float, above: Numbers
+    ) -> tuple[Numbers, Numbers, float]:
         """Return a node's distribution by Equation 4, its tables, and its discount."""
         place = place_of(self.forest, self.trees[t], ref)
         counts = self._kept(t, False)(ref, place)[2][0]
@@ -299,28 +287,26 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         own = customers - discount * tables_each + discount * tables_each.sum() * above
         return own, tables, discount
 
-    def root_prediction(self) -> NDArray[np.float64]:
+    def root_prediction(self) -> Numbers:
         """Return the roots' distributions over the classes, a mean over trees."""
         n_classes = int(self.forest.n_classes)
         base, found = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
         for t in range(self.n_trees):
-            tree = self.trees[t]
-            ref = int(tree.root)
+            tree, ref = self.trees[t], int(self.trees[t].root)
             is_leaf = self._kept(t, False)(ref, place_of(self.forest, tree, ref))[0]
             span = self.end_of(t) if is_leaf else float(tree.nodes.row(ref).delta)
             found += self._smoothed(t, ref, span, base)[0] / self.n_trees
         return found
 
-    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+    def explain(self, inputs: Numbers) -> tuple[int, Numbers]:
         """Return what each feature adds to the prediction of a sample of these inputs."""
         return self._explain_paths(inputs, self._predictions_on)
 
-    def _predictions_on(self, path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _predictions_on(self, path: Path) -> tuple[Numbers, Numbers]:
         """Return the nodes' distributions, and what branching off adds (see `hnsp`)."""
         gamma, n_classes = float(self.forest.gamma), int(self.forest.n_classes)
         above = np.full(n_classes, 1.0 / n_classes)
-        here = np.zeros((len(path.refs), n_classes))
-        branches = np.zeros_like(here)
+        here, branches = np.zeros((2, len(path.refs), n_classes))
         for i, ref in enumerate(path.refs.tolist()):
             own, tables, discount = self._smoothed(path.tree, ref, float(path.spans[i]), above)
             eta, reach, stays = path.etas[i], path.reach[i], path.stays[i]

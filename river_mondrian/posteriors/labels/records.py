@@ -21,17 +21,8 @@ import numpy as np
 
 from ...compiling.kernels import inlined
 from ...limits import LARGEST_WEIGHT
-from ...partitions.mondrian.records import (
-    COMPLETE,
-    LEAF,
-    LEFT,
-    NONE,
-    RIGHT,
-    Forest,
-    LightNode,
-    Point,
-    Tree,
-)
+from ...partitions.mondrian import records as mondrian
+from ...partitions.mondrian.records import COMPLETE, LEFT, NONE, RIGHT, Forest, Point, Tree
 from ...records import (
     Array,
     Bounds,
@@ -63,13 +54,6 @@ def n_words_of(n_classes: int) -> int:
 def word_at(classes: Int32s, w: int) -> int:
     """Read a word of a set as an unsigned one."""
     return classes[w] & 0xFFFFFFFF
-
-
-@inlined
-def add_class(classes: Int32s, label: int) -> None:
-    """Put a class into a set."""
-    word = label >> 5
-    classes[word] = classes[word] | (1 << (label & 31))
 
 
 @inlined
@@ -155,14 +139,14 @@ class CountRow(Record):
         return Int32s(self, 0, forest.count_width)
 
 
-class LabelNode(LightNode):
+class LabelNode(mondrian.LightNode):
     """A node with the classes below each child; a leaf has its own as those on the left.
 
     Their weights follow the sets where there are any.
     """
 
     # Of a leaf of several classes that is complete: its row of counts, or NONE.
-    count_row: Int32 = instead_of("right", Ref("side_rows", when=LEAF, ends=True))
+    count_row: Int32 = instead_of("right", Ref("side_rows", when=mondrian.LEAF, ends=True))
 
     def classes(self, forest: LabelForest, side: int) -> Int32s:
         """Return the set of classes on a side."""
@@ -177,8 +161,8 @@ class LabelNode(LightNode):
 
     def add_sample(self, forest: LabelForest, side: int, point: LabelPoint) -> None:
         """Add a point's class, and its weight, to those on a side."""
-        label = point.label
-        add_class(self.classes(forest, side), label)
+        classes, label = self.classes(forest, side), point.label
+        classes[label >> 5] = classes[label >> 5] | (1 << (label & 31))
         if forest.has_weights():
             own = self.weights(forest, side)
             own[label] = own[label] + point.weight
@@ -265,7 +249,13 @@ class LabelNode(LightNode):
             own = first_class(self.classes(labels, 0), labels.n_set_words)
             if pure and label == own:
                 return
-            number = _new_count_row(LabelTree(tree))
+            # A free row, or the next one.
+            number = tree.free_side_row
+            if number == NONE:
+                number = rows.n_rows
+                rows.n_rows = number + 1
+            else:
+                tree.free_side_row = rows.row(number).next_free()[0]
             counts = rows.row(number).counts(labels)
             for k in range(labels.count_width):
                 counts[k] = 0
@@ -315,9 +305,13 @@ class LabelNode(LightNode):
         self.inherit(forest, tree, side, child)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Give back a leaf's row of counts."""
+        """Give back a leaf's row of counts, which another leaf may take."""
         if self.dim == COMPLETE and self.count_row != NONE:
-            _free_count_row(LabelForest(forest), LabelTree(tree), self.count_row)
+            labels, row = LabelForest(forest), LabelTree(tree).side_rows.row(self.count_row)
+            for k in range(labels.count_width):
+                row.counts(labels)[k] = 0
+            row.next_free()[0] = tree.free_side_row
+            tree.free_side_row = self.count_row
             self.count_row = NONE
 
 
@@ -330,29 +324,6 @@ class LabelTree(Tree):
 
     nodes: Table[LabelNode]
     side_rows: Table[CountRow]
-
-
-@inlined
-def _new_count_row(tree: LabelTree) -> int:
-    """Take a free row of counts, or the next one."""
-    number = tree.free_side_row
-    if number == NONE:
-        number = tree.side_rows.n_rows
-        tree.side_rows.n_rows = number + 1
-    else:
-        tree.free_side_row = tree.side_rows.row(number).next_free()[0]
-    return number
-
-
-@inlined
-def _free_count_row(forest: LabelForest, tree: LabelTree, number: int) -> None:
-    """Let a row of counts be taken by another leaf."""
-    row = tree.side_rows.row(number)
-    counts = row.counts(forest)
-    for k in range(forest.count_width):
-        counts[k] = 0
-    row.next_free()[0] = tree.free_side_row
-    tree.free_side_row = number
 
 
 class LabelForest(Forest):

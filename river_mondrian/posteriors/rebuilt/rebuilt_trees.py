@@ -48,6 +48,10 @@ ROWS_PREDICTED = 64
 LEAST_TELLING = 64
 
 
+Array = NDArray[np.float64]
+Predict = Callable[[R, Float64s, int, Float64s], None]
+
+
 def room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
     """Return memory for so many records, which nothing need be in."""
     return np.empty(n * kind.SIZE, dtype=np.uint8)
@@ -492,12 +496,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return [shared]
 
     def _predict_rows_by(
-        self,
-        predict: Callable[[R, Float64s, int, Float64s], None],
-        inputs: NDArray[np.float64],
-        width: int,
-        n_jobs: int,
-    ) -> NDArray[np.float64]:
+        self, predict: Predict[R], inputs: Array, width: int, n_jobs: int
+    ) -> Array:
         """Predict rows of checked inputs; returns an array, shape (n, width).
 
         `predict(forest, rows, n, out)` predicts `n` rows by the forest's record, or a copy of it.

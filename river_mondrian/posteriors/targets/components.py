@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,12 @@ from ...partitions.mondrian.inputs import scale
 from ...partitions.mondrian.reading import Path, TreeTable, place_of
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
-from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
+from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ...records import Array, Float32s, Float64, Float64s, Int64, Record
-from ..gains import Blocks, blocks_of, gains_of_means, gains_of_posterior, posterior_of
-from . import messages
-from .messages import T, TargetForest, TargetNode, TargetTree
-from .scale_mixture import (
-    N_SCALES,
-    SCALES,
-    TargetDensity,
-    add_density,
-    precision_at,
-    variance_over_scales,
-)
+from ..gains import blocks_of, gains_of_means, gains_of_posterior, posterior_of
+from . import messages, scale_mixture
+from .messages import T, TargetForest, TargetTree
+from .scale_mixture import N_SCALES, SCALES
 
 # A rule on (0, 1): Gauss-Legendre's with the positions squared, as (position, weight).
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
@@ -74,7 +67,7 @@ class MomentsPrediction(TargetPrediction):
         weight, mean, variance = found
         gap = mean - forest.y_mean
         if forest.scale_mixture:
-            variance = variance_over_scales(forest.scale_mixture, variance, whole)
+            variance = scale_mixture.variance_over_scales(forest.scale_mixture, variance, whole)
         self.sums[2 * row] = self.sums[2 * row] + weight * gap
         self.sums[2 * row + 1] = self.sums[2 * row + 1] + weight * (variance + gap * gap)
 
@@ -114,18 +107,19 @@ class ComponentsPrediction(TargetPrediction):
             return
         precision = whole / variance
         for j in range(N_SCALES):
-            at_scale = whole / precision_at(precision, SCALES[j])
+            at_scale = whole / scale_mixture.precision_at(precision, SCALES[j])
             self.append(weight * mixture.weights[j], mean, at_scale)
 
 
 class DensityPrediction(TargetPrediction):
     """The density of a target under each tree, at each scale."""
 
-    trees: Array[TargetDensity]
+    trees: Array[scale_mixture.TargetDensity]
 
     def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
         """Add the density under a component."""
-        add_density(self.trees[t], found.weight, found.mean, found.variance, whole)
+        density = self.trees[t]
+        scale_mixture.add_density(density, found.weight, found.mean, found.variance, whole)
 
 
 @inlined
@@ -196,43 +190,14 @@ def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -
     return moments_of_branch(eta, span, gamma2, decay)[0]
 
 
-@merged
-def _branch_component(
-    forest: TargetForest,
-    tree: TargetTree,
-    step: Step,
-    parent: TargetNode,
-    node: TargetNode,
-    prior_variance: float,
-    factor: float,
-    above: tuple[float, float],
-    here: tuple[float, float, float],
-) -> tuple[float, float]:
-    """Return mean and variance of a target whose sample branches off above a node.
-
-    `above` is the posterior mean and variance of the parent's mean, `here` the node's share of its
-    parent's mean, and the same of its own. The mean where the branch leaves is a Brownian bridge
-    between the two, r of the way in prior variance; from there the new leaf has its own way to
-    the end.
-    """
-    mean, variance = above
-    share, mean_here, variance_here = here
-    time = messages.time_of(parent)
-    # What the two means have in common.
-    common = share * variance
-    reached = node.cut_time if node else tree.lifetime
-    decay = math.exp(-tree.gamma2 * time)
-    r, r2 = moments_of_branch(step.eta, reached - time, tree.gamma2, decay)
-    gap = mean_here - mean
-    free = (1.0 - 2.0 * r + r2) * variance + r2 * variance_here
-    free += 2.0 * (r - r2) * common + (r - r2) * prior_variance
-    free += messages.prior_variance_to_end(tree, parent) - r * prior_variance + tree.noise
-    return mean + r * gap, factor * free + (r2 - r * r) * gap * gap
-
-
 @separate
 def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> None:
-    """Add the components that a walk leads to, from the root down."""
+    """Add the components that a walk leads to, from the root down.
+
+    Where a branch leaves the path above a node, its mean is a Brownian bridge between the parent's
+    and the node's, r of the way in prior variance. From there the new leaf has its own way to the
+    end.
+    """
     tree = forest.trees[t]
     plain = forest.plain_means == 1
     whole = variance_of_targets(forest)
@@ -250,21 +215,26 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
                 prior_variance = messages.prior_variance_to_end(tree, parent)
             else:
                 prior_variance = messages.prior_variance_of(tree, parent, node)
-        here = messages.posterior_below(
-            forest, tree, parent, step.ref, prior_variance, mean, variance
+        share, mean_here, variance_here = messages.posterior_below(
+            forest, tree, parent, step.ref, prior_variance, (mean, variance)
         )
         if step.eta > 0.0:
             weight = step.reach * (1.0 - step.stays)
             if plain:
-                prediction.add(forest, t, row, Normal(weight, here[1], 0.0), whole)
+                prediction.add(forest, t, row, Normal(weight, mean_here, 0.0), whole)
             elif weight > NEGLIGIBLE:
-                above = mean, variance
-                branch_mean, spread = _branch_component(
-                    forest, tree, step, parent, node, prior_variance, factor, above, here
-                )
-                prediction.add(forest, t, row, Normal(weight, branch_mean, spread), whole)
-        mean, variance = here[1], here[2]
-        parent = node
+                start, end = messages.time_of(parent), node.cut_time if node else tree.lifetime
+                decay = math.exp(-tree.gamma2 * start)
+                r, r2 = moments_of_branch(step.eta, end - start, tree.gamma2, decay)
+                gap = mean_here - mean
+                free = (1.0 - 2.0 * r + r2) * variance + r2 * variance_here
+                # What the two means have in common.
+                free += 2.0 * (r - r2) * (share * variance) + (r - r2) * prior_variance
+                rest = messages.prior_variance_to_end(tree, parent)
+                free += rest - r * prior_variance + tree.noise
+                spread = factor * free + (r2 - r * r) * gap * gap
+                prediction.add(forest, t, row, Normal(weight, mean + r * gap, spread), whole)
+        mean, variance, parent = mean_here, variance_here, node
     spread = factor * (variance + tree.noise)
     prediction.add(forest, t, row, Normal(walk.reach, mean, spread), whole)
 
@@ -332,19 +302,15 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
 
     plain_means: bool
 
-    def _targets_below(self, t: int, table: TreeTable) -> Blocks:
-        """Return the targets of all nodes of a tree."""
+    def cut_gains(self, t: int) -> tuple[TreeTable, Numbers, float]:
+        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        table, tree = self.table(t), self.trees[t]
         counted = np.maximum(self.column("points", "weight"), 0.0)
         rows = (self.column("nodes", f"messages.{name}", t)[:, 0] for name in ("precision", "mean"))
         weights, means = map(table.at_leaves, (counted, self.column("points", "target")), rows)
         numbers = table.at_leaves(np.ones(len(counted)), self.column("nodes", "n_samples", t))
         means[table.leaves] -= float(self.forest.y_mean)
-        return blocks_of(table, weights, numbers, means, float(self.forest.y_squares))
-
-    def cut_gains(self, t: int) -> tuple[TreeTable, Numbers, float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
-        table, tree = self.table(t), self.trees[t]
-        blocks = self._targets_below(t, table)
+        blocks = blocks_of(table, weights, numbers, means, float(self.forest.y_squares))
         times = np.full(len(table), float(tree.lifetime))
         times[table.inner] = self.column("nodes", "cut_time", t)[table.refs[table.inner]]
         weight = float(blocks.weights[:1].sum())
@@ -363,8 +329,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         mean, start = float(forest.y_mean), 0.0
         means, times = [], []
         for ref in refs:
-            own: tuple[Any, ...] = kept(ref, place_of(forest, tree, ref))[2]
-            _, precision, likely, time = own
+            _, precision, likely, time = kept(ref, place_of(forest, tree, ref))[2]
             if precision > 0.0:
                 share = 0.0
                 if not self.plain_means:
@@ -388,19 +353,18 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         above, start = float(self.forest.y_mean), 0.0
         for i, leaves in enumerate(path.leaves.tolist()):
             if leaves > 0.0 and not self.plain_means:
-                span, decay = times[i] - start, math.exp(-gamma2 * start)
-                eta = float(path.etas[i])
+                eta, span, decay = float(path.etas[i]), times[i] - start, math.exp(-gamma2 * start)
                 share = mean_share_of_branch(eta, span, gamma2, decay)
                 branches[i] = leaves * (1.0 - share) * (above - means[i])
             above, start = means[i], times[i]
         return means[:, None], branches[:, None]
 
-    def root_prediction(self) -> NDArray[np.float64]:
+    def root_prediction(self) -> Numbers:
         """Return the mean of the roots' means."""
         roots = enumerate(self.trees.words["root"][: self.n_trees].tolist())
         found = [self.means_on(t, [root])[0] for t, root in roots]
         return np.array([np.mean(found)])
 
-    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+    def explain(self, inputs: Numbers) -> tuple[int, Numbers]:
         """Return what each feature adds to the prediction of a sample of these inputs."""
         return self._explain_paths(inputs, self._predictions_on)

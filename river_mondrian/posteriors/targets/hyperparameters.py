@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from ...partitions.mondrian.sampling import side_of
 from ...records import Array, Float64, Float64s, Int64, Record, inline
 from . import messages
 from .components import scale_of
-from .learning import add_to_moments
 from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
 # How many of a leaf's latest points are searched for one whose walk is uncertain.
@@ -63,7 +62,7 @@ class PathStep(Record):
 
 
 @merged
-def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
+def _find_leaf(forest: T, t: int, p: int) -> int:
     """Return the leaf of a point, or EMPTY where a walk over missing values has not found it."""
     tree = forest.trees[t]
     ref = tree.root
@@ -81,9 +80,7 @@ def _find_leaf(forest: TargetForest, t: int, p: int) -> int:
 
 
 @merged
-def _take_out(
-    forest: TargetForest, p: int, start: int, n_trees: int, kept: Array[TakenOut]
-) -> None:
+def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]) -> None:
     """Take a point's target out of its leaves; `kept`, one for each tree and one more, notes it.
 
     There are so many trees from `start` on. A target that is set aside is in none.
@@ -117,34 +114,29 @@ def _take_out(
 
 
 @merged
-def _density(
-    forest: TargetForest, t: int, p: int, weight: float, path: Array[PathStep]
-) -> tuple[float, int]:
+def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) -> tuple[float, int]:
     """Return a tree's predictive density of a target at the leaf of its point, and its depth.
 
     The way there is written to `path`, after no node; it ends with the leaf.
     """
     tree = forest.trees[t]
-    factor = scale_of(forest, tree)
+    factor, x, ref = scale_of(forest, tree), forest.values_of(tree, p), tree.root
     mean, variance = forest.y_mean, 0.0
-    x = forest.values_of(tree, p)
-    ref = tree.root
     parent, depth = tree.nodes.none(), 0
     path[0].node = parent
     while not messages.is_leaf(tree, ref):
         node = tree.nodes.row(ref)
         prior = messages.prior_variance_of(tree, parent, node)
-        _, mean, variance = messages.posterior_below(
-            forest, tree, parent, ref, prior, mean, variance
-        )
+        above = mean, variance
+        _, mean, variance = messages.posterior_below(forest, tree, parent, ref, prior, above)
         depth += 1
         path[depth].node = node
         path[depth].ref = ref
         ref = node.child(side_of(forest, tree, node, x))
         parent = node
     path[depth + 1].ref = ref
-    prior = messages.prior_variance_to_end(tree, parent)
-    _, mean, variance = messages.posterior_below(forest, tree, parent, ref, prior, mean, variance)
+    prior, above = messages.prior_variance_to_end(tree, parent), (mean, variance)
+    _, mean, variance = messages.posterior_below(forest, tree, parent, ref, prior, above)
     variance = factor * max(variance + tree.noise / weight, LEAST_VARIANCE)
     if not variance > 0.0:
         return 0.0, depth
@@ -153,15 +145,13 @@ def _density(
 
 
 @merged
-def _renew(forest: TargetForest, tree: TargetTree, depth: int, path: Array[PathStep]) -> None:
+def _renew(forest: T, tree: TargetTree, depth: int, path: Array[PathStep]) -> None:
     """Renew the messages along a way from a leaf, whose target has been put back, to the root."""
     for i in range(depth, 0, -1):
         parent, ref = tree.nodes.known(path[i].node), path[i + 1].ref
         if i == depth:
-            precision, mean = (
-                messages.leaf_precision(forest, tree, ref),
-                messages.leaf_mean(forest, tree, ref),
-            )
+            precision = messages.leaf_precision(forest, tree, ref)
+            mean = messages.leaf_mean(forest, tree, ref)
             prior = messages.prior_variance_to_end(tree, parent)
         else:
             below = tree.nodes.known(path[i + 1].node)
@@ -170,33 +160,6 @@ def _renew(forest: TargetForest, tree: TargetTree, depth: int, path: Array[PathS
         message = parent.messages[messages.side_of_child(parent, ref)]
         message.precision = messages.passed_on(precision, prior)
         message.mean = mean
-
-
-@merged
-def _take_from_moments(forest: TargetForest, y: float, weight: float) -> None:
-    """Take a target out of the running mean and sum of squares."""
-    rest = forest.y_weight - weight
-    mean = forest.y_mean
-    if weight > 0.0 and rest > 0.0:
-        before = mean + (mean - y) * weight / rest
-        squares = forest.y_squares - weight * (y - mean) * (y - before)
-        forest.y_mean = before
-        forest.y_squares = max(squares, 0.0)
-        forest.y_weight = rest
-
-
-@merged
-def _take_all_out(
-    forest: TargetForest, first: int, end: int, start: int, n_trees: int, kept: Array[TakenOut]
-) -> None:
-    """Take the targets of points `first` to `end` out of all, the latest first."""
-    width = n_trees + 1
-    for p in range(end - 1, first - 1, -1):
-        _take_out(forest, p, start, n_trees, kept.part(width * (p - first), width))
-    for p in range(end - 1, first - 1, -1):
-        own = kept[width * (p - first) + n_trees]
-        if own.leaf != EMPTY:
-            _take_from_moments(forest, forest.points.row(p).target, own.weight)
 
 
 @inlined
@@ -236,7 +199,13 @@ def _add_densities(
         tree.gamma2, tree.noise = gamma2, noise
         messages.forget_messages(tree)
     y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
-    _take_all_out(forest, first, end, start, n_trees, kept)
+    # Targets go out of all trees, the latest first.
+    for p in range(end - 1, first - 1, -1):
+        _take_out(forest, p, start, n_trees, kept.part(width * (p - first), width))
+    for p in range(end - 1, first - 1, -1):
+        own = kept[width * (p - first) + n_trees]
+        if own.leaf != EMPTY:
+            messages.subtract_target(forest, forest.points.row(p).target, own.weight)
     messages.update_messages(forest, start, stop)
     for p in range(first, end):
         taken = kept.part(width * (p - first), width)
@@ -263,10 +232,8 @@ def _add_densities(
             found[1] = math.nan
         elif p < last and found[1] == found[1]:
             found[1] = math.sqrt(forest.y_squares / forest.y_weight)
-        add_to_moments(forest, y, weight)
-    forest.y_weight = y_weight
-    forest.y_mean = y_mean
-    forest.y_squares = y_squares
+        messages.add_target(forest, y, weight)
+    forest.y_weight, forest.y_mean, forest.y_squares = y_weight, y_mean, y_squares
     place = 0
     for t in range(start, stop):
         tree = forest.trees[t]
@@ -302,8 +269,7 @@ def add_densities(
         before it; NaN where it tells nothing.
 
     """
-    n = int(forest.n_points) - places[0]
-    n_trees = trees[1] - trees[0]
+    n, n_trees = int(forest.n_points) - places[0], trees[1] - trees[0]
     sizes = [int(forest.trees[t].nodes.n_rows) for t in range(*trees)]
 
     def room(kind: Any, length: int) -> Any:
@@ -441,15 +407,6 @@ class Change:
     n_done: int = 0
     densities: NDArray[np.float64] | None = None
 
-    @property
-    def n_targets(self) -> int:
-        """Number of targets that are predicted: of the latest half of the samples at most."""
-        return n_targets(self.n)
-
-    def scored(self, candidate: Choice, score: float) -> Change:
-        """Return the change after the last step for a candidate."""
-        return replace(self, scores=self.scores | {candidate: score}, n_done=0, densities=None)
-
 
 def check_choice(owner: object, choice: Any) -> None:
     """Refuse a stored choice that is none."""
@@ -467,13 +424,16 @@ def check_change(owner: Any, state: Any) -> None:
     real = dict.fromkeys(("extent", "variance"), float)
     check_types(change, whole | real | {"is_chosen": bool, "choice": tuple, "scores": dict})
     forest = owner.forest
-    check_number(change, "n", change.n, 1, forest.n_samples)
-    check_number(change, "at", change.at, change.n, forest.n_samples)
-    check_number(change, "frame", change.frame, 0, 1)
-    check_number(change, "n_forgotten", change.n_forgotten, 0, forest.n_forgotten)
-    check_number(change, "n_done", change.n_done, 0, forest.n_trees)
-    check_number(change, "extent", change.extent, 0.0, math.inf)
-    check_number(change, "variance", change.variance, 0.0, math.inf)
+    for name, least, most in (
+        ("n", 1, forest.n_samples),
+        ("at", change.n, forest.n_samples),
+        ("frame", 0, 1),
+        ("n_forgotten", 0, forest.n_forgotten),
+        ("n_done", 0, forest.n_trees),
+        ("extent", 0.0, math.inf),
+        ("variance", 0.0, math.inf),
+    ):
+        check_number(change, name, getattr(change, name), least, most)
     for choice in (change.choice, *change.scores):
         check_choice(change, choice)
     for score in change.scores.values():
@@ -482,5 +442,5 @@ def check_change(owner: Any, state: Any) -> None:
     found = change.densities
     if found is not None:
         check_array(change, "densities", np.nan_to_num(found), np.float64, 0.0, math.inf)
-        if found.shape != (change.n_targets, 2):
+        if found.shape != (n_targets(change.n), 2):
             refuse(change, "the shape of densities", found.shape, "but others have been asked for")

@@ -7,15 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import (
-    batch_kernel,
-    exact_kernel,
-    exact_separate,
-    helper,
-    inlined,
-    kernel,
-    merged,
-)
+from ...compiling.kernels import batch_kernel, exact_separate, helper, inlined, kernel
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.boxes import begin_box, box_of
@@ -29,7 +21,7 @@ from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64s, copy_record, room_of_array
 from . import messages
 from .components import DensityPrediction, scale_of, variance_of_targets
-from .messages import T, TargetForest, TargetNode, TargetTree
+from .messages import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
 # Which targets count, and their running mean and variance.
@@ -82,12 +74,6 @@ def judged(forest: TargetForest, y: float, weight: float) -> float:
     return weight if counts else -weight
 
 
-@exact_kernel
-def add_to_moments(forest: T, y: float, weight: float) -> None:
-    """Add a target to the running mean and sum of squares, unless it is set aside."""
-    messages.add_target(forest, y, weight)
-
-
 @batch_kernel
 def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
     """Write the targets of `n` stored points, every `step`-th; NaN where one has no weight."""
@@ -119,31 +105,6 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
     return (low - reach, high + reach) if reach > 0.0 else (-math.inf, math.inf)
 
 
-@merged
-def _judge_points(forest: TargetForest) -> bool:
-    """Judge all stored targets anew; tells whether that has changed anything."""
-    has_changed = False
-    for p in range(forest.n_points):
-        point = forest.points.row(p)
-        weight = judged(forest, point.target, abs(point.weight))
-        if weight != point.weight:
-            point.weight = weight
-            has_changed = True
-    return has_changed
-
-
-@merged
-def _refill_leaf(forest: TargetForest, tree: TargetTree, node: TargetNode) -> None:
-    """Make a leaf's weight and mean anew of its points, where all of them are in its list."""
-    n, q = 0, node.first_point
-    while q != NONE:
-        n += 1
-        q = forest.links_of(q)[tree.slot]
-    if n != node.n_samples:
-        return
-    node.refill(forest, tree)
-
-
 @batch_kernel
 def put_fences(forest: T, low: float, high: float) -> None:
     """Let targets count within new fences only; messages are to be updated next.
@@ -152,7 +113,13 @@ def put_fences(forest: T, low: float, high: float) -> None:
     """
     forest.low_fence = low
     forest.high_fence = high
-    has_changed = forest.n_points <= LAST_JUDGED and _judge_points(forest)
+    has_changed = False
+    for p in range(forest.n_points if forest.n_points <= LAST_JUDGED else 0):
+        point = forest.points.row(p)
+        weight = judged(forest, point.target, abs(point.weight))
+        if weight != point.weight:
+            point.weight = weight
+            has_changed = True
     if has_changed or forest.n_forgotten > 0:
         # Of targets that were taken out rounding errors are left.
         forest.add_up(NONE)
@@ -163,7 +130,13 @@ def put_fences(forest: T, low: float, high: float) -> None:
         for j in range(tree.nodes.n_rows):
             node = tree.nodes.row(j)
             if node.dim < 0 and node.dim != FREE:
-                _refill_leaf(forest, tree, node)
+                # A leaf is made anew of its points where all of them are in its list.
+                n, q = 0, node.first_point
+                while q != NONE:
+                    n += 1
+                    q = forest.links_of(q)[tree.slot]
+                if n == node.n_samples:
+                    node.refill(forest, tree)
         messages.forget_messages(tree)
 
 
@@ -183,9 +156,7 @@ def put_target(forest: T, y: float, weight: float, p: int) -> None:
 def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: int) -> None:
     """Write the targets and weights of the points `first`, `first + 1`, ..."""
     for i in range(n):
-        point = forest.points.row(first + i)
-        point.target = targets[i]
-        point.weight = judged(forest, targets[i], weights[i])
+        put_target(forest, targets[i], weights[i], first + i)
 
 
 @exact_separate
@@ -292,7 +263,7 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
             status = 0
     if status >= 0:
         forest.version = CLOSED
-    add_to_moments(forest, y, point.weight)
+    messages.add_target(forest, y, point.weight)
     forest.horizon = forest.next_horizon
     return status
 
@@ -334,7 +305,7 @@ def rebuild(forest: T, scaling: Float64s, n: int) -> None:
     """
     extension.rebuild(forest, scaling, n)
     point = forest.points.row(n - 1)
-    add_to_moments(forest, point.target, point.weight)
+    messages.add_target(forest, point.target, point.weight)
     forest.horizon = forest.next_horizon
 
 
@@ -380,7 +351,7 @@ def extend_with_densities(
                 messages.update_messages(forest, group, stop)
                 for q in range(added, p):
                     point = forest.points.row(q)
-                    add_to_moments(before, point.target, point.weight)
+                    messages.add_target(before, point.target, point.weight)
                 added = p
                 for t in range(group, stop):
                     # A forest of one tree.
@@ -407,6 +378,6 @@ def count_rows(forest: T, start: int, end: int, n: int, densities: Array[TargetD
             learn_scales(forest.scale_mixture, of_trees, forest.n_trees)
             place += forest.n_trees
         point = forest.points.row(p)
-        add_to_moments(forest, point.target, point.weight)
+        messages.add_target(forest, point.target, point.weight)
     count_walked(forest)
     forest.horizon = forest.next_horizon

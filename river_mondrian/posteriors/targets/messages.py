@@ -88,11 +88,9 @@ class TargetNode(LightNode):
         """Add a target to a leaf's weight and mean."""
         added, own = TargetPoint(point), self.messages[0]
         weight = added.counted()
-        total = own.precision + weight
-        mean = own.mean
-        own.precision = total
-        if total > 0.0:
-            own.mean = mean + (added.target - mean) * weight / total
+        own.precision = own.precision + weight
+        if own.precision > 0.0:
+            own.mean = own.mean + (added.target - own.mean) * weight / own.precision
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
         """Forget the message of a side, which the point changes."""
@@ -274,6 +272,9 @@ def subtract_target(forest: TargetForest, y: float, weight: float) -> None:
 
 T = TypeVar("T", bound=TargetForest)
 
+# Posterior mean and variance of a node's mean.
+Moments = tuple[float, float]
+
 
 @inlined
 def logistic_rise(decay: float, span: float) -> float:
@@ -348,20 +349,17 @@ def time_of(node: TargetNode) -> float:
 @inlined
 def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) -> float:
     """Return the prior variance of an internal node, kept until it or its parent changes."""
-    found = node.prior_variance
-    if found < 0.0:
-        gamma2 = tree.gamma2
-        above = time_of(parent)
+    if node.prior_variance < 0.0:
+        gamma2, above = tree.gamma2, time_of(parent)
         found = logistic_rise(math.exp(-gamma2 * above), gamma2 * (node.cut_time - above))
         node.prior_variance = found
-    return found
+    return node.prior_variance
 
 
 @inlined
 def prior_variance_to_end(tree: TargetTree, parent: TargetNode) -> float:
     """Return the prior variance of a leaf below a node."""
-    gamma2 = tree.gamma2
-    above = time_of(parent)
+    gamma2, above = tree.gamma2, time_of(parent)
     return logistic_rise(math.exp(-gamma2 * above), gamma2 * (tree.lifetime - above))
 
 
@@ -371,14 +369,8 @@ def side_of_child(parent: TargetNode, ref: int) -> int:
     return LEFT if parent.left == ref else RIGHT
 
 
-@inlined
-def _write(message: Message, precision: float, mean: float) -> None:
-    message.precision = precision
-    message.mean = mean
-
-
 @merged
-def _first_unknown_below(forest: TargetForest, tree: TargetTree, node: TargetNode) -> int:
+def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
     """Update the messages of a node that come from leaves; returns another child to go to, or -1.
 
     That is the first row whose own message is unknown.
@@ -394,22 +386,9 @@ def _first_unknown_below(forest: TargetForest, tree: TargetTree, node: TargetNod
         if forest.plain_means == 0:
             precision = passed_on(precision, prior_variance_to_end(tree, node))
         # Never below 0, by which it would be unknown for ever.
-        _write(message, max(precision, 0.0), leaf_mean(forest, tree, child))
+        message.precision = max(precision, 0.0)
+        message.mean = leaf_mean(forest, tree, child)
     return -1
-
-
-@merged
-def _send_up(
-    forest: TargetForest, tree: TargetTree, parent: TargetNode, side: int, node: TargetNode
-) -> None:
-    """Send a node's joint message to a side of its parent, none above the root."""
-    # Predictions need the prior variance of the root, too.
-    variance = 0.0 if forest.plain_means == 1 else prior_variance_of(tree, parent, node)
-    if parent:
-        precision = joint_precision(node)
-        if forest.plain_means == 0:
-            precision = passed_on(precision, variance)
-        _write(parent.messages[side], max(precision, 0.0), joint_mean(node))
 
 
 @separate
@@ -431,12 +410,21 @@ def update_messages(forest: T, first: int, last: int) -> None:
                 node.messages[side_of_child(node, child)].mean = above
                 above, ref = ref, child
                 continue
-            following, parent, side = NONE, tree.nodes.none(), LEFT
+            # The node's joint message goes to its parent, none above the root. Predictions need
+            # the prior variance of the root, too.
+            following, parent, variance = NONE, tree.nodes.none(), 0.0
             if above != NONE:
                 parent = tree.nodes.row(above)
-                side = side_of_child(parent, ref)
-                following = int(parent.messages[side].mean)
-            _send_up(forest, tree, parent, side, node)
+            if forest.plain_means == 0:
+                variance = prior_variance_of(tree, parent, node)
+            if parent:
+                message = parent.messages[side_of_child(parent, ref)]
+                precision = joint_precision(node)
+                following = int(message.mean)
+                if forest.plain_means == 0:
+                    precision = passed_on(precision, variance)
+                message.precision = max(precision, 0.0)
+                message.mean = joint_mean(node)
             above, ref = following, above
 
 
@@ -459,18 +447,13 @@ def forget_messages(tree: TargetTree) -> None:
 
 @inlined
 def posterior_below(
-    forest: TargetForest,
-    tree: TargetTree,
-    parent: TargetNode,
-    ref: int,
-    prior_variance: float,
-    mean: float,
-    variance: float,
+    forest: T, tree: TargetTree, parent: TargetNode, ref: int, prior_variance: float, above: Moments
 ) -> tuple[float, float, float]:
     """Return a node's share of its parent's mean, and its own posterior mean and variance.
 
-    `mean` and `variance` are the parent's; the root has none, but the prior's mean.
+    `above` has the parent's mean and variance; the root has none, but the prior's mean.
     """
+    mean, variance = above
     if parent:
         message = parent.messages[side_of_child(parent, ref)]
         precision, likely = message.precision, message.mean
@@ -483,7 +466,6 @@ def posterior_below(
         likely = joint_mean(node)
     # Plain means have no prior; where no sample has a weight the parent's mean stands in.
     is_known = forest.plain_means == 1 and precision > 0.0
-    share = 0.0 if is_known else 1.0 - prior_variance * precision
-    share = max(share, 0.0)
+    share = 0.0 if is_known else max(1.0 - prior_variance * precision, 0.0)
     own_variance = share * (share * variance + prior_variance)
     return share, likely + share * (mean - likely), own_variance

@@ -35,6 +35,7 @@ KEPT = 1.0 - 1.0 / 64.0
 # Every eighth of the first targets is used, later every sixteenth.
 EARLY = 512
 _GOLDEN = 0x9E3779B1
+_ROOT_2 = math.sqrt(2.0)
 
 # Precision, in units of the targets' own, past which none is believed, and likelihood of a law,
 # over the largest at any scale, below which none is.
@@ -62,17 +63,13 @@ class TargetDensity(Record):
     densities: Float64s = inline(N_SCALES)
 
 
-def _normal_cdf(z: float) -> float:
-    return 0.5 * math.erfc(-z / math.sqrt(2.0))
-
-
 def _law(median: float, spread: float) -> list[float]:
     """Return the weights of the scales, each of which stands for what is closest to it."""
     powers = [math.log2(s) for s in SCALES]
     if spread == 0.0:
         # Between two scales, the weights have the median as their mean.
         return [max(1.0 - abs(power - median), 0.0) for power in powers]
-    ends = [_normal_cdf((power + 0.5 - median) / spread) for power in powers[:-1]]
+    ends = [0.5 * math.erfc((median - 0.5 - power) / spread / _ROOT_2) for power in powers[:-1]]
     return [b - a for a, b in zip([0.0, *ends], [*ends, 1.0], strict=True)]
 
 
@@ -108,7 +105,7 @@ def count_used(n: int, size: int) -> int:
     """Return how many are used of `size` targets after `n` others."""
     count = 0
     for i in range(n, n + size):
-        count += 1 if is_used(i) else 0
+        count += is_used(i)
     return count
 
 

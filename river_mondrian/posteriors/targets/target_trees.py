@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...limits import DONE, WAITS
 from ...partitions.mondrian.reading import Kept, NodeView
@@ -19,19 +18,9 @@ from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64s, Memory
 from ..predictive import PredictiveDistribution
 from . import components, hyperparameters, learning, messages, scale_mixture
-from .components import Component, ComponentsPrediction, ExplainedTargetTrees, MomentsPrediction
-from .hyperparameters import (
-    MOST_CANDIDATES,
-    NOISE_STEP,
-    Change,
-    Choice,
-    check_change,
-    check_choice,
-    chosen,
-    n_targets,
-)
+from .components import ComponentsPrediction, ExplainedTargetTrees, MomentsPrediction, Numbers
+from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
-from .scale_mixture import told_by
 
 # The hyperparameters follow the number of samples whenever that has doubled, up to the last of
 # these; here they are chosen, too.
@@ -114,18 +103,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
     # Where a part of a forest's trees notes from what the law of all of them is learned.
-    told: list[NDArray[np.float64]] | None = None
+    told: list[Numbers] | None = None
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
-        "told",
-        "out",
-        "moments",
-        "_moments",
-        "densities",
-        "block",
-        "law",
-        "_climbed",
-        "_fences_at",
-        "version_now",
+        *("told", "out", "moments", "_moments", "densities", "block", "law"),
+        *("_climbed", "_fences_at", "version_now"),
     }
 
     def __init__(
@@ -146,15 +127,15 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         # The change of hyperparameters that is under way.
         self.change: Change | None = None
         # The weights of the scales, then the scores of the laws.
-        self.law_numbers: NDArray[np.float64] | None = None
+        self.law_numbers: Numbers | None = None
         if learns_law and not plain_means:
             self.law_numbers = scale_mixture.new_scale_mixture()
         super().__init__(partitions)
 
     def _check_kind(self) -> None:
-        check_choice(self, self.choice)
+        hyperparameters.check_choice(self, self.choice)
         if self.__dict__.get("change") is not None:
-            check_change(self, self.change)
+            hyperparameters.check_change(self, self.change)
 
     def _set_up(self) -> None:
         forest = self.forest
@@ -265,9 +246,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def learn_rows(
         self,
-        inputs: NDArray[np.float64],
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
+        inputs: Numbers,
+        targets: Numbers,
+        weights: Numbers,
         n_jobs: int,
         horizons: list[float] | None = None,
     ) -> None:
@@ -312,7 +293,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         block = self.block
         assert block is not None
         if self.told is not None and self.law is not None:
-            self.told.append(told_by(block.densities, self.n_trees))
+            self.told.append(scale_mixture.told_by(block.densities, self.n_trees))
         densities = block.densities.array
         learning.count_rows(self.forest, block.start, block.end, block.n, densities)
 
@@ -323,7 +304,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             return super().splits_at
         # The last change has ended by then, whatever it has chosen.
         n_together = SPREAD_SAMPLES // CHOICES[-1]
-        n_asked = MOST_CANDIDATES * -(-min(self.n_trees, CHOICE_TREES) // n_together)
+        n_asked = -(-min(self.n_trees, CHOICE_TREES) // n_together)
+        n_asked *= hyperparameters.MOST_CANDIDATES
         return CHOICES[-1] + n_asked + -(-self.n_trees // n_together) + 1
 
     def _learned_rows(self, n_jobs: int) -> None:
@@ -333,7 +315,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     # Hyperparameters.
 
-    def _extent(self, scaling: NDArray[np.float64]) -> float:
+    def _extent(self, scaling: Numbers) -> float:
         """Return the sum of the sides of the root's box, outliers counted up to some way out.
 
         They are those of a tree whose inputs are scaled by offsets and factors.
@@ -355,7 +337,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             extent *= self._growth(own, scaling)
         return extent
 
-    def _growth(self, one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    def _growth(self, one: Numbers, other: Numbers) -> float:
         """Return how many times as large the extent is under another scaling: by stored inputs.
 
         Trees have no say, so that parts of a forest find the same. A side of a direction is the sum
@@ -388,7 +370,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         if gamma2 is None:
             gamma2 = (extent or 1.0) / (2.0 * math.log2(n)) * 2.0 ** choice[0]
         if self.noise_variance is None:
-            return gamma2, NOISE_STEP ** choice[1] / min(2.0 * n, 2000.0)
+            return gamma2, hyperparameters.NOISE_STEP ** choice[1] / min(2.0 * n, 2000.0)
         gamma1 = self.gamma1
         if gamma1 is None:
             # The rest of the targets' variance is that of a leaf's mean.
@@ -405,14 +387,14 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return squares / weight if weight > 0.0 else 0.0
 
     def _drawn_gamma2(
-        self, scaling: NDArray[np.float64], gamma2: float, choice: Choice, n: int | None = None
+        self, scaling: Numbers, gamma2: float, choice: Choice, n: int | None = None
     ) -> float:
         """Return gamma2 of trees that are drawn anew under a scaling; others have `gamma2`."""
         if self.keeps_inputs and self.gamma2 is None:
             return gamma2 * self._growth(self.scaling, scaling)
         return self._hyperparameters(choice, self._extent(scaling), n)[0]
 
-    def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
+    def _begin_renewal(self, scaling: Numbers) -> None:
         # It says nothing before trees are drawn anew.
         self.forest.drawn_gamma2 = self._drawn_gamma2(
             scaling, float(self.trees[0].gamma2), self.choice
@@ -420,8 +402,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         super()._begin_renewal(scaling)
 
     def _go_on(self) -> Callable[[TargetForest], int]:
-        found: Callable[[TargetForest], int] = learning.go_on
-        return found
+        return learning.go_on
 
     def _renew_next(self) -> None:
         """Note the number of samples at which fences are renewed next, or a change goes on."""
@@ -488,7 +469,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             scores[candidate] = hyperparameters.progressive_likelihood(densities, n_trees)
 
     def _chosen(self, start: Choice, scores: dict[Choice, float]) -> tuple[Choice, Choice | None]:
-        return chosen(start, scores, self.gamma2 is None, self.noise_variance is None)
+        moves = self.gamma2 is None, self.noise_variance is None
+        return hyperparameters.chosen(start, scores, *moves)
 
     def _go_on_changing(self, change: Change) -> Change | None:
         """Take the next step of a change; returns it as it is then, or None where it has ended."""
@@ -510,7 +492,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             return replace(change, choice=found, is_chosen=True)
         n_trees = min(self.n_trees, CHOICE_TREES)
         last = min(last, n_trees)
-        densities = np.zeros((change.n_targets, 2))
+        densities = np.zeros((n_targets(change.n), 2))
         if change.densities is not None:
             densities[:] = change.densities
         pair = self._hyperparameters(candidate, change.extent, change.n, change.variance)
@@ -518,7 +500,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         hyperparameters.add_densities(self.forest, places, (change.n_done, last), pair, densities)
         if last < n_trees:
             return replace(change, n_done=last, densities=densities)
-        return change.scored(candidate, hyperparameters.progressive_likelihood(densities, n_trees))
+        score = hyperparameters.progressive_likelihood(densities, n_trees)
+        scores = change.scores | {candidate: score}
+        return replace(change, scores=scores, n_done=0, densities=None)
 
     def _put(self, change: Change, last: int) -> Change | None:
         """Let trees up to the `last` take over what has been chosen, as `_go_on_changing`."""
@@ -538,14 +522,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     @property
     def hyperparameters(self) -> dict[str, float]:
         """The current hyperparameters in the targets' units, by the names of arguments."""
-        first = self.trees[0]
-        scale = components.scale_of_first(self.forest)
-        gamma2, noise = float(first.gamma2), float(first.noise)
-        return {
-            "prior_variance": 0.5 * scale,
-            "prior_rate": gamma2,
-            "noise_variance": scale * noise,
-        }
+        scale, first = components.scale_of_first(self.forest), self.trees[0]
+        rate, noise = float(first.gamma2), scale * float(first.noise)
+        return {"prior_variance": 0.5 * scale, "prior_rate": rate, "noise_variance": noise}
 
     @property
     def tail_weights(self) -> dict[float, float]:
@@ -576,7 +555,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             numbers = np.empty((room, 3))
             found = Memory(ComponentsPrediction)
             found[0].capacity = room
-            found[0].components = Array.over(Component, numbers)
+            found[0].components = Array.over(components.Component, numbers)
             bad = components.predict_mixture(self.forest, found[0])
             if bad >= 0:
                 return bad, None
@@ -588,7 +567,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
                 return bad, PredictiveDistribution(weights, means, scales, None, self.n_begun)
             room = n
 
-    def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+    def predict_rows(self, inputs: Numbers, n_jobs: int) -> Numbers:
         """Predict rows of checked inputs; returns means and variances, shape (n, 2)."""
 
         def predict(rows: Float32s, n: int, out: Float64s) -> None:
