@@ -120,6 +120,12 @@ def check_number(owner: object, what: str, value: Any, least: float, most: float
         refuse(owner, what, value, f"but it should be from {least} to {most}")
 
 
+def check_equal(owner: object, record: Any, **expected: int) -> None:
+    """Refuse a stored object whose record has another number somewhere."""
+    for name, value in expected.items():
+        check_number(owner, name, getattr(record, name), value, value)
+
+
 def check_array(
     owner: object, what: str, array: NDArray[Any], dtype: Any, least: float, most: float
 ) -> None:

@@ -16,6 +16,7 @@ from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.learners.regression import designs, ridges, solving
 from river_mondrian.learners.regression.records import (
     BEND,
+    FIRST_INPUT,
     FORGETTING,
     IDLE,
     ITSELF,
@@ -306,7 +307,7 @@ def test_new_inputs_may_have_been_zero():
     wider.begin_at_zero(np.array([2]))
     for name in ("kept", "latest"):
         # What there is only room for is missing.
-        found, expected = (own.learned[name][:, ridges.FIRST_INPUT :] for own in (wider, whole))
+        found, expected = (own.learned[name][:, FIRST_INPUT:] for own in (wider, whole))
         np.testing.assert_array_equal(found[:, 2], 0.0)
         np.testing.assert_array_equal(np.nan_to_num(found), np.nan_to_num(expected))
 
@@ -333,12 +334,12 @@ def test_rows_are_thinned_where_there_is_no_room():
     record = own.record
     assert record.stride == 4
     assert record.n_kept == -(-2600 // 4)
-    kept = own.learned["kept"][: record.n_kept, ridges.FIRST_INPUT :]
+    kept = own.learned["kept"][: record.n_kept, FIRST_INPUT:]
     np.testing.assert_array_equal(kept, X[::4])
     # With many more inputs there is room for fewer.
     own.reserve(600, 3, np.zeros(N_RIDGES))
     assert own.record.n_kept <= 256
-    kept = own.learned["kept"][: own.record.n_kept, ridges.FIRST_INPUT :][:, :3]
+    kept = own.learned["kept"][: own.record.n_kept, FIRST_INPUT:][:, :3]
     np.testing.assert_array_equal(kept, X[:: own.record.stride][: own.record.n_kept])
 
 

@@ -39,11 +39,6 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
-def _is_any(builder: Any, lanes: Any) -> Any:
-    """Tell whether any lane is true."""
-    return builder.icmp_unsigned("!=", builder.bitcast(lanes, _BITS), _BITS(0))
-
-
 def _blocks(builder: Any, n: Any, visit: Any) -> None:
     """Call `visit(d, repeated)` for blocks of n >= BLOCK dimensions.
 
@@ -105,8 +100,8 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
 
     _blocks(builder, n, find_furthest)
     # Most samples are inside most boxes, and sums in float64 take longer than comparisons.
-    outside = builder.fcmp_ordered(">", builder.load(furthest), zeros)
-    with builder.if_then(_is_any(builder, outside)):
+    outside = builder.bitcast(builder.fcmp_ordered(">", builder.load(furthest), zeros), _BITS)
+    with builder.if_then(builder.icmp_unsigned("!=", outside, _BITS(0))):
         _blocks(builder, n, add)
         builder.store(_sum(builder, total), result)
     return builder.load(result)
@@ -165,21 +160,12 @@ def distance_to_points(
     return _sum(builder, total)
 
 
-def distances_to_points(
-    context: Any,
-    builder: Any,
-    batch: Any,
-    starts: Any,
-    n: Any,
-    word: Any,
-    x: Any,
-    dims: Any,
-    out: Any,
-) -> None:
+def distances_to_points(context: Any, builder: Any, batch: Any, *parts: Any) -> None:
     """Do the same for the points from each of `n` starts to the last of all, at most MOST_PARTS.
 
     Each block of dimensions goes over the points once, from the last part to the first.
     """
+    starts, n, word, x, dims, out = parts
     points, one = _Points(builder, batch, word, x), n.type(1)
     totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
     firsts = builder.inttoptr(address_in(builder, starts), _ADDRESS.as_pointer())
@@ -191,9 +177,7 @@ def distances_to_points(
         points.begin()
         with cgutils.for_range(builder, n) as loop:
             k = builder.sub(builder.sub(n, one), loop.index)
-            first, end = (
-                builder.load(builder.gep(firsts, [place])) for place in (k, builder.add(k, one))
-            )
+            first, end = (builder.load(builder.gep(firsts, [i])) for i in (k, builder.add(k, one)))
             points.hold(first, end, d)
             gaps = _overlap(builder, points.gaps(d), repeated)
             _add(builder, builder.gep(totals, [k]), gaps)
@@ -215,17 +199,9 @@ def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
     return builder.select(moves("<", low), v, low), builder.select(moves(">", high), v, high)
 
 
-def hold_points(
-    context: Any,
-    builder: Any,
-    batch: Any,
-    n: Any,
-    word: Any,
-    lower: Any,
-    upper: Any,
-    dims: Any,
-) -> None:
+def hold_points(context: Any, builder: Any, batch: Any, n: Any, word: Any, *box: Any) -> None:
     """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
+    lower, upper, dims = box
     batch, lower, upper = (address_in(builder, array) for array in (batch, lower, upper))
     points = builder.inttoptr(batch, _ADDRESS.as_pointer())
     behind = builder.mul(word, _ADDRESS(4))

@@ -21,7 +21,7 @@ import sys
 import warnings
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 import numba
@@ -67,16 +67,6 @@ _CHECKSUM_BYTES = 16
 SEPARATE = "river_mondrian:"
 
 
-class Links(Protocol):
-    """What tells of the functions to which compiled code refers by name."""
-
-    def find(self, compiled: Any) -> Any:
-        """Return what is to be kept of them; it is pickled."""
-
-    def load(self, found: Any, packaged: bool) -> None:
-        """Compile or load them, ahead of the code that refers to them; only load packaged ones."""
-
-
 class CodeCache:
     """The compiled code of a package.
 
@@ -109,11 +99,12 @@ class CodeCache:
         own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
         self._settings = own, sys.flags.optimize
 
-    def enable(self, dispatcher: D, links: Links | None = None, is_separate: bool = False) -> D:
+    def enable(self, dispatcher: D, links: Any = None, is_separate: bool = False) -> D:
         """Let a function of the package take its compiled code from disk, and keep it there.
 
-        `links` knows of other functions that the code refers to by name, which are loaded first.
-        `is_separate` says that others refer to this one.
+        `links` knows of other functions that the code refers to by name: `find` returns what is to
+        be kept of them, which is pickled; `load` compiles or loads these first. `is_separate` says
+        that others refer to this one.
 
         Functions of other packages are left without, since changes of their sources would not be
         seen, and so are functions that are made by others from more than numbers and text. What is
@@ -160,9 +151,7 @@ class CodeCache:
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
         """Return the name of a function's file for types and a target; None for no file."""
-        if not self._sources.unchanged():
-            return None
-        described = _describe(function)
+        described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None
         made_for = str(types), tuple(target), self._settings, _numba_settings()
@@ -198,12 +187,8 @@ class CodeCache:
 class FunctionCache:
     """The compiled code of one function: what a dispatcher asks of numba's own cache."""
 
-    def __init__(
-        self, package: CodeCache, dispatcher: Any, links: Links | None, is_separate: bool
-    ) -> None:
-        self._package = package
-        self._is_separate = is_separate
-        self._links = links
+    def __init__(self, package: CodeCache, dispatcher: Any, links: Any, is_separate: bool) -> None:
+        self._package, self._links, self._is_separate = package, links, is_separate
         self._function: FunctionType = dispatcher.py_func
         # Of one function there may be two dispatchers, one of them without fast sums.
         self._options = repr(
@@ -229,19 +214,15 @@ class FunctionCache:
             target = target_context.codegen().magic_tuple()
             found = self._load(self._package.folder, target, signature, target_context)
         if found is None:
-            WATCH.compiles(
-                self._package.name(self._function),
-                self._package.folder,
-                self._package.packaged.unused,
-            )
+            package = self._package
+            name = package.name(self._function)
+            WATCH.compiles(name, package.folder, package.packaged.unused)
         return found
 
     def load_packaged(self, signature: Any, target_context: Any) -> Any:
         """Return what was compiled for these types in the package; None if it is not there."""
-        place = self._package.packaged
-        if place.target is None:
-            return None
-        return self._load(place.folder, place.target, signature, target_context)
+        target, folder = self._package.packaged.target, self._package.packaged.folder
+        return None if target is None else self._load(folder, target, signature, target_context)
 
     def _load(self, folder: Path, target: Any, signature: Any, target_context: Any) -> Any:
         name = self._package.name_of(self._function, self._options, signature, target)
@@ -275,7 +256,12 @@ class FunctionCache:
         name = self._package.name_of(self._function, self._options, signature, target)
         if folder is not None and name is not None:
             linked = None if self._links is None else self._links.find(result)
-            symbols = _symbols_of(result.library)
+            # The functions of C that the code calls.
+            symbols = [
+                function.name
+                for function in result.library._final_module.functions
+                if function.is_declaration and not function.name.startswith(("llvm.", SEPARATE))
+            ]
             pickled = _dumps((signature, symbols, linked, result._reduce()))
             self._package.write(folder / name, _checksum(pickled) + pickled)
 
@@ -284,15 +270,6 @@ class FunctionCache:
         if self._package.folder is not None:
             for path in self._package.folder.glob(f"{self._package.name(self._function)}-*.nbc"):
                 path.unlink(missing_ok=True)
-
-
-def _symbols_of(library: Any) -> list[str]:
-    """Return the functions of C that compiled code calls."""
-    return [
-        function.name
-        for function in library._final_module.functions
-        if function.is_declaration and not function.name.startswith(("llvm.", SEPARATE))
-    ]
 
 
 def _ensure_symbols(symbols: list[str], target_context: Any) -> None:

@@ -96,23 +96,15 @@ class Watch:
                 self._thresholds = gc.get_threshold()
                 gc.set_threshold(*self._thresholds[:2], _NEVER)
         if is_first:
-            self._tell(folder, unused)
-        LOGGER.debug("compiling %s", name)
-
-    def _tell(self, folder: Path | None, unused: str) -> None:
-        if folder is None:
-            kept = "Code cannot be kept, so that every process compiles anew"
-        else:
             kept = f"Code is kept in {folder}, for later processes"
-        if unused:
-            kept += f". The package's own code is not used: {unused}"
-        LOGGER.log(
-            logging.INFO if getattr(self._expected, "shown", None) else logging.WARNING,
-            "kernels are compiled at their first call, which takes seconds. %s. `%s` compiles them "
-            "ahead.",
-            kept,
-            _COMMAND,
-        )
+            if folder is None:
+                kept = "Code cannot be kept, so that every process compiles anew"
+            if unused:
+                kept += f". The package's own code is not used: {unused}"
+            level = logging.WARNING if shown is None else logging.INFO
+            what = "kernels are compiled at their first call, which takes seconds."
+            LOGGER.log(level, "%s %s. `%s` compiles them ahead.", what, kept, _COMMAND)
+        LOGGER.debug("compiling %s", name)
 
 
 WATCH = Watch()

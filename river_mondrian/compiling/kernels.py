@@ -76,32 +76,16 @@ class _Links:
 _LINKS = _Links()
 
 
-def _cached(dispatcher: Any, is_separate: bool = False) -> Any:
-    return cache.enable(dispatcher, _LINKS, is_separate)
-
-
-def _hints(function: Any) -> dict[str, Any]:
-    try:
-        return _HINTS[function]
-    except KeyError:
-        found = _HINTS[function] = get_type_hints(function)
-        return found
-
-
-_HINTS: dict[Any, dict[str, Any]] = {}
+_hints: Any = functools.cache(get_type_hints)
 
 
 def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
     """Return the types of a function's parameters; a type variable is the class that is given."""
-    hints = _hints(function)
-
-    def resolve(hint: Any) -> Any:
-        if not isinstance(hint, TypeVar):
-            return hint
-        return classes.get(hint.__name__, hint.__bound__)
-
-    names = inspect.signature(function).parameters
-    return tuple(numba_type(resolve(hints[name])) for name in names)
+    hints = [_hints(function)[name] for name in inspect.signature(function).parameters]
+    return tuple(
+        numba_type(classes.get(h.__name__, h.__bound__) if isinstance(h, TypeVar) else h)
+        for h in hints
+    )
 
 
 def rare(function: F) -> F:
@@ -110,8 +94,13 @@ def rare(function: F) -> F:
     return function
 
 
-def _compiler_of(function: Any) -> type[Any]:
-    return RareCompiler if getattr(function, "is_rare", False) else KernelCompiler
+def _compiled(function: Any, is_separate: bool, **options: Any) -> Any:
+    """Return numba's dispatcher of a function, whose code is kept on disk."""
+    compiler = RareCompiler if getattr(function, "is_rare", False) else KernelCompiler
+    dispatcher = _njit(
+        pipeline_class=compiler, error_model="numpy", no_cfunc_wrapper=True, **options
+    )
+    return cache.enable(dispatcher(function), _LINKS, is_separate)
 
 
 class Kernel(Generic[P, T]):
@@ -129,13 +118,7 @@ class Kernel(Generic[P, T]):
     def __init__(self, function: Callable[P, T], **options: Any) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        dispatcher = _njit(
-            pipeline_class=_compiler_of(function),
-            error_model="numpy",
-            no_cfunc_wrapper=True,
-            **options,
-        )
-        self.dispatcher = _cached(dispatcher(function))
+        self.dispatcher = _compiled(function, is_separate=False, **options)
         self._compiled: dict[tuple[type[Any], ...], Callable[P, T]] = {}
         # What is called where no parameter has a class to find out.
         self._only: Callable[P, T] | None = None
@@ -157,7 +140,7 @@ class Kernel(Generic[P, T]):
         """Run the kernel for the classes of the records that are given."""
         if self._only is not None:
             return self._only(*args, **kwargs)
-        classes = tuple(type(args[place]) for place in _places_of_variables(self.function))
+        classes = tuple(type(args[place]) for place in _type_variables(self.function).values())
         found = self.of(*classes)
         if not classes:
             self._only = found
@@ -169,23 +152,15 @@ def _typeof_kernel(value: Kernel[Any, Any], c: Any) -> Any:
     return types.Dispatcher(value.dispatcher)
 
 
-def _type_variables(function: Any) -> list[str]:
-    found: list[str] = []
-    for name in inspect.signature(function).parameters:
-        hint = _hints(function)[name]
-        if isinstance(hint, TypeVar) and hint.__name__ not in found:
-            found.append(hint.__name__)
-    return found
-
-
 @functools.cache
-def _places_of_variables(function: Any) -> list[int]:
+def _type_variables(function: Any) -> dict[str, int]:
+    """Return the places of the first parameters of each type variable, by its name."""
     places: dict[str, int] = {}
     for i, name in enumerate(inspect.signature(function).parameters):
         hint = _hints(function)[name]
         if isinstance(hint, TypeVar):
             places.setdefault(hint.__name__, i)
-    return list(places.values())
+    return places
 
 
 class Plain(Generic[P, T]):
@@ -250,8 +225,7 @@ def _helper(function: F, **options: Any) -> F:
         return function
     compiled: Any = _njit(pipeline_class=HelperCompiler, **_FROM_KERNELS, **options)(function)
     compiled.__class__ = _OfKernels
-    helper: F = compiled
-    return helper
+    return compiled
 
 
 def inlined(function: F) -> F:
@@ -310,7 +284,7 @@ class Instance:
             # A function of another module has no code in the package.
             load = getattr(dispatcher._cache, "load_packaged", None)
             self.compiled = load(taken, context) if load else None
-            target = cache.CACHE.packaged.target
+            target: Any = cache.CACHE.packaged.target
         else:
             with WATCH.call():
                 dispatcher.compile(taken)
@@ -318,7 +292,11 @@ class Instance:
             target = context.codegen().magic_tuple()
         if self.compiled is None:
             raise LookupError(function.__qualname__)
-        self.symbol = _symbol_of(function, taken, target)
+        given = ", ".join(map(str, taken))
+        made_for = hashlib.blake2b(repr(tuple(target)).encode(), digest_size=4).hexdigest()
+        # The name by which code of a target refers to it.
+        name = f"{function.__module__}:{function.__qualname__}({given})"
+        self.symbol = f"{cache.SEPARATE}{made_for}:{name}"
         self.result = self.compiled.signature.return_type
         code, description = operator.attrgetter("library", "fndesc")(self.compiled)
         self.address = int(code.get_pointer_to_function(description.llvm_func_name))
@@ -329,13 +307,6 @@ class Instance:
 _DISPATCHERS: dict[Any, Any] = {}
 _INSTANCES: dict[tuple[Any, tuple[Any, ...], bool], Instance] = {}
 _SEPARATE: dict[str, Any] = {}
-
-
-def _symbol_of(function: Any, taken: tuple[Any, ...], target: Any) -> str:
-    """Return the name by which code of a target refers to a separate function."""
-    given = ", ".join(map(str, taken))
-    made_for = hashlib.blake2b(repr(tuple(target)).encode(), digest_size=4).hexdigest()
-    return f"{cache.SEPARATE}{made_for}:{function.__module__}:{function.__qualname__}({given})"
 
 
 def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -> Instance:
@@ -372,8 +343,8 @@ def _plain(typ: Any) -> Any:
 def _separate(function: F, **options: Any) -> F:
     if not COMPILES:
         return function
-    compile_one = _njit(pipeline_class=_compiler_of(function), **_FROM_KERNELS, **options)
-    _DISPATCHERS[function] = _cached(compile_one(function), is_separate=True)
+    options["no_cpython_wrapper"] = True
+    _DISPATCHERS[function] = _compiled(function, is_separate=True, **options)
     _SEPARATE[f"{function.__module__}:{function.__qualname__}"] = function
 
     class Template(AbstractTemplate):

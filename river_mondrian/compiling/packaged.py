@@ -7,7 +7,6 @@ used, and kernels are compiled here. `python -m` runs this module as a wheel is 
 
 from __future__ import annotations
 
-import functools
 import json
 import platform
 from pathlib import Path
@@ -63,13 +62,9 @@ def _difference(index: dict[str, Any], made_for: dict[str, Any], key: str | None
         return "sources have changed"
     if index["target"][0] != llvm.get_process_triple():
         return f"it was made for {index['target'][0]}"
-    missing = sorted(name for name in index["needs"] if not _host_features().get(name))
+    ours = llvm.get_host_cpu_features()
+    missing = sorted(name for name in index["needs"] if not ours.get(name))
     return f"this processor lacks {', '.join(missing)}" if missing else ""
-
-
-@functools.cache
-def _host_features() -> dict[str, bool]:
-    return dict(llvm.get_host_cpu_features())
 
 
 def write_index(folder: Path, target: tuple[str, ...], made_for: dict[str, Any], key: str) -> None:

@@ -286,7 +286,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             out = self._output(x)
             if compiled.dense:
                 return dict(zip(compiled.names(range(len(out))), out.tolist(), strict=True))
-            return dict.fromkeys(compiled.names(self._known(out).tolist()), compiled.value)
+            value = float(compiled.record.value)
+            return dict.fromkeys(compiled.names(self._known(out).tolist()), value)
 
     # Many samples.
 
@@ -308,7 +309,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             return scipy.sparse.csr_matrix(out)
         n, t = out.shape
         return scipy.sparse.csr_matrix(
-            (np.full(n * t, compiled.value), out.ravel(), np.arange(0, n * t + 1, t)),
+            (np.full(n * t, compiled.record.value), out.ravel(), np.arange(0, n * t + 1, t)),
             shape=(n, compiled.n_columns),
         )
 

@@ -37,7 +37,7 @@ from ..records import (
     stored,
     transient,
 )
-from .learned import Learned
+from .learned import Learned, keep
 
 # Means and variances of streams that hold against wild values and follow what changes.
 #
@@ -96,8 +96,7 @@ def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, l
     forgets = has_shrunk and own > VARIES and n >= LEAST_LATER
     if forgets:
         counts[place], means[place], squares[place] = n, means[later], own
-    counts[later] = 0.0
-    squares[later] = 0.0
+    counts[later] = squares[later] = 0.0
     return forgets
 
 
@@ -183,23 +182,15 @@ class Discriminants(Record):
 
     def standardize(self, values: Float64s) -> None:
         """Standardize a sample's inputs."""
+        counts, means, squares, within = self.counts, self.means, self.squares, self.within
         standardized, precisions = self.standardized, self.precisions
-        counts, means, all_squares = self.counts, self.means, self.squares
-        all_within = self.within
         standardized[0] = 1.0
         for i in range(1, self.n_inputs + 1):
-            value = values[i - 1]
-            n, squares = counts[i], all_squares[i]
-            deviation = value - means[i]
-            known = squares > VARIES and value == value
-            within = max(all_within[i], LEAST_WITHIN * squares)
-            precisions[i] = n / within if known else 0.0
-            deviation = deviation * math.sqrt(n / squares) if known else 0.0
+            value, n, square = values[i - 1], counts[i], squares[i]
+            known = square > VARIES and value == value
+            precisions[i] = n / max(within[i], LEAST_WITHIN * square) if known else 0.0
+            deviation = (value - means[i]) * math.sqrt(n / square) if known else 0.0
             standardized[i] = min(max(deviation, -LARGEST), LARGEST)
-
-    def takes_apart(self) -> bool:
-        """Tell whether `numbers` are not the inputs."""
-        return self.n_categories > 0
 
     def take_apart(self, values: Float64s) -> Float64s:
         """Find the rows of a sample's levels; returns its numbers."""
@@ -249,25 +240,17 @@ class Discriminants(Record):
         for c in range(self.n_categories):
             place = self.level_places[c]
             if place >= 0:
-                weights[place + label] = weights[place + label] + by
+                weights[place + label] += by
 
     def count_levels(self, label: int, weight: float) -> None:
         """Count the last sample's levels."""
         counts, class_counts = self.counts, self.class_counts
         for c in range(self.n_categories):
-            place = self.level_places[c]
-            i = 1 + self.categories[c]
+            place, i = self.level_places[c], 1 + self.categories[c]
             if place >= 0:
-                own = self.columns * label + i
-                self.level_counts[place + label] = self.level_counts[place + label] + weight
-                class_counts[own] = class_counts[own] + weight
-                counts[i] = counts[i] + weight
-
-    def forget_classes(self, i: int) -> None:
-        """Let the classes' values of an input begin anew, which tells of its own variance only."""
-        self.within[i] = self.squares[i]
-        for k in range(self.n_classes):
-            self.class_counts[self.columns * k + i] = 0.0
+                self.level_counts[place + label] += weight
+                class_counts[self.columns * label + i] += weight
+                counts[i] += weight
 
 
 @inlined
@@ -300,7 +283,7 @@ def squared_distance(
 @kernel
 def predict(discriminants: Discriminants, values: Float64s) -> None:
     """Predict the class of a sample's raw inputs."""
-    if discriminants.takes_apart():
+    if discriminants.n_categories > 0:
         values = discriminants.take_apart(values)
     discriminants.standardize(values)
     n_classes, n_inputs = discriminants.n_classes, discriminants.n_inputs
@@ -312,13 +295,11 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
     by_large = predicted.part(width * LARGE_STEPS, width)
     by_bayes = predicted.part(width * NAIVE_BAYES, width)
     total = discriminants.counts[0] + PRIOR * n_classes
+    for k in range(n_classes):
+        share = (class_counts[columns * k] + PRIOR) / total
+        by_bayes[k] = share if n_classes > FEW else math.log(share)
     if n_classes > FEW:
-        for k in range(n_classes):
-            by_bayes[k] = (class_counts[columns * k] + PRIOR) / total
         logarithms(by_bayes, n_classes, by_bayes)
-    else:
-        for k in range(n_classes):
-            by_bayes[k] = math.log((class_counts[columns * k] + PRIOR) / total)
     for k in range(n_classes):
         counts = class_counts.part(columns * k, columns)
         means = class_means.part(columns * k, columns)
@@ -326,11 +307,11 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
         by_large[k] = score(large_weights.part(columns * k, columns), standardized, n_inputs)
         distance = squared_distance(discriminants, values, counts, means)
         # log p(k) + log p(x | k), but for what all classes have in common.
-        by_bayes[k] = by_bayes[k] - 0.5 * distance
+        by_bayes[k] -= 0.5 * distance
         if discriminants.n_categories > 0:
-            by_small[k] = by_small[k] + discriminants.level_score(discriminants.small_levels, k)
-            by_large[k] = by_large[k] + discriminants.level_score(discriminants.large_levels, k)
-            by_bayes[k] = by_bayes[k] + discriminants.level_evidence(k)
+            by_small[k] += discriminants.level_score(discriminants.small_levels, k)
+            by_large[k] += discriminants.level_score(discriminants.large_levels, k)
+            by_bayes[k] += discriminants.level_evidence(k)
     for e in range(N_DISCRIMINANTS):
         normalize_logs(predicted.part(width * e, width), n_classes)
 
@@ -365,7 +346,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
         move = step * (probabilities[k] - (1.0 if k == label else 0.0))
         row = weights.part(columns * k, columns)
         for i in range(n_inputs + 1):
-            row[i] = row[i] - move * standardized[i]
+            row[i] -= move * standardized[i]
         if discriminants.n_categories > 0:
             discriminants.move_levels(levels, k, -move)
     if is_small:
@@ -384,8 +365,8 @@ def update_moments(
     class_means = discriminants.class_means.part(columns * label, columns)
     counts, means = discriminants.counts, discriminants.means
     squares, all_within = discriminants.squares, discriminants.within
-    class_counts[0] = class_counts[0] + weight
-    counts[0] = counts[0] + weight
+    class_counts[0] += weight
+    counts[0] += weight
     for i in range(1, discriminants.n_inputs + 1):
         value = values[i - 1]
         if value != value:
@@ -397,13 +378,15 @@ def update_moments(
             class_n = (class_counts[i] if is_known else 1.0) + weight
             class_mean = class_means[i] if is_known else mean
             moved = class_mean + weight * (value - class_mean) / class_n
-            all_within[i] = all_within[i] + weight * (value - class_mean) * (value - moved)
-            class_counts[i] = class_n
-            class_means[i] = moved
+            all_within[i] += weight * (value - class_mean) * (value - moved)
+            class_counts[i], class_means[i] = class_n, moved
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            discriminants.forget_classes(i)
+            # The classes' values begin anew. All is known of the variance of the input only.
+            all_within[i] = squares[i]
+            for k in range(discriminants.n_classes):
+                discriminants.class_counts[columns * k + i] = 0.0
 
 
 @kernel
@@ -411,7 +394,7 @@ def learn(discriminants: Discriminants, values: Float64s, label: int, weight: fl
     """Let the discriminants learn the class of the sample predicted last, of these raw inputs."""
     descend(discriminants, SMALL_STEPS, label, weight)
     descend(discriminants, LARGE_STEPS, label, weight)
-    if discriminants.takes_apart():
+    if discriminants.n_categories > 0:
         values = discriminants.numbers
         discriminants.count_levels(label, weight)
     update_moments(discriminants, values, label, weight)
@@ -444,11 +427,10 @@ class LinearDiscriminants(Learned[Discriminants]):
 
         """
         n, last = int(self.record.n_classes), slice(1, 1 + len(values))
+        arrays = self.memory.arrays
         if self.record.n_categories > 0:
-            values = self.memory.arrays["numbers"][: len(values)]
-        standardized, precisions = (
-            self.memory.arrays[name][last] for name in ("standardized", "precisions")
-        )
+            values = arrays["numbers"][: len(values)]
+        standardized, precisions = arrays["standardized"][last], arrays["precisions"][last]
         lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
         found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
         counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
@@ -458,7 +440,6 @@ class LinearDiscriminants(Learned[Discriminants]):
         known = (precisions > 0.0)[:, None]
         start = np.log(counts[:, 0] + PRIOR)
         found.append((start, -0.5 * np.where(known, squares, 0.0)))
-        arrays = self.memory.arrays
         for i, place in zip(arrays["categories"], arrays["level_places"], strict=True):
             # Without a level nothing is added.
             if place >= 0:
@@ -480,11 +461,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         return [small, large, np.log(rates / share)]
 
     def reserve(
-        self,
-        width: int,
-        n_inputs: int,
-        predicted: Array,
-        categories: Sequence[int] = (),
+        self, width: int, n_inputs: int, predicted: Array, categories: Sequence[int] = ()
     ) -> None:
         """Make room for so many classes and inputs.
 
@@ -508,11 +485,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         for name, new in learned.items():
             # What a change has added that is undone is left out.
             n_columns = width if name in _OF_LEVELS else 1 + record.n_inputs
-            shape = np.minimum(
-                np.minimum(new.shape, self.learned[name].shape), (1 << 62, n_columns)
-            )
-            kept = tuple(map(slice, shape))
-            new[kept] = self.learned[name][kept]
+            keep(new, self.learned[name][:, :n_columns])
         self.learned = learned
         self.memory.own("categories", np.array(categories, dtype=np.int64))
         self.show(predicted)
@@ -533,7 +506,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0
         learned["class_counts"][:] = 0.0
-        # As `forget_classes` has it for one input.
+        # As `update_moments` has it for one input.
         learned["within"][0] = learned["squares"][0]
         learned["level_counts"][:] = 0.0
         learned["counts"][0, 1 + self.memory.arrays["categories"]] = 0.0

@@ -82,20 +82,20 @@ def _append(adwin: Adwin, i: int, total: float, variance: float) -> None:
     place = adwin.row_length() * i + adwin.sizes[i]
     adwin.totals[place] = total
     adwin.variances[place] = variance
-    adwin.sizes[i] = adwin.sizes[i] + 1
+    adwin.sizes[i] += 1
 
 
 @exact_inlined
 def _insert(adwin: Adwin, value: float) -> None:
     """Insert a value into the window, and merge the oldest two buckets of each full row."""
     _append(adwin, 0, value, 0.0)
-    width = adwin.width + 1.0
+    adwin.width += 1.0
+    width = adwin.width
     if width > 1.0:
         # Welford's update of the sum of squares.
         distance = value - adwin.total / (width - 1.0)
-        adwin.variance = adwin.variance + (width - 1.0) * distance * distance / width
-    adwin.width = width
-    adwin.total = adwin.total + value
+        adwin.variance += (width - 1.0) * distance * distance / width
+    adwin.total += value
     i, size = 0, 1.0
     while i < N_ROWS - 1 and adwin.sizes[i] > adwin.max_buckets:
         first = adwin.row_length() * i
@@ -116,11 +116,9 @@ def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
     oldest = adwin.totals[first]
     width, total = adwin.width - size, adwin.total - oldest
     between = oldest / size - total / width
-    adwin.variance = adwin.variance - (
-        adwin.variances[first] + size * width * between * between / (size + width)
-    )
-    adwin.width = width
-    adwin.total = total
+    squares = size * width * between * between / (size + width)
+    adwin.variance -= adwin.variances[first] + squares
+    adwin.width, adwin.total = width, total
     _drop(adwin, i, 1)
 
 
@@ -147,8 +145,7 @@ def _shrink(adwin: Adwin) -> bool:
     while top > 0 and adwin.sizes[top] == 0:
         top -= 1
     least = adwin.min_window_length
-    n_old, n_new = 0.0, adwin.width
-    total_old, total_new = 0.0, adwin.total
+    n_old, n_new, total_old, total_new = 0.0, adwin.width, 0.0, adwin.total
     for i in range(top, -1, -1):
         size, first = 2.0**i, adwin.row_length() * i
         for k in range(adwin.sizes[i]):
@@ -159,11 +156,10 @@ def _shrink(adwin: Adwin) -> bool:
             if i == 0 and k == adwin.sizes[0] - 1:
                 # No value is left behind the cut.
                 return False
-            if n_new >= least and n_old >= least:
-                difference = total_old / n_old - total_new / n_new
-                if _differ(adwin, n_old, n_new, difference):
-                    _drop_oldest(adwin, top, 2.0**top)
-                    return True
+            is_cut = n_new >= least and n_old >= least
+            if is_cut and _differ(adwin, n_old, n_new, total_old / n_old - total_new / n_new):
+                _drop_oldest(adwin, top, 2.0**top)
+                return True
     return False
 
 
@@ -172,13 +168,11 @@ def update(adwin: Adwin, value: float) -> bool:
     """Insert a value into the window, and return whether the values have changed."""
     if adwin.is_drift == 1:
         adwin.n_values = 0
-        adwin.width = 0.0
-        adwin.total = 0.0
-        adwin.variance = 0.0
+        adwin.width = adwin.total = adwin.variance = 0.0
         for i in range(N_ROWS):
             adwin.sizes[i] = 0
     _insert(adwin, value)
-    adwin.n_values = adwin.n_values + 1
+    adwin.n_values += 1
     adwin.is_drift = 0
     if adwin.n_values % adwin.clock == 0 and adwin.width > adwin.grace_period:
         while _shrink(adwin):

@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiling.kernels import inlined, kernel
+from ..compiling.kernels import kernel
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
 from ..records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
@@ -64,19 +64,6 @@ class Experts(Record):
     mixed: Float64s = transient("width")
 
 
-@inlined
-def floor_experts(experts: Experts) -> None:
-    """Raise probabilities near 0, whose logarithms would decide the pool alone."""
-    predicted, n_classes, width = experts.predicted, experts.n_classes, experts.width
-    for e in range(experts.n_experts):
-        expert = predicted.part(width * e, width)
-        total = 0.0
-        for k in range(n_classes):
-            expert[k] = max(expert[k], FLOOR / n_classes)
-            total += expert[k]
-        divide(expert, n_classes, total)
-
-
 @kernel
 def combine(experts: Experts) -> None:
     """Mix what the experts have predicted, which is floored in place."""
@@ -84,7 +71,13 @@ def combine(experts: Experts) -> None:
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
     for k in range(n_classes):
         mixed[k] = 0.0
-    floor_experts(experts)
+    for e in range(n):
+        # Logarithms of probabilities near 0 would decide the pool alone.
+        expert, total = predicted.part(width * e, width), 0.0
+        for k in range(n_classes):
+            expert[k] = max(expert[k], FLOOR / n_classes)
+            total += expert[k]
+        divide(expert, n_classes, total)
     if n_classes <= FEW:
         # All at once, with what is behind the classes.
         logarithms(predicted, n * width, logs)
@@ -94,34 +87,26 @@ def combine(experts: Experts) -> None:
         for k in range(n_classes):
             if n_classes > FEW:
                 own_logs[k] = logarithm(expert[k])
-            mixed[k] = mixed[k] + exponent * own_logs[k]
+            mixed[k] += exponent * own_logs[k]
     normalize_logs(mixed, n_classes)
-
-
-@inlined
-def log_loss_gradient(probabilities: Float64s, logs: Float64s, n_classes: int, label: int) -> float:
-    """Return d/da of the log loss of p_k = exp(a l_k + ...) / sum_j exp(a l_j + ...).
-
-    As log p_k = a l_k + ... - log sum_j exp(a l_j + ...), it is sum_k p_k l_k - l_label.
-    """
-    gradient = -logs[label]
-    for k in range(n_classes):
-        gradient += probabilities[k] * logs[k]
-    return gradient
 
 
 @kernel
 def learn(experts: Experts, label: int, weight: float) -> None:
     """Let the exponents learn a class, of a sample of a weight, after `combine`."""
-    n_classes, width, logs = experts.n_classes, experts.width, experts.logs
+    width, mixed = experts.width, experts.mixed
     exponents, squares = experts.exponents, experts.squares
     largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
     experts.largest_weight = largest
-    part = weight / largest
     for e in range(experts.n_experts):
-        own_logs = logs.part(width * e, width)
-        gradient = part * log_loss_gradient(experts.mixed, own_logs, n_classes, label)
-        squares[e] = squares[e] + gradient * gradient
+        # d/da of the log loss of p_k = exp(a l_k + ...) / sum_j exp(a l_j + ...). As log p_k is
+        # a l_k + ... - log sum_j exp(a l_j + ...), it is sum_k p_k l_k - l_label.
+        logs = experts.logs.part(width * e, width)
+        gradient = -logs[label]
+        for k in range(experts.n_classes):
+            gradient += mixed[k] * logs[k]
+        gradient *= weight / largest
+        squares[e] += gradient * gradient
         moved = exponents[e] - STEP * gradient / math.sqrt(squares[e])
         exponents[e] = min(max(moved, LEAST_EXPONENT), LARGEST_EXPONENT)
 
@@ -188,21 +173,17 @@ def shared_out(parts: Array, change: Array) -> Array:
     total = sizes.sum(axis=0)
     even = np.full_like(parts, 1.0 / max(len(parts), 1))
     shares = np.divide(sizes, total, out=even, where=total > 0.0)
-    found: Array = parts + shares * (change - parts.sum(axis=0))
-    return found
+    return parts + shares * (change - parts.sum(axis=0))
 
 
 def _softmax(logits: Array) -> Array:
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    found: Array = powers / powers.sum(axis=-1, keepdims=True)
-    return found
+    return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def _moved(probabilities: Array, logits: Array) -> Array:
     """Return how probabilities move where their logits do."""
-    mean = (probabilities * logits).sum(axis=-1, keepdims=True)
-    found: Array = probabilities * (logits - mean)
-    return found
+    return probabilities * (logits - (probabilities * logits).sum(axis=-1, keepdims=True))
 
 
 def parts_of_softmax(start: Array, parts: Array) -> Array:

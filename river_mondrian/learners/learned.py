@@ -17,6 +17,12 @@ from ..restored import Rows, check_numbers
 R = TypeVar("R", bound=Record)
 
 
+def keep(new: NDArray[Any], old: NDArray[Any]) -> None:
+    """Copy what two arrays have both places for."""
+    part = tuple(map(slice, np.minimum(new.shape, old.shape)))
+    new[part] = old[part]
+
+
 class Declared(NamedTuple):
     """An array that the `i`-th record of a memory declares."""
 

@@ -20,14 +20,14 @@ from ..features.base import check_map
 from ..features.kernel_maps import IsolationFeatures
 from ..inputs import as_dict, check_names, check_value, ordered
 from ..maps.dense import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
-from ..maps.record import CompiledMap, Pool
-from ..records import Float64s, Int32s, Memory, OwnsArrays, owned
+from ..maps.record import CompiledMap, Pool, Sample
+from ..records import Float64s, Int32s, Memory, OwnsArrays
 from ..records.memory import grown
 
 S = TypeVar("S")
 
 
-class SupportVectors(abc.ABC, Generic[S]):
+class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
     """A growing list of samples under a kernel; `S` is a sample as it is kept."""
 
     # Number of support vectors.
@@ -67,11 +67,6 @@ class SupportVectors(abc.ABC, Generic[S]):
         It is f(x) of Algorithm 1 (Ting et al. 2021), line 3, with alpha c for the coefficients.
         """
 
-    @property
-    @abc.abstractmethod
-    def nbytes(self) -> int:
-        """Bytes held."""
-
 
 class CellSample(NamedTuple):
     """A sample: its entries while the map may change, and its cells once there is a map."""
@@ -80,7 +75,7 @@ class CellSample(NamedTuple):
     cells: NDArray[np.int32] | None
 
 
-class CellSupports(OwnsArrays, SupportVectors[CellSample]):
+class CellSupports(SupportVectors[CellSample]):
     """Support vectors under an isolation kernel.
 
     The samples themselves are kept until the map is final, and get other cells when it is rebuilt.
@@ -91,6 +86,9 @@ class CellSupports(OwnsArrays, SupportVectors[CellSample]):
         The map; a copy of it learns.
 
     """
+
+    # The features have it.
+    _BORROWED = frozenset({"_map"})
 
     def __init__(self, features: IsolationFeatures) -> None:
         self.features = features._own_copy()
@@ -114,14 +112,12 @@ class CellSupports(OwnsArrays, SupportVectors[CellSample]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_types(self, {"features": IsolationFeatures, "cells": np.ndarray})
+        check_types(self, {"features": IsolationFeatures, "cells": np.ndarray, "n": int})
         check_types(self, {"_samples": (type(None), Pool), "_map": (type(None), CompiledMap)})
         self.cells = np.ascontiguousarray(self.cells)
         n_partitions: int = self.features.__dict__["n_partitions"]
         if self.cells.dtype != np.int32 or self.cells.shape[1:] != (n_partitions,):
             refuse(self, "the shape of cells", self.cells.shape, f"not {n_partitions} partitions")
-        if type(self.n) is not int:
-            refuse(self, "n", self.n, "but it is a number")
         check_number(self, "n", self.n, 0, len(self.cells))
         if self._map is not None:
             check_map(self, self._map, self.features)
@@ -146,9 +142,8 @@ class CellSupports(OwnsArrays, SupportVectors[CellSample]):
 
     def sample(self, values: dict[Hashable, float]) -> CellSample:
         """Map a checked sample."""
-        features, entries = self.features, None
-        if self._samples is not None:
-            entries = features._reader.entries(values)
+        features = self.features
+        entries = None if self._samples is None else features._reader.entries(values)
         return CellSample(entries, None if self._map is None else features._output(values).copy())
 
     def add(self, sample: CellSample) -> None:
@@ -166,23 +161,15 @@ class CellSupports(OwnsArrays, SupportVectors[CellSample]):
         """Return the sum of coefficient times kernel over the support vectors, for each column."""
         out = np.zeros(coefficients.shape[1])
         if sample.cells is not None:
-            weighted_shares(
-                Int32s.of(sample.cells),
-                Int32s.of(self.cells),
-                self.n,
-                self.cells.shape[1],
-                Float64s.of(coefficients),
-                len(out),
-                Float64s.of(out),
-            )
+            cells = Int32s.of(sample.cells), Int32s.of(self.cells)
+            sizes = self.n, self.cells.shape[1], len(out)
+            weighted_shares(*cells, sizes, Float64s.of(coefficients), Float64s.of(out))
         return out
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__) + sys.getsizeof(self.cells)
-        size += self.features._raw_memory_usage
-        return size + (0 if self._samples is None else self._samples.nbytes)
+        return super().nbytes + self.features._raw_memory_usage
 
 
 Values = dict[Hashable, float]
@@ -200,6 +187,8 @@ class SparseSupports(SupportVectors[Values]):
 
     """
 
+    _DERIVED = frozenset({"_memory", "_sample"})
+
     def __init__(self, kernel: str, rate: float) -> None:
         self.kind = KINDS[kernel]
         self.rate = float(rate)
@@ -213,33 +202,27 @@ class SparseSupports(SupportVectors[Values]):
         self._make_record()
 
     def _make_record(self) -> None:
-        self._memory = Memory(StoredRows)
-        self._record = self._memory[0]
-        self._record.kind, self._record.rate = self.kind, self.rate
+        self._memory, self._sample = Memory(StoredRows), Memory(Sample)
+        self._memory[0].kind, self._memory[0].rate = self.kind, self.rate
         self._refer()
 
     def _refer(self) -> None:
         """Let the record refer to the arrays that are new, and know how many rows there are."""
-        arrays: dict[str, NDArray[Any]] = {
-            "starts": self.starts,
-            "places": self.columns,
-            "values": self.values,
-            "vector": self.dense,
-        }
-        for name, array in arrays.items():
+        arrays: dict[str, NDArray[Any]] = {"starts": self.starts, "places": self.columns}
+        for name, array in (arrays | {"values": self.values, "vector": self.dense}).items():
             if self._memory.arrays.get(name) is not array:
                 self._memory.own(name, array)
-        self._record.n_rows = self.n
+        self._memory[0].n_rows = self.n
 
     def __getstate__(self) -> dict[str, Any]:
         stop = int(self.starts[self.n])
-        used = {k: v for k, v in self.__dict__.items() if k not in ("_memory", "_record")}
         # Without the room for samples to come.
-        used |= {"columns": self.columns[:stop], "values": self.values[:stop]}
-        return used | {"starts": self.starts[: self.n + 1], "dense": np.zeros(len(self.places))}
+        used = {"columns": self.columns[:stop], "values": self.values[:stop]}
+        used |= {"starts": self.starts[: self.n + 1], "dense": np.zeros(len(self.places))}
+        return super().__getstate__() | used
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(owned(state))
+        super().__setstate__(state)
         arrays = ("starts", "columns", "values", "dense")
         check_types(self, {"kind": int, "rate": float} | dict.fromkeys(arrays, np.ndarray))
         check_number(self, "kind", self.kind, 0, 1)
@@ -248,8 +231,8 @@ class SparseSupports(SupportVectors[Values]):
         check_number(self, "n", self.n, 0, len(self.starts) - 1)
         n_entries = int(self.starts[self.n])
         check_starts(self, "starts", self.starts[: self.n + 1], n_entries)
-        check_number(self, "the length of columns", len(self.columns), n_entries, 1 << 62)
-        check_number(self, "the length of values", len(self.values), n_entries, 1 << 62)
+        for name, array in (("columns", self.columns), ("values", self.values)):
+            check_number(self, f"the length of {name}", len(array), n_entries, 1 << 62)
         check_array(self, "columns", self.columns, np.int32, 0, max(0, len(self.places) - 1))
         if len(self.dense) < len(self.places) or self.dense.any():
             refuse(self, "dense", self.dense, "but it has a zero for each feature")
@@ -297,27 +280,16 @@ class SparseSupports(SupportVectors[Values]):
         """Return the sum of coefficient times kernel over the support vectors, for each column."""
         out, known = np.empty(coefficients.shape[1]), self.places
         entries = [(known[name], value) for name, value in sample.items() if name in known]
-        weighted_sums(
-            self._record,
-            Int32s.of(np.array([place for place, _ in entries], dtype=np.int32)),
-            Float64s.of(np.array([value for _, value in entries], dtype=float)),
-            len(entries),
-            len(sample),
-            self._size(sample),
-            Float64s.of(coefficients),
-            len(out),
-            Float64s.of(out),
-        )
+        places = np.array([place for place, _ in entries], dtype=np.int32)
+        values = np.array([value for _, value in entries], dtype=float)
+        rows, own = self._memory[0], self._sample[0]
+        rows.n_columns, own.n_entries = len(out), len(entries)
+        own.places, own.entries = Int32s.of(places), Float64s.of(values)
+        sums = Float64s.of(coefficients), Float64s.of(out)
+        weighted_sums(rows, own, len(sample), self._size(sample), *sums)
         return out
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        arrays = (self.starts, self.columns, self.values, self.dense, self._memory.bytes)
-        return (
-            sys.getsizeof(self)
-            + sys.getsizeof(self.__dict__)
-            + sum(sys.getsizeof(array) for array in arrays)
-            + sys.getsizeof(self.places)
-            + sum(sys.getsizeof(name) for name in self.places)
-        )
+        return super().nbytes + sys.getsizeof(self.places) + sum(map(sys.getsizeof, self.places))

@@ -13,29 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import (
-    LARGEST_RATE,
-    LEAST_RATE,
-    check_array,
-    check_arrays,
-    check_number,
-    check_types,
-    refuse,
-)
+from .. import checks
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ..limits import DONE, NO_ROOM
 from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, derived, room_of_array
-from .record import (
-    MOST_OUT,
-    MapRecord,
-    Outputs,
-    RowPerFeature,
-    Sample,
-    Transform,
-    bad_entry,
-    move_entries,
-    read_entry,
-)
+from . import record as maps
+from .record import MapRecord, Outputs, Places, RowPerFeature, Sample, Starts, Values
 
 # The column of all cells that have not been met.
 UNKNOWN = 0
@@ -94,7 +77,7 @@ def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code)
     grids, width = record.grids, 2 * (record.n_out + 1)
     first, second = np.uint64(0), np.uint64(0)
     for j in range(sample.n_entries):
-        place, value = read_entry(record, sample, j)
+        place, value = maps.read_entry(record, sample, j)
         if value == 0.0:
             continue
         row = grids.part(width * place, width)
@@ -138,7 +121,7 @@ def column_of(record: BinningRecord, code: Code) -> int:
 def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample to the columns of its cells, `UNKNOWN` for those that have not been met."""
     binning = BinningRecord(record)
-    bad = bad_entry(binning, sample)
+    bad = maps.bad_entry(binning, sample)
     if bad >= 0:
         return bad
     rooms = _room_for_code()
@@ -149,10 +132,10 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     return DONE
 
 
-@exact_inlined
+@exact_batch_kernel
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     """Write a word for each of a sample's cells, met or not; returns DONE or a bad input."""
-    bad = bad_entry(record, sample)
+    bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
     rooms = _room_for_code()
@@ -164,33 +147,22 @@ def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     return DONE
 
 
-@exact_kernel
-def codes_of_one(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
-    """Write a word for each of a sample's cells, met or not; returns DONE or a bad input."""
-    return write_codes(record, sample, codes)
-
-
 @exact_batch_kernel
-def codes_of_rows(
-    record: BinningRecord,
-    places: Int32s,
-    entries: Float64s,
-    starts: Int64s,
-    n: int,
-    codes: Int64s,
+def write_codes_of_rows(
+    record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, codes: Int64s, n: int
 ) -> None:
-    """Write the words of `codes_of_one` for the checked rows of a CSR matrix."""
+    """Write the codes of `n` checked rows of a CSR matrix."""
     samples, n_out = _room_for_sample(), record.n_out
     sample = samples[0]
     for row in range(n):
-        move_entries(sample, places, entries, starts, row)
+        maps.move_entries(sample, places, entries, starts, row)
         write_codes(record, sample, codes.part(n_out * row, n_out))
 
 
 @exact_inlined
 def add_cells(record: BinningRecord, sample: Sample) -> int:
     """Give the cells of a sample that are new their columns; returns like `learn_one`."""
-    bad = bad_entry(record, sample)
+    bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
     n_out = record.n_out
@@ -225,7 +197,7 @@ def learn_rows(
     samples = _room_for_sample()
     sample = samples[0]
     while row < n:
-        move_entries(sample, places, entries, starts, row)
+        maps.move_entries(sample, places, entries, starts, row)
         if add_cells(record, sample) == NO_ROOM:
             return row
         row += 1
@@ -289,22 +261,22 @@ class BinningMap(RowPerFeature):
 
     def _check(self) -> None:
         super()._check()
-        check_types(self, {"lifetime": float, "table": np.ndarray})
-        check_number(self, "lifetime", self.lifetime, LEAST_RATE, LARGEST_RATE)
-        check_number(self, "n_columns", self.n_columns, 1, MOST_OUT)
-        self._check_equal(is_dense=0)
+        checks.check_types(self, {"lifetime": float, "table": np.ndarray})
+        most = checks.LARGEST_RATE
+        checks.check_number(self, "lifetime", self.lifetime, checks.LEAST_RATE, most)
+        checks.check_number(self, "n_columns", self.n_columns, 1, maps.MOST_OUT)
         n = len(self.table)
         if n < SMALLEST_TABLE or n & (n - 1):
-            refuse(self, "the length of the table", n, "but it is a power of two")
-        check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
+            checks.refuse(self, "the length of the table", n, "but it is a power of two")
+        checks.check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
         columns = self.table[:, -1]
-        check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)
+        checks.check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)
         # A search ends at a slot that is empty.
         n_used = int(np.count_nonzero(columns))
-        check_number(self, "the number of used slots", n_used, 0, n // 2)
-        self._check_equal(n_columns=n_used + 1)
+        checks.check_number(self, "the number of used slots", n_used, 0, n // 2)
+        checks.check_equal(self, self.record, is_dense=0, n_columns=n_used + 1)
 
-    def _transform(self) -> Transform:
+    def _transform(self) -> maps.Transform:
         return bin_sample
 
     def _bind(self) -> None:
@@ -331,10 +303,9 @@ class BinningMap(RowPerFeature):
     def _end_growth(self) -> None:
         """Keep the table that kernels use, which is the next one once they have moved the cells."""
         table = self._next_table
-        if table is not None:
-            if self.record.n_slots == len(table):
-                self.table = table
-            self._next_table = None
+        if table is not None and self.record.n_slots == len(table):
+            self.table = table
+        self._next_table = None
 
     def __getstate__(self) -> dict[str, Any]:
         self._end_growth()
@@ -349,9 +320,7 @@ class BinningMap(RowPerFeature):
             self._grow()
         return bad
 
-    def learn_csr(
-        self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]
-    ) -> None:
+    def learn_csr(self, places: Places, values: Values, starts: Starts) -> None:
         """Give the new cells of the rows of a CSR matrix columns; all values have to be finite.
 
         It may be done again.
@@ -373,8 +342,8 @@ class BinningMap(RowPerFeature):
         cells = np.ascontiguousarray(cells[np.argsort(cells[:, -1])])
         found, start = np.zeros(len(cells), dtype=np.int64), 0
         while start < len(cells):
-            numbers = start, len(cells), Int64s.of(found)
-            start = add_known(self.record, _slots(cells), *numbers)
+            columns = Int64s.of(found)
+            start = add_known(self.record, _slots(cells), start, len(cells), columns)
             if start < len(cells):
                 self._grow()
         return np.append(UNKNOWN, found)
@@ -382,15 +351,13 @@ class BinningMap(RowPerFeature):
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:
         """Return what tells a sample's cells from others, met or not, and DONE or a bad input."""
         found = np.empty(self.n_out, dtype=np.int64)
-        return found, codes_of_one(self.record, sample, Int64s.of(found))
+        return found, write_codes(self.record, sample, Int64s.of(found))
 
-    def codes_csr(
-        self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def codes_csr(self, places: Places, values: Values, starts: Starts) -> NDArray[np.int64]:
         """Return `codes` of the checked rows of a CSR matrix."""
         found = np.empty((len(starts) - 1, self.n_out), dtype=np.int64)
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
-        codes_of_rows(self.record, *matrix, len(found), Int64s.of(found))
+        write_codes_of_rows(self.record, *matrix, Int64s.of(found), len(found))
         return found
 
     def names(self, columns: Sequence[int]) -> list[str]:

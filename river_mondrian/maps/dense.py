@@ -9,29 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ..checks import (
-    LARGEST_RATE,
-    LEAST_RATE,
-    check_arrays,
-    check_number,
-    check_starts,
-    check_types,
-    refuse,
-)
+from .. import checks
 from ..compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ..limits import DONE
-from ..records import Float64, Float64s, Int32s, Int64, Int64s, Memory, Record, transient
-from .record import (
-    CompiledMap,
-    MapRecord,
-    Outputs,
-    Pool,
-    RowPerFeature,
-    Sample,
-    Transform,
-    bad_entry,
-    read_entry,
-)
+from ..records import Float64, Float64s, Int32s, Int64, Int64s, Memory, Record, derived, transient
+from . import record as maps
+from .record import CompiledMap, MapRecord, Outputs, Pool, RowPerFeature, Sample
 
 # Random Fourier features: cosine and sine of random projections (Rahimi and Recht, 2007).
 
@@ -49,7 +32,7 @@ class FourierRecord(MapRecord):
 def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample to the cosines and then the sines of its phases (Algorithm 1)."""
     fourier = FourierRecord(record)
-    bad = bad_entry(fourier, sample)
+    bad = maps.bad_entry(fourier, sample)
     if bad >= 0:
         return bad
     m = fourier.n_out // 2
@@ -57,7 +40,7 @@ def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int
     for k in range(m):
         out[k] = 0.0
     for j in range(sample.n_entries):
-        place, value = read_entry(fourier, sample, j)
+        place, value = maps.read_entry(fourier, sample, j)
         if value == 0.0:
             continue
         row = frequencies.part(m * place, m)
@@ -91,11 +74,9 @@ class FourierMap(RowPerFeature):
     record: FourierRecord
 
     def __init__(self, seed: int, n_components: int, kernel: str, rate: float) -> None:
-        n_frequencies = n_components // 2
         super().__init__(seed, n_components, n_components, True)
-        self.kernel = kernel
-        self.rate = float(rate)
-        self.record.factor = 1.0 / math.sqrt(n_frequencies)
+        self.kernel, self.rate = kernel, float(rate)
+        self.record.factor = 1.0 / math.sqrt(n_components // 2)
 
     @staticmethod
     def _width(n_out: int) -> int:
@@ -103,13 +84,14 @@ class FourierMap(RowPerFeature):
 
     def _check(self) -> None:
         super()._check()
-        check_types(self, {"kernel": str, "rate": float})
-        if self.kernel not in ("gaussian", "laplace"):
-            refuse(self, "kernel", self.kernel, "but it is gaussian or laplace")
-        check_number(self, "rate", self.rate, LEAST_RATE, LARGEST_RATE)
-        self._check_equal(is_dense=1, n_out=2 * (self.n_out // 2), n_columns=self.n_out)
+        checks.check_types(self, {"kernel": str, "rate": float})
+        if self.kernel not in KINDS:
+            checks.refuse(self, "kernel", self.kernel, "but it is gaussian or laplace")
+        checks.check_number(self, "rate", self.rate, checks.LEAST_RATE, checks.LARGEST_RATE)
+        n_out = 2 * (self.n_out // 2)
+        checks.check_equal(self, self.record, is_dense=1, n_out=n_out, n_columns=n_out)
 
-    def _transform(self) -> Transform:
+    def _transform(self) -> maps.Transform:
         return project_and_turn
 
     def _bind(self) -> None:
@@ -143,6 +125,8 @@ class StoredRows(Record):
     # Rate of the kernel.
     rate: Float64
     n_rows: Int64
+    # Columns of which sums over the rows are asked for.
+    n_columns: Int64 = derived()
     # Where each row's entries begin.
     starts: Int64s
     # Features and values of the entries.
@@ -176,14 +160,10 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
 
 @exact_inlined
 def sum_over_rows(
-    rows: StoredRows,
-    n_nonzero: int,
-    size: float,
-    coefficients: Float64s,
-    n_columns: int,
-    out: Float64s,
+    rows: StoredRows, n_nonzero: int, size: float, coefficients: Float64s, out: Float64s
 ) -> None:
     """Write each column's sum of coefficient times kernel over the rows."""
+    n_columns = rows.n_columns
     for k in range(n_columns):
         out[k] = 0.0
     for i in range(rows.n_rows):
@@ -195,39 +175,26 @@ def sum_over_rows(
 
 @exact_kernel
 def weighted_sums(
-    rows: StoredRows,
-    places: Int32s,
-    values: Float64s,
-    n_entries: int,
-    n_nonzero: int,
-    size: float,
-    coefficients: Float64s,
-    n_columns: int,
-    out: Float64s,
+    rows: StoredRows, sample: Sample, n_nonzero: int, size: float, sums: Float64s, out: Float64s
 ) -> None:
     """Write each column's sum of coefficient times kernel over the rows.
 
-    The sample has `n_entries` at places that rows may have, and `n_nonzero` in all.
+    The sample has the entries at places that rows may have, of `n_nonzero` in all.
     """
-    vector = rows.vector
-    for j in range(n_entries):
-        vector[places[j]] = values[j]
-    sum_over_rows(rows, n_nonzero, size, coefficients, n_columns, out)
-    for j in range(n_entries):
+    vector, places = rows.vector, sample.places
+    for j in range(sample.n_entries):
+        vector[places[j]] = sample.entries[j]
+    sum_over_rows(rows, n_nonzero, size, sums, out)
+    for j in range(sample.n_entries):
         vector[places[j]] = 0.0
 
 
 @exact_kernel
 def weighted_shares(
-    cells: Int32s,
-    rows: Int32s,
-    n_rows: int,
-    n_partitions: int,
-    coefficients: Float64s,
-    n_columns: int,
-    out: Float64s,
+    cells: Int32s, rows: Int32s, sizes: tuple[int, int, int], coefficients: Float64s, out: Float64s
 ) -> None:
     """Write each column's sum of coefficient times share of equal cells over rows of cells."""
+    n_rows, n_partitions, n_columns = sizes
     for k in range(n_columns):
         out[k] = 0.0
     for i in range(n_rows):
@@ -253,21 +220,21 @@ class NystromRecord(MapRecord):
 def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sample, its inputs in ascending order, to sums over its kernels with landmarks."""
     nystrom = NystromRecord(record)
-    bad = bad_entry(nystrom, sample)
+    bad = maps.bad_entry(nystrom, sample)
     if bad >= 0:
         return bad
     landmarks = nystrom.landmarks
     kind, vector = landmarks.kind, landmarks.vector
     n_nonzero, size = 0, 0.0
     for j in range(sample.n_entries):
-        place, value = read_entry(nystrom, sample, j)
+        place, value = maps.read_entry(nystrom, sample, j)
         if value != 0.0:
             vector[place] = value
             n_nonzero += 1
             size += abs(value) if kind == LAPLACE else value * value
-    sum_over_rows(landmarks, n_nonzero, size, nystrom.coefficients, nystrom.n_out, outputs.values)
+    sum_over_rows(landmarks, n_nonzero, size, nystrom.coefficients, outputs.values)
     for j in range(sample.n_entries):
-        place, value = read_entry(nystrom, sample, j)
+        place, value = maps.read_entry(nystrom, sample, j)
         if value != 0.0:
             vector[place] = 0.0
     return DONE
@@ -305,9 +272,8 @@ class NystromMap(CompiledMap):
         # As many outputs as landmarks at first: the kernels with them.
         super().__init__(number, n, n, n_inputs, dense=True, sparse=True)
         self.landmarks = Memory(StoredRows)
-        self.landmarks[0].kind = KINDS[kernel]
-        self.landmarks[0].rate = rate
-        self.landmarks[0].n_rows = n
+        rows = self.landmarks[0]
+        rows.kind, rows.rate, rows.n_rows = KINDS[kernel], rate, n
         places, values, self.starts = pool.csr(0, n)
         self.places, self.values = places.copy(), values.astype(np.float64)
         self.coefficients = np.eye(n)
@@ -321,28 +287,28 @@ class NystromMap(CompiledMap):
         self._finish()
 
     def _check(self) -> None:
-        check_types(self, {"landmarks": Memory})
-        if self.landmarks.kind is not StoredRows or len(self.landmarks) != 1:
-            refuse(self, "landmarks", self.landmarks.kind.__name__, "but it is of another kind")
-        self._check_equal(is_dense=1, is_sparse=1, n_columns=self.n_out)
+        checks.check_types(self, {"landmarks": Memory})
+        kind = self.landmarks.kind
+        if kind is not StoredRows or len(self.landmarks) != 1:
+            checks.refuse(self, "landmarks", kind.__name__, "but it is of another kind")
+        checks.check_equal(self, self.record, is_dense=1, is_sparse=1, n_columns=self.n_out)
         n, n_entries = self.landmarks[0].n_rows, np.size(self.values)
-        check_arrays(
-            self,
-            {
-                "coefficients": (np.float64, (n, self.n_out)),
-                "starts": (np.int64, (n + 1,)),
-                "places": (np.int32, (n_entries,), 0, self.n_inputs - 1),
-                "values": (np.float64, (n_entries,)),
-            },
-        )
-        check_starts(self, "starts", self.starts, n_entries)
+        arrays = {
+            "coefficients": (np.float64, (n, self.n_out)),
+            "starts": (np.int64, (n + 1,)),
+            "places": (np.int32, (n_entries,), 0, self.n_inputs - 1),
+            "values": (np.float64, (n_entries,)),
+        }
+        checks.check_arrays(self, arrays)
+        checks.check_starts(self, "starts", self.starts, n_entries)
 
-    def _transform(self) -> Transform:
+    def _transform(self) -> maps.Transform:
         return project
 
     def _bind(self) -> None:
         self.vector = np.zeros(max(1, self.n_inputs))
         self.landmarks.refer(self, "starts", "places", "values", "vector")
+        self.landmarks[0].n_columns = self.n_out
         self.record.landmarks = self.landmarks[0]
         self.memory.refer(self, "coefficients")
 

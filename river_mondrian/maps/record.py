@@ -15,15 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import (
-    check_array,
-    check_arrays,
-    check_ascending_rows,
-    check_number,
-    check_starts,
-    check_types,
-    refuse,
-)
+from .. import checks
 from ..compiling.kernels import address_of, exact_batch_kernel, exact_inlined, exact_kernel
 from ..limits import DONE, FARTHEST, LARGEST
 from ..records import (
@@ -208,6 +200,11 @@ def map_sparse_rows(
 
 Array = NDArray[Any]
 
+# The parts of a CSR matrix.
+Places = NDArray[np.int32]
+Values = NDArray[np.float64]
+Starts = NDArray[np.int64]
+
 # More outputs than any map has.
 MOST_OUT = 1 << 31
 Transform = Callable[[MapRecord, Sample, Outputs], int]
@@ -229,23 +226,19 @@ class Pool(OwnsArrays):
         """Add a row."""
         self.extend(places, values, np.array([0, len(places)]))
 
-    def extend(
-        self, places: NDArray[np.int32], values: NDArray[np.float32], starts: NDArray[np.int64]
-    ) -> None:
+    def extend(self, places: Places, values: NDArray[np.float32], starts: Starts) -> None:
         """Add the rows of a CSR matrix."""
-        n = len(starts) - 1
-        begin = int(self._starts[self.n])
-        end = begin + int(starts[-1] - starts[0])
+        n = self.n + len(starts) - 1
+        begin, first, last = int(self._starts[self.n]), int(starts[0]), int(starts[-1])
+        end = begin + last - first
         self._places, self._values = grown(self._places, end), grown(self._values, end)
-        self._starts = grown(self._starts, self.n + n + 1)
-        self._places[begin:end] = places[starts[0] : starts[-1]]
-        self._values[begin:end] = values[starts[0] : starts[-1]]
-        self._starts[self.n + 1 : self.n + n + 1] = starts[1:] + (begin - int(starts[0]))
-        self.n += n
+        self._starts = grown(self._starts, n + 1)
+        self._places[begin:end] = places[first:last]
+        self._values[begin:end] = values[first:last]
+        self._starts[self.n + 1 : n + 1] = starts[1:] + (begin - first)
+        self.n = n
 
-    def csr(
-        self, start: int, stop: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+    def csr(self, start: int, stop: int) -> tuple[Places, NDArray[np.float32], Starts]:
         """Return the places, values and starts of some rows."""
         starts = self._starts[start : stop + 1]
         begin, end = int(starts[0]), int(starts[-1])
@@ -278,22 +271,20 @@ class Pool(OwnsArrays):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_types(self, {"n": int})
+        checks.check_types(self, {"n": int})
         n_entries = (np.size(self._places),)
-        check_arrays(
-            self,
-            {
-                "_starts": (np.int64, (self.n + 1,)),
-                "_places": (np.int32, n_entries, 0, (1 << 31) - 1),
-                "_values": (np.float32, n_entries, -LARGEST, LARGEST),
-            },
-        )
-        check_starts(self, "_starts", self._starts, *n_entries)
-        check_ascending_rows(self, "_places", self._places, self._starts)
+        arrays = {
+            "_starts": (np.int64, (self.n + 1,)),
+            "_places": (np.int32, n_entries, 0, (1 << 31) - 1),
+            "_values": (np.float32, n_entries, -LARGEST, LARGEST),
+        }
+        checks.check_arrays(self, arrays)
+        checks.check_starts(self, "_starts", self._starts, *n_entries)
+        checks.check_ascending_rows(self, "_places", self._places, self._starts)
 
     def check(self, n_features: int) -> None:
         """Refuse stored samples that have more features than are known."""
-        check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
+        checks.check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
 
 
 class CompiledMap(OwnsArrays, abc.ABC):
@@ -331,13 +322,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
     record: MapRecord
 
     def __init__(
-        self,
-        number: int,
-        n_out: int,
-        n_columns: int,
-        n_inputs: int,
-        dense: bool,
-        sparse: bool = False,
+        self, number: int, n_out: int, n_columns: int, n_inputs: int, dense: bool, sparse: bool
     ) -> None:
         self.number = number
         self.memory: Memory[Any] = Memory(self.KIND)
@@ -380,15 +365,13 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_types(self, {"number": int, "memory": Memory})
+        checks.check_types(self, {"number": int, "memory": Memory})
         if not issubclass(self.memory.kind, self._kinds()) or len(self.memory) != 1:
-            refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
+            checks.refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
         self._place()
-        record = self.record
-        for name in ("n_out", "n_columns", "n_inputs"):
-            check_number(self, name, getattr(record, name), 0, MOST_OUT)
-        check_number(self, "is_dense", record.is_dense, 0, 1)
-        check_number(self, "is_sparse", record.is_sparse, 0, 1)
+        bounds = dict.fromkeys(("n_out", "n_columns", "n_inputs"), MOST_OUT)
+        for name, most in (bounds | {"is_dense": 1, "is_sparse": 1}).items():
+            checks.check_number(self, name, getattr(self.record, name), 0, most)
         self._check()
         if self.ready:
             self._finish()
@@ -399,11 +382,6 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     def _check(self) -> None:
         """Refuse a stored map whose attributes do not fit each other, or are out of range."""
-
-    def _check_equal(self, **expected: int) -> None:
-        """Refuse a stored map whose record has another number somewhere."""
-        for name, value in expected.items():
-            check_number(self, name, getattr(self.record, name), value, value)
 
     @property
     def ready(self) -> bool:
@@ -439,11 +417,6 @@ class CompiledMap(OwnsArrays, abc.ABC):
     def reads_text(self) -> bool:
         """Whether samples have few of very many features, as texts have words."""
         return False
-
-    @property
-    def value(self) -> float:
-        """The value of a cell's column."""
-        return float(self.record.value)
 
     def learn(self, sample: Sample) -> int:
         """Let a map that grows learn a sample; returns DONE or a bad input."""
@@ -483,12 +456,9 @@ class CompiledMap(OwnsArrays, abc.ABC):
         found = outputs_of(out)
         return out, map_rows(self.record, Float64s.of(values), width, n, found[0])
 
-    def transform_csr(
-        self, places: NDArray[np.int32], values: NDArray[np.float64], starts: NDArray[np.int64]
-    ) -> tuple[Array, int]:
+    def transform_csr(self, places: Places, values: Values, starts: Starts) -> tuple[Array, int]:
         """Map the rows of a CSR matrix; returns like `transform_rows`."""
-        places, values = np.ascontiguousarray(places), np.ascontiguousarray(values)
-        starts = np.ascontiguousarray(starts)
+        places, values, starts = map(np.ascontiguousarray, (places, values, starts))
         out = np.empty((len(starts) - 1, self.n_out), dtype=self.dtype)
         found = outputs_of(out)
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
@@ -510,13 +480,6 @@ def outputs_of(out: Array) -> Memory[Outputs]:
     else:
         memory[0].values = Float64s.of(out)
     return memory
-
-
-def generator_of(seed: int, name: Hashable) -> np.random.Generator:
-    """Return the generator of a feature, the same whatever other features there are."""
-    text = f"{seed} {'str' if isinstance(name, str) else 'other'} {name}"
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
 
 
 class RowPerFeature(CompiledMap):
@@ -546,11 +509,11 @@ class RowPerFeature(CompiledMap):
         return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
 
     def _check(self) -> None:
-        check_types(self, {"seed": int, "rows": np.ndarray})
-        self._check_equal(is_sparse=1)
-        check_number(self, "n_out", self.n_out, 1, 2 * self.rows.size)
+        checks.check_types(self, {"seed": int, "rows": np.ndarray})
+        checks.check_equal(self, self.record, is_sparse=1)
+        checks.check_number(self, "n_out", self.n_out, 1, 2 * self.rows.size)
         shape = max(len(self.rows), self.n_inputs), self._width(self.n_out)
-        check_arrays(self, {"rows": (np.float64, shape)})
+        checks.check_arrays(self, {"rows": (np.float64, shape)})
 
     @abc.abstractmethod
     def _draw(self, rng: np.random.Generator, row: NDArray[np.float64]) -> None:
@@ -560,7 +523,11 @@ class RowPerFeature(CompiledMap):
         """Draw the rows of the features that have none yet, behind those in use."""
         n = self.n_inputs
         self.rows = grown(self.rows, len(names))
-        for place in range(n, len(names)):
-            self._draw(generator_of(self.seed, names[place]), self.rows[place])
+        for name, row in zip(names[n:], self.rows[n:], strict=False):
+            # The generator of a feature is the same whatever other features there are.
+            text = f"{self.seed} {'str' if isinstance(name, str) else 'other'} {name}"
+            digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+            key = int.from_bytes(digest.digest(), "little")
+            self._draw(np.random.Generator(np.random.Philox(key=key)), row)
         self.record.n_inputs = len(names)
         self._bind()

@@ -14,6 +14,7 @@ from ..checks import (
     check_array,
     check_arrays,
     check_ascending_rows,
+    check_equal,
     check_number,
     check_starts,
     check_types,
@@ -140,7 +141,8 @@ class PointPartitions(CompiledMap):
         check_types(self, {"psi": int})
         check_number(self, "psi", self.psi, 1, MOST_OUT)
         check_number(self, "n_out", self.n_out, 1, MOST_OUT)
-        self._check_equal(n_columns=self.n_out * self.psi, n_cells=self.psi, is_dense=0)
+        n_columns = self.n_out * self.psi
+        check_equal(self, self.record, n_columns=n_columns, n_cells=self.psi, is_dense=0)
         check_arrays(self, {"factors": (np.float64, (max(1, self.n_inputs),))})
 
     @abc.abstractmethod

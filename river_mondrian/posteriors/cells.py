@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_array, check_number, check_types, refuse
+from ..checks import check_array, check_equal, check_number, check_types, refuse
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
@@ -417,7 +417,7 @@ class MondrianMap(CompiledMap):
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
         n_partitions = partitions.n_trees
         self.n_lifetimes = 1 if lifetimes is None else len(lifetimes)
-        super().__init__(0, n_partitions * self.n_lifetimes, 0, 0, False)
+        super().__init__(0, n_partitions * self.n_lifetimes, 0, 0, False, False)
         self.trees = CellTrees(partitions, lifetimes)
         self.record.value = 1.0 / math.sqrt(n_partitions)
         self._finish()
@@ -427,8 +427,9 @@ class MondrianMap(CompiledMap):
         forest = self.trees.forest
         check_number(self, "n_lifetimes", self.n_lifetimes, *[forest.n_lifetimes] * 2)
         n_out = forest.n_trees * forest.n_lifetimes
-        self._check_equal(n_out=n_out, n_columns=forest.n_columns, n_inputs=forest.n_inputs)
-        self._check_equal(is_dense=0, is_sparse=0)
+        n_columns, n_inputs = forest.n_columns, forest.n_inputs
+        check_equal(self, self.record, n_out=n_out, n_columns=n_columns, n_inputs=n_inputs)
+        check_equal(self, self.record, is_dense=0, is_sparse=0)
 
     def _transform(self) -> Transform:
         return find_cells

@@ -38,11 +38,10 @@ def address_of(array: NDArray[Any]) -> int:
     """Return the address of a contiguous array's items."""
     if array.size == 0:
         return 0
-    if not array.flags.writeable:
-        address: int = array.ctypes.data
-        return address
-    # A third of the time.
-    return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    if array.flags.writeable:
+        # A third of the time.
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    return array.ctypes.data
 
 
 class Span:
@@ -59,8 +58,7 @@ class Span:
 
     def __init__(self, base: Any, word: int = 0, length: int = 0, owner: object = None) -> None:
         """Make the span of `length` elements so many 4-byte words behind a record's start."""
-        self.address = int(base) + WORD_BYTES * int(word)
-        self.length = int(length)
+        self.address, self.length = int(base) + WORD_BYTES * int(word), int(length)
         self.owner = owner
 
     def __bool__(self) -> bool:
@@ -118,8 +116,7 @@ class Words(Span, Generic[N]):
     def __getitem__(self, i: int) -> N:
         self._check(i)
         word = self.WORD
-        found: N = word.read(word.c_type.from_address(self.address + word.size * int(i)).value)
-        return found
+        return word.read(word.c_type.from_address(self.address + word.size * int(i)).value)
 
     def __setitem__(self, i: int, value: N) -> None:
         self._check(i)
@@ -203,8 +200,7 @@ class Array(Span, Generic[R]):
     @classmethod
     def element_size(cls, kind: Any) -> int:
         """Return the number of bytes of an element."""
-        size: int = get_args(kind)[0].SIZE
-        return size
+        return get_args(kind)[0].SIZE
 
     def part(self, start: int, length: int) -> Array[R]:
         """Return `length` records from `start` on."""
@@ -234,6 +230,8 @@ class Table(Record, Generic[R]):
     """
 
     EMBEDDED = True
+    # The class of the rows (`class_of`).
+    ROW: ClassVar[Any]
 
     chunks: Int64 = derived()
     row_bytes: Int64 = derived()
@@ -250,18 +248,15 @@ class Table(Record, Generic[R]):
         if not 0 <= j < self.capacity:
             raise IndexError(f"row {j} of {self.capacity}")
         chunk = read_address(self.chunks + ADDRESS_BYTES * (int(j) >> CHUNK_BITS))
-        row: R = self.ROW(chunk + (int(j) & CHUNK_MASK) * self.row_bytes)  # type: ignore[attr-defined]
-        return row
+        return self.ROW(chunk + (int(j) & CHUNK_MASK) * self.row_bytes)
 
     def known(self, record: Record) -> R:
         """Return a row of this table that has been found before, and kept by its address."""
-        row: R = self.ROW(record)  # type: ignore[attr-defined]
-        return row
+        return self.ROW(record)
 
     def none(self) -> R:
         """Return what stands for no row."""
-        row: R = self.ROW(0)  # type: ignore[attr-defined]
-        return row
+        return self.ROW(0)
 
 
 @functools.cache

@@ -366,8 +366,7 @@ class ChunkedRows:
         return capacity
 
     def _new(self, n_rows: int) -> NDArray[np.int32]:
-        make = np.zeros if self.zeroed else np.empty
-        return make((n_rows, self.width), dtype=np.int32)
+        return (np.zeros if self.zeroed else np.empty)((n_rows, self.width), dtype=np.int32)
 
     def rows(self, table: int, n_rows: int) -> NDArray[np.int32]:
         """Copy the first `n_rows` rows of a table into one array, shape (n_rows, width)."""
@@ -380,8 +379,7 @@ class ChunkedRows:
         """Copy the numbers of a column in the first `n_rows` rows of a table."""
         parts = [column.over(chunk, len(chunk), self.row_bytes) for chunk in self.chunks[table]]
         parts.append(np.empty((0, *column.shape), column.dtype))
-        found: NDArray[Any] = np.concatenate(parts)[:n_rows]
-        return found
+        return np.concatenate(parts)[:n_rows]
 
     def extend(self, table: int, n_rows: int, rows: NDArray[np.int32]) -> None:
         """Copy rows behind the first `n_rows` of a table, which fill whole chunks."""

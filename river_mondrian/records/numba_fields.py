@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import operator
+from types import FunctionType
 from typing import Any, get_args
 
 import numba
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, imputils
 from numba.core.datamodel.registry import register_default
-from numba.core.imputils import (
-    builtin_registry,
-    lower_builtin,
-    lower_getattr_generic,
-    lower_setattr_generic,
-)
-from numba.core.typing.templates import (
-    AbstractTemplate,
-    AttributeTemplate,
-    infer_getattr,
-    infer_global,
-    signature,
-)
+from numba.core.imputils import lower_builtin
+from numba.core.typing import templates
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import type_callable
 
 from .arrays import CHUNK_BITS, CHUNK_MASK, Float32s, Float64s, Int32s, Int64s, Table, Words
@@ -40,11 +31,12 @@ from .numba_types import (
     make_span,
     memory_type,
     numba_type,
+    pointer_to,
     store,
     store_address,
 )
 from .pipelines import HelperCompiler
-from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, is_method, observe
+from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, observe
 
 _njit: Any = numba.njit
 
@@ -133,7 +125,7 @@ def _entry(typ: RecordType, field: Field) -> Any:
             function = builder.inttoptr(address, function_type.as_pointer())
             return call_function(context, builder, function, result, taken, args[1:])
 
-        builtin_registry.lower(lowered, types.VarArg(types.Any))(call)
+        imputils.builtin_registry.lower(lowered, types.VarArg(types.Any))(call)
     return types.BoundFunction(Entry, typ)
 
 
@@ -150,24 +142,24 @@ def call_function(
     return value
 
 
-def _field_type(field: Field) -> Any:
-    return WIDE[field.kind.name] if isinstance(field.kind, Word) else numba_type(field.kind)
-
-
-@infer_getattr
-class _RecordAttributes(AttributeTemplate):
+@templates.infer_getattr
+class _RecordAttributes(templates.AttributeTemplate):
     key = RecordType
 
     def generic_resolve(self, typ: RecordType, attr: str) -> Any:  # type: ignore[override]
         field = typ.record.FIELDS.get(attr)
+        if field is not None and isinstance(field.kind, Word):
+            return WIDE[field.kind.name]
         if field is not None:
-            return _entry(typ, field) if field.is_entry else _field_type(field)
+            return _entry(typ, field) if field.is_entry else numba_type(field.kind)
         if issubclass(typ.record, Table) and attr in _TABLE_METHODS:
             return types.BoundFunction(_TABLE_METHODS[attr], typ)
-        return _method(typ, attr) if is_method(typ.record, attr) else None
+        member = getattr(typ.record, attr, None)
+        is_method = isinstance(member, FunctionType) and not attr.startswith("__")
+        return _method(typ, attr) if is_method else None
 
 
-@lower_getattr_generic(RecordType)
+@imputils.lower_getattr_generic(RecordType)
 def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     field = typ.record.FIELDS.get(attr)
     if field is None or field.is_entry:
@@ -185,7 +177,7 @@ def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     return make_span(builder, load_address(builder, address), length)
 
 
-@lower_setattr_generic(RecordType)
+@imputils.lower_setattr_generic(RecordType)
 def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
     field = sig.args[0].record.FIELDS[attr]
     record, value = args
@@ -353,9 +345,7 @@ def _get_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     if typ.words is None:
         return _element(builder, typ, *args)
     memory = memory_type(typ.words.WORD)
-    pointer = builder.inttoptr(
-        address_in(builder, args[0]), context.get_data_type(memory).as_pointer()
-    )
+    pointer = pointer_to(builder, args[0], context.get_data_type(memory))
     found = builder.load(builder.gep(pointer, [args[1]]), align=WORD_BYTES)
     return context.cast(builder, found, memory, WIDE[typ.words.WORD.name])
 
@@ -366,9 +356,7 @@ def _set_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     check_index(context, builder, args[0], args[1], f"element of {typ.name} out of range")
     memory = memory_type(typ.words.WORD)
     value = context.cast(builder, args[2], sig.args[2], memory)
-    pointer = builder.inttoptr(
-        address_in(builder, args[0]), context.get_data_type(memory).as_pointer()
-    )
+    pointer = pointer_to(builder, args[0], context.get_data_type(memory))
     builder.store(value, builder.gep(pointer, [args[1]]), align=WORD_BYTES)
     return context.get_dummy_value()
 
@@ -380,8 +368,8 @@ class _Part(AbstractTemplate):
         return signature(self.this, types.int64, types.int64, recvr=self.this)  # type: ignore[attr-defined]
 
 
-@infer_getattr
-class _SpanAttributes(AttributeTemplate):
+@templates.infer_getattr
+class _SpanAttributes(templates.AttributeTemplate):
     key = SpanType
 
     def generic_resolve(self, typ: SpanType, attr: str) -> Any:  # type: ignore[override]

@@ -29,13 +29,8 @@ from .arrays import Array, Int64s, Packed, Room, Span, Table, Words
 from .record import CHECKS, WORD_BYTES, Record, Word
 
 BITS = ir.IntType(64)
-WIDE = {
-    "int32": types.int64,
-    "int64": types.int64,
-    "uint64": types.uint64,
-    "float32": types.float64,
-    "float64": types.float64,
-}
+WIDE: dict[str, types.Type] = {"int32": types.int64, "int64": types.int64, "uint64": types.uint64}
+WIDE |= dict.fromkeys(("float32", "float64"), types.float64)
 
 
 def memory_type(word: Word) -> Any:
@@ -80,19 +75,15 @@ class SpanType(types.Type):
         return self.words.WORD.size if self.words is not None else self.record.SIZE  # type: ignore[union-attr]
 
 
-_NAMED: dict[Any, types.Type] = {
-    **{int: types.int64, float: types.float64, bool: types.boolean},
-    **{None: types.none, type(None): types.none},
-}
+_NAMED: dict[Any, types.Type] = {int: types.int64, float: types.float64, bool: types.boolean}
+_NAMED |= dict.fromkeys((None, type(None)), types.none)
 
 
 def numba_type(hint: Any) -> types.Type:
     """Return numba's type of an annotation: a class of records or arrays, or a number."""
     base = get_origin(hint) or hint
-    if base is Table:
-        return RecordType(Table, get_args(hint)[0])
     if isinstance(base, type) and issubclass(base, Table):
-        return RecordType(Table, base.ROW)  # type: ignore[attr-defined]
+        return RecordType(Table, get_args(hint)[0] if base is Table else base.ROW)
     if base is Packed or base is Room:
         return BufferType(base)
     if isinstance(base, type) and issubclass(base, Record):
@@ -103,10 +94,9 @@ def numba_type(hint: Any) -> types.Type:
         return SpanType(base)
     if base is tuple:
         return types.Tuple([numba_type(part) for part in get_args(hint)])
-    found = _NAMED.get(base)
-    if found is None:
+    if base not in _NAMED:
         raise TypeError(f"no type for kernels: {hint!r}")
-    return found
+    return _NAMED[base]
 
 
 @register_model(BufferType)
@@ -116,19 +106,12 @@ class _RecordModel(models.PrimitiveModel):
         super().__init__(dmm, fe_type, BITS)
 
 
-if CHECKS:
+class _CheckedModel(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, [("address", types.int64), ("length", types.int64)])
 
-    @register_model(SpanType)
-    class _CheckedModel(models.StructModel):
-        def __init__(self, dmm: Any, fe_type: Any) -> None:
-            super().__init__(dmm, fe_type, [("address", types.int64), ("length", types.int64)])
 
-else:
-
-    @register_model(SpanType)
-    class _PlainModel(models.PrimitiveModel):
-        def __init__(self, dmm: Any, fe_type: Any) -> None:
-            super().__init__(dmm, fe_type, BITS)
+register_model(SpanType)(_CheckedModel if CHECKS else _RecordModel)
 
 
 def make_span(builder: Any, address: Any, length: Any) -> Any:
@@ -178,7 +161,7 @@ def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
 def load(context: Any, builder: Any, word: Word, address: Any) -> Any:
     """Read a word at an address, widened."""
     memory = memory_type(word)
-    pointer = builder.inttoptr(address, context.get_data_type(memory).as_pointer())
+    pointer = pointer_to(builder, address, context.get_data_type(memory))
     found = builder.load(pointer, align=WORD_BYTES)
     return context.cast(builder, found, memory, WIDE[word.name])
 
@@ -187,7 +170,7 @@ def store(context: Any, builder: Any, word: Word, address: Any, value: Any, give
     """Write a value of a given type to a word at an address, narrowed."""
     memory = memory_type(word)
     value = context.cast(builder, value, given, memory)
-    pointer = builder.inttoptr(address, context.get_data_type(memory).as_pointer())
+    pointer = pointer_to(builder, address, context.get_data_type(memory))
     builder.store(value, pointer, align=WORD_BYTES)
 
 

@@ -125,8 +125,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
             """Run the pass."""
             state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library.enable_object_caching()
-            found: bool = super().run_pass(state)
-            return found
+            return super().run_pass(state)
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class RareLowering(KernelLowering):
@@ -152,20 +151,23 @@ def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
     return pipelines
 
 
-class _TriedHelperCompiler(_Compiler):  # type: ignore[misc]
-    """Compiler for a helper, if numba's internals are as expected."""
+def _compiler(kind: str, is_tried: bool = False) -> Any:
+    """Make numba's compiler with other pipelines (`njit(pipeline_class=...)`).
 
-    def define_pipelines(self) -> Pipelines:
-        """Return numba's pipelines, changed."""
-        return _changed(super().define_pipelines(), "helper")
+    They are changed if numba's internals are as expected, or where that `is_tried`.
+    """
+
+    class Compiler(_Compiler):  # type: ignore[misc]
+        def define_pipelines(self) -> Pipelines:
+            pipelines: Pipelines = super().define_pipelines()
+            return _changed(pipelines, kind) if is_tried or is_numba_known() else pipelines
+
+    return Compiler
 
 
-class _TriedRareCompiler(_Compiler):  # type: ignore[misc]
-    """Compiler for a function that runs rarely, if numba's internals are as expected."""
-
-    def define_pipelines(self) -> Pipelines:
-        """Return numba's pipelines, changed."""
-        return _changed(super().define_pipelines(), "rare")
+# Compilers for functions that become parts of others, that become machine code, and that run too
+# rarely to be optimized as well.
+HelperCompiler, KernelCompiler, RareCompiler = map(_compiler, ("helper", "kernel", "rare"))
 
 
 @functools.cache
@@ -176,44 +178,14 @@ def is_numba_known() -> bool:
         def double(x: float) -> float:
             return x + x
 
-        helper = _njit(pipeline_class=_TriedHelperCompiler, no_cpython_wrapper=True)(double)
+        tried = _compiler("helper", is_tried=True)
+        helper = _njit(pipeline_class=tried, no_cpython_wrapper=True)(double)
 
         def call(x: float) -> float:
-            found: float = helper(x)
-            return found
+            return helper(x)
 
-        found: bool = _njit(pipeline_class=_TriedRareCompiler)(call)(1.5) == 3.0
+        return _njit(pipeline_class=_compiler("rare", is_tried=True))(call)(1.5) == 3.0
     # Whatever numba says of it: another version may fail in any way.
     except Exception as error:
         LOG.info("first calls take longer with numba %s: %r", numba.__version__, error)
         return False
-    return found
-
-
-class _FastCompiler(_Compiler):  # type: ignore[misc]
-    """Numba's compiler with other pipelines (`njit(pipeline_class=...)`)."""
-
-    kind: str
-
-    def define_pipelines(self) -> Pipelines:
-        """Return numba's pipelines, changed where numba takes that."""
-        pipelines: Pipelines = super().define_pipelines()
-        return _changed(pipelines, self.kind) if is_numba_known() else pipelines
-
-
-class HelperCompiler(_FastCompiler):
-    """Compiler for functions that become parts of others."""
-
-    kind = "helper"
-
-
-class KernelCompiler(_FastCompiler):
-    """Compiler for functions that become machine code."""
-
-    kind = "kernel"
-
-
-class RareCompiler(_FastCompiler):
-    """Compiler for functions that run too rarely to be optimized as well."""
-
-    kind = "rare"

@@ -28,7 +28,6 @@ import functools
 import inspect
 import math
 import os
-import types as python_types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import (
@@ -260,12 +259,6 @@ def observe(observer: Callable[[Any], None]) -> None:
     _OBSERVERS.append(observer)
 
 
-def _annotated(cls: type[Record]) -> dict[str, Any]:
-    own = inspect.get_annotations(cls)
-    hints = get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
-    return {name: hints[name] for name in own if get_origin(hints[name]) is not ClassVar}
-
-
 class Record(int):
     """A record at an address, which is what it is as an integer; 0 stands for none."""
 
@@ -288,13 +281,14 @@ class Record(int):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.FIELDS = dict(cls.FIELDS)
-        for name, hint in _annotated(cls).items():
+        hints = get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+        for name in inspect.get_annotations(cls):
+            if get_origin(hints[name]) is ClassVar:
+                continue
             option = cls.__dict__.get(name, Option())
-            before = cls.FIELDS.get(name)
-            shared = cls.FIELDS.get(option.instead_of) or before
-            offset = cls.SIZE if shared is None else shared.offset
-            field = _make_field(name, offset, hint, option)
-            before = shared
+            before = cls.FIELDS.get(option.instead_of) or cls.FIELDS.get(name)
+            offset = cls.SIZE if before is None else before.offset
+            field = _make_field(name, offset, hints[name], option)
             if before is None:
                 cls.SIZE += field.size
             elif before.size != field.size:
@@ -347,10 +341,8 @@ def _is_record_within(field: Field) -> bool:
 
 def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
     if get_origin(hint) is Annotated:
-        word = get_args(hint)[1]
-        return Field(
-            name, offset, word.size, option.role, word, bounds=option.bounds, ref=option.ref
-        )
+        word, role = get_args(hint)[1], option.role
+        return Field(name, offset, word.size, role, word, bounds=option.bounds, ref=option.ref)
     if option.is_entry:
         return Field(name, offset, ADDRESS_BYTES, option.role, hint, is_entry=True)
     base = get_origin(hint) or hint
@@ -519,9 +511,3 @@ def register_entry(kernel: Any) -> int:
         return kernel
     _ENTRIES[id(kernel)] = kernel
     return id(kernel)
-
-
-def is_method(cls: type[Record], name: str) -> bool:
-    """Tell whether an attribute of a record's class is a method that kernels may call."""
-    member = getattr(cls, name, None)
-    return isinstance(member, python_types.FunctionType) and not name.startswith("__")

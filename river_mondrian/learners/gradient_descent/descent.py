@@ -150,9 +150,7 @@ def derivative(learner: GradientDescent, score: float, target: float) -> float:
     if loss == Loss.SQUARED:
         return 2.0 * error
     if loss == Loss.EPSILON_INSENSITIVE:
-        if math.fabs(error) <= margin:
-            return 0.0
-        return 1.0 if error > 0.0 else -1.0
+        return 0.0 if math.fabs(error) <= margin else 1.0 if error > 0.0 else -1.0
     return min(max(error, -margin), margin)
 
 
@@ -163,9 +161,8 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
     for k in range(1, n):
         largest = max(largest, scores[k])
     for k in range(n):
-        power = math.exp(scores[k] - largest)
-        powers[k] = power
-        total += power
+        powers[k] = math.exp(scores[k] - largest)
+        total += powers[k]
     return total
 
 
@@ -179,8 +176,7 @@ def differentiate(learner: GradientDescent) -> None:
     elif learner.loss == Loss.SOFTMAX:
         total = exponentiate(scores, n_scores, gradients)
         for k in range(n_scores):
-            own = 1.0 if k == target else 0.0
-            gradients[k] = weight * (gradients[k] / total - own)
+            gradients[k] = weight * (gradients[k] / total - (1.0 if k == target else 0.0))
     else:
         for k in range(n_scores):
             own = 1.0 if k == target else 0.0
@@ -188,28 +184,19 @@ def differentiate(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def mistakes(scores: Float64s, n: int, target: float) -> float:
-    """Return 1.0 where another class has the largest score, or one as large, else 0.0."""
-    own = scores[0]
-    for c in range(n):
-        if c == target:
-            own = scores[c]
-    for c in range(n):
-        if c != target and scores[c] >= own:
-            return 1.0
-    return 0.0
-
-
-@exact_inlined
 def compared_loss(learner: GradientDescent) -> float:
     """Return the loss of the scores by which lifetimes are compared; mistakes are 1 over classes.
 
-    With several scores the target is the class's number.
+    With several scores the target is the class's number. It is a mistake where another class has
+    the largest score, or one as large.
     """
-    loss, margin, score = learner.loss, learner.margin, learner.scores[0]
-    target = learner.target
+    loss, margin, score, target = learner.loss, learner.margin, learner.scores[0], learner.target
     if learner.n_scores > 1:
-        return mistakes(learner.scores, learner.n_scores, target)
+        own = int(target)
+        for c in range(learner.n_scores):
+            if c != own and learner.scores[c] >= learner.scores[own]:
+                return 1.0
+        return 0.0
     if loss == Loss.HINGE or loss == Loss.LOG:
         return 1.0 if (2.0 * target - 1.0) * score <= 0.0 else 0.0
     error = math.fabs(score - target)
@@ -297,11 +284,9 @@ def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> Non
     squares = slot.squares(learner)
     for k in range(n_scores):
         slope = value * gradients[k]
-        total = squares[k] + slope * slope
-        squares[k] = total
+        squares[k] += slope * slope
         # Without an eps the first derivative may be 0 over 0.
-        move = rate / math.sqrt(total + eps) * slope if slope != 0.0 else 0.0
-        weights[k] -= move
+        weights[k] -= rate / math.sqrt(squares[k] + eps) * slope if slope != 0.0 else 0.0
 
 
 @exact_inlined
@@ -319,18 +304,17 @@ def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: flo
 
     That is AdaGrad for groups of weights, whose derivatives count by their length.
     """
-    total = squares[i] + square
-    squares[i] = total
+    squares[i] += square
+    total = squares[i] + eps
     # Without an eps a derivative may be so small that its square is 0.
-    return rate / math.sqrt(total + eps) if total + eps > 0.0 else 0.0
+    return rate / math.sqrt(total) if total > 0.0 else 0.0
 
 
 @exact_inlined
 def new_slot(learner: GradientDescent) -> int:
     """Return the number of a slot that was not in use, all of it 0."""
-    number = learner.weights.n_rows
-    learner.weights.n_rows = number + 1
-    return number
+    learner.weights.n_rows += 1
+    return learner.weights.n_rows - 1
 
 
 @exact_inlined

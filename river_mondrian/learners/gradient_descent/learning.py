@@ -52,31 +52,23 @@ def is_known(learner: GradientDescent, place: int) -> bool:
 
 
 @exact_inlined
-def weighed(learner: GradientDescent, i: int) -> float:
-    """Return the weighed value of the sample's i-th entry, which is of single precision, or 0.
-
-    No text has been learned with a word that is not known.
-    """
-    value, place = np.float64(np.float32(learner.sample.entries[i])), learner.sample.places[i]
-    if value == 0.0 or value != value:
-        return 0.0
-    n_with = learner.word_counts[place] if is_known(learner, place) else 0.0
-    rarity = math.log((1.0 + learner.n_steps) / (1.0 + n_with)) + 1.0
-    return math.copysign(math.sqrt(math.fabs(value)), value) * rarity
-
-
-@exact_inlined
 def weigh_words(learner: GradientDescent) -> None:
     """Write the values by which the sample's words count, 0 for those that are not known.
 
-    The length is that of all values, of words that are not known, too.
+    The length is that of all values, of words that are not known, too: no text has been learned
+    with these.
     """
     values, places, n = learner.word_values, learner.sample.places, learner.sample.n_entries
     square = 0.0
     for i in range(n):
-        value = weighed(learner, i)
-        values[i] = value
-        square += value * value
+        # Entries are of single precision.
+        value = np.float64(np.float32(learner.sample.entries[i]))
+        values[i] = 0.0
+        if value == value and value != 0.0:
+            n_with = learner.word_counts[places[i]] if is_known(learner, places[i]) else 0.0
+            rarity = math.log((1.0 + learner.n_steps) / (1.0 + n_with)) + 1.0
+            values[i] = math.copysign(math.sqrt(math.fabs(value)), value) * rarity
+        square += values[i] * values[i]
     length = math.sqrt(square)
     for i in range(n):
         counts = is_known(learner, places[i]) and length > 0.0
@@ -90,13 +82,11 @@ def add_scores_of_words(learner: GradientDescent) -> None:
     scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
     for i in range(learner.sample.n_entries):
         place, value = learner.sample.places[i], learner.word_values[i]
-        if value == 0.0 or slots[place] == 0:
-            continue
-        slot = slots[place]
-        weights = learner.weights.row(slot if slot >= 0 else ~slot).weights(learner)
-        factor = value * learner.word_factors[place]
-        for k in range(n_scores):
-            scores[k] += factor * weights[k]
+        if value != 0.0 and slots[place] != 0:
+            slot, factor = slots[place], value * learner.word_factors[place]
+            weights = learner.weights.row(slot if slot >= 0 else ~slot).weights(learner)
+            for k in range(n_scores):
+                scores[k] += factor * weights[k]
 
 
 @exact_inlined
@@ -124,10 +114,8 @@ def descend_words(learner: GradientDescent) -> None:
                 weights = learner.weights.row(shared).weights(learner)
                 for k in range(n_scores):
                     weights[k] = -gradients[k]
-            slots[place] = ~shared
-            factors[place] = move
-            last = place
-            n_shared += 1
+            slots[place], factors[place] = ~shared, move
+            last, n_shared = place, n_shared + 1
             continue
         if slot < 0:
             own = descent.new_slot(learner)
@@ -135,9 +123,7 @@ def descend_words(learner: GradientDescent) -> None:
             weights = learner.weights.row(own).weights(learner)
             for k in range(n_scores):
                 weights[k] = factor * old[k]
-            slots[place] = own
-            factors[place] = 1.0
-            slot = own
+            slots[place], factors[place], slot = own, 1.0, own
         # A slot that is a word's own may still be in units of its first move.
         factor = factors[place]
         weights = learner.weights.row(slot).weights(learner)
@@ -157,8 +143,8 @@ def count_words(learner: GradientDescent) -> None:
             counts[places[i]] += 1.0
 
 
-@exact_inlined
-def score_words_alone(learner: GradientDescent) -> None:
+@exact_kernel
+def score_words(learner: GradientDescent) -> None:
     """Write what the sample's words score, without cells."""
     for k in range(learner.n_scores):
         learner.scores[k] = 0.0
@@ -169,7 +155,7 @@ def score_words_alone(learner: GradientDescent) -> None:
 def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
     """Learn a mapped sample by its words and its `n` cells."""
     scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
-    score_words_alone(learner)
+    score_words(learner)
     for k in range(n_scores):
         of_words[k] = scores[k]
     descent.differentiate(learner)
@@ -193,41 +179,33 @@ def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) ->
 
 
 @exact_inlined
-def add_scores(learner: GradientDescent, share: float) -> None:
-    """Add what a lifetime's scores stand for to the mixture: probabilities where there are any."""
-    scores, mixed, n_scores = learner.scores, learner.mixed, learner.n_scores
-    loss = learner.loss
-    if loss == Loss.SOFTMAX:
-        share /= descent.exponentiate(scores, n_scores, scores)
-    for c in range(n_scores):
-        value = scores[c]
-        if loss == Loss.LOG:
-            value = 1.0 / (1.0 + math.exp(-value))
-        mixed[c] += share * value
-
-
-@exact_inlined
 def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of the mixture; each lifetime has `n` cells.
 
     Lifetimes whose share is less than what is spread evenly are left out.
     """
     scores, mixed, n_scores = learner.scores, learner.mixed, learner.n_scores
+    loss, kept = learner.loss, 0.0
     for c in range(n_scores):
         mixed[c] = 0.0
-    kept = 0.0
     for k in range(learner.n_lifetimes):
         share = learner.shares[k]
-        if share >= SPREAD:
-            kept += share
-            descent.score_cells(learner, value, cells.part(n * k, n), n)
-            add_scores(learner, share)
+        if share < SPREAD:
+            continue
+        kept += share
+        descent.score_cells(learner, value, cells.part(n * k, n), n)
+        # What scores stand for is mixed: probabilities where there are any.
+        if loss == Loss.SOFTMAX:
+            share /= descent.exponentiate(scores, n_scores, scores)
+        for c in range(n_scores):
+            part = 1.0 / (1.0 + math.exp(-scores[c])) if loss == Loss.LOG else scores[c]
+            mixed[c] += share * part
     for c in range(n_scores):
         mean = mixed[c] / kept
         # The scores that have these probabilities.
-        if learner.loss == Loss.SOFTMAX:
+        if loss == Loss.SOFTMAX:
             mean = math.log(max(mean, LEAST))
-        elif learner.loss == Loss.LOG:
+        elif loss == Loss.LOG:
             mean = math.log(max(mean, LEAST) / max(1.0 - mean, LEAST_COMPLEMENT))
         scores[c] = mean
 
@@ -241,9 +219,8 @@ def update_shares(learner: GradientDescent) -> None:
         least = min(least, losses[k])
         expected += shares[k] * losses[k]
     learner.n_losses = min(learner.n_losses + 1.0, MEAN_OVER)
+    learner.mean_loss += (expected - learner.mean_loss) / learner.n_losses
     mean = learner.mean_loss
-    mean += (expected - mean) / learner.n_losses
-    learner.mean_loss = mean
     rate = learner.weight * RATE_OF_SHARES / mean if mean > 0.0 else 0.0
     total = 0.0
     for k in range(n_lifetimes):
@@ -255,15 +232,6 @@ def update_shares(learner: GradientDescent) -> None:
 
 
 @exact_inlined
-def are_equal(first: Int32s, second: Int32s, n: int) -> bool:
-    """Tell whether two arrays of cells are equal."""
-    for i in range(n):
-        if first[i] != second[i]:
-            return False
-    return True
-
-
-@exact_inlined
 def learn_lifetimes(
     learner: GradientDescent, value: float, before: Int32s, cells: Int32s, n: int
 ) -> None:
@@ -272,13 +240,14 @@ def learn_lifetimes(
     They did so by the cells that it had `before` its map learned it; without these, shares stay.
     """
     for k in range(learner.n_lifetimes):
-        own, is_scored = cells.part(n * k, n), False
+        own, n_equal = cells.part(n * k, n), 0
         if before:
             old = before.part(n * k, n)
             descent.score_cells(learner, value, old, n)
             learner.losses[k] = descent.compared_loss(learner)
-            is_scored = are_equal(old, own, n)
-        if not is_scored:
+            while n_equal < n and old[n_equal] == own[n_equal]:
+                n_equal += 1
+        if n_equal < n:
             descent.score_cells(learner, value, own, n)
         descent.differentiate(learner)
         descent.descend_cells(learner, value, own, n)
@@ -298,17 +267,16 @@ def has_room(learner: GradientDescent, feature_map: MapRecord) -> bool:
 @exact_separate
 def score(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> None:
     """Write the scores of the i-th mapped sample."""
-    n_out, n_lifetimes = feature_map.n_out, learner.n_lifetimes
+    n_out, n_lifetimes, value = feature_map.n_out, learner.n_lifetimes, feature_map.value
     if feature_map.is_dense:
         descent.score_values(learner, outputs.values.part(n_out * i, n_out), n_out)
-        return
-    cells, value = outputs.cells.part(n_out * i, n_out), feature_map.value
-    if n_lifetimes == 1:
-        descent.score_cells(learner, value, cells, n_out)
+    elif n_lifetimes > 1:
+        cells = outputs.cells.part(n_out * i, n_out)
+        score_lifetimes(learner, value, cells, n_out // n_lifetimes)
+    else:
+        descent.score_cells(learner, value, outputs.cells.part(n_out * i, n_out), n_out)
         if learner.has_words:
             add_scores_of_words(learner)
-    else:
-        score_lifetimes(learner, value, cells, n_out // n_lifetimes)
 
 
 @exact_separate
@@ -335,12 +303,6 @@ def learn(
             compares = learner.n_lifetimes > 1 and bool(before)
             old = before.part(n_out * i, n_out) if compares else Int32s(0, 0, 0)
             learn_lifetimes(learner, value, old, cells, n)
-    end_step(learner, feature_map)
-
-
-@exact_inlined
-def end_step(learner: GradientDescent, feature_map: MapRecord) -> None:
-    """Note that a sample has been learned."""
     learner.n_steps += 1
     feature_map.is_ahead = 0
 
@@ -401,25 +363,14 @@ def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outp
 
 
 @exact_kernel
-def score_words(learner: GradientDescent) -> None:
-    """Write what a sample's words score, without cells."""
-    score_words_alone(learner)
-
-
-@exact_kernel
 def descend(
-    learner: GradientDescent,
-    feature_map: MapRecord,
-    outputs: Outputs,
-    i: int,
-    rate: float,
-    of_words: Float64s,
+    learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int, of_words: Float64s
 ) -> None:
     """Learn the i-th mapped sample by the gradients that Python has written.
 
     Those of its words' own scores are `of_words`.
     """
-    n_out, learner.rate = feature_map.n_out, rate
+    n_out = feature_map.n_out
     if feature_map.is_dense:
         descent.descend_values(learner, outputs.values.part(n_out * i, n_out), n_out)
     else:
@@ -430,7 +381,8 @@ def descend(
                 learner.gradients[k] = of_words[k]
             descend_words(learner)
             count_words(learner)
-    end_step(learner, feature_map)
+    learner.n_steps += 1
+    feature_map.is_ahead = 0
 
 
 @exact_batch_kernel

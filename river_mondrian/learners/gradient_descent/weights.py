@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from river import optim
 
 from ...arguments import is_real
-from ...checks import LARGEST_SIZE, check_array, check_number, check_types, refuse
+from ...checks import LARGEST_SIZE, check_array, check_arrays, check_number, check_types, refuse
 from ...limits import DONE, NO_ROOM
 from ...maps.record import CompiledMap, Outputs, Pool, Sample, outputs_of
 from ...records import (
@@ -25,11 +24,10 @@ from ...records import (
     Part,
     RowLayout,
     TableState,
-    check_shapes,
     owned,
 )
 from ...records.memory import grown
-from ..ridge.posterior import Weights
+from ..ridge.posterior import Array, Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot
 
@@ -72,17 +70,15 @@ class Rule:
 
     def _read(self) -> None:
         """Make what follows from the arguments."""
-        loss, learning_rate = self.loss, self.learning_rate
-        self.native = type(loss) in NATIVE
-        self.adaptive, self.eps, rate = False, 0.0, learning_rate
+        self.native, rate = type(self.loss) in NATIVE, self.learning_rate
+        self.adaptive = isinstance(rate, optim.AdaGrad)
+        self.eps = float(rate.eps) if self.adaptive else 0.0
         if isinstance(rate, optim.base.Optimizer):
             if type(rate) not in (optim.SGD, optim.AdaGrad):
                 raise ValueError(
                     "of River's optimizers, learning_rate may be SGD or AdaGrad, "
                     f"got {type(rate).__name__}"
                 )
-            if isinstance(rate, optim.AdaGrad):
-                self.adaptive, self.eps = True, float(rate.eps)
             rate = rate.lr
         if isinstance(rate, optim.schedulers.Constant):
             rate = rate.learning_rate
@@ -92,7 +88,7 @@ class Rule:
         elif not (is_real(rate) and 0.0 < rate < math.inf):
             raise ValueError(
                 "learning_rate must be a finite number > 0, or a scheduler, SGD or AdaGrad of "
-                f"River's, got {learning_rate!r}"
+                f"River's, got {self.learning_rate!r}"
             )
         self.rate = float(rate)
 
@@ -107,12 +103,6 @@ class Rule:
     def rate_at(self, step: int) -> float:
         """Return the learning rate after so many steps."""
         return self.rate if self.schedule is None else float(self.schedule.get(step))
-
-    def rates_from(self, step: int, n: int) -> NDArray[np.float64]:
-        """Return the learning rates of `n` steps, after so many."""
-        if self.schedule is None:
-            return np.full(n, self.rate)
-        return np.array([self.rate_at(step + i) for i in range(n)])
 
     def write(self, learner: GradientDescent) -> None:
         """Write the loss, for the learner's number of scores, and how steps adapt."""
@@ -182,25 +172,18 @@ class DescentWeights(Weights):
         names = ("weights", "squares") if self._stride == 2 else ("weights",)
         return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
 
-    def _bind(self, slots: NDArray[np.int32], shares: NDArray[np.float64], n_slots: int) -> None:
+    def _bind(self, slots: NDArray[np.int32], shares: Array, n_slots: int) -> None:
         """Keep arrays, and derive the rest from them."""
-        memory = self.memory
-        record = self.record = memory[0]
-        self.shares = shares
-        memory.own("shares", shares)
-        memory.own("losses", np.zeros(len(shares)))
-        record.n_lifetimes = len(shares)
+        record = self.record = self.memory[0]
+        self.shares, self._table = shares, record.weights
+        self.memory.own("slots", slots)
+        self.memory.own("shares", shares)
+        self.memory.own("losses", np.zeros(len(shares)))
+        record.n_columns, record.n_lifetimes = len(slots), len(shares)
         record.has_words = int(self.has_words)
-        self._table = record.weights
         self._table.n_rows = n_slots
         self._bind_rows()
-        self._bind_slots(slots)
         self._bind_scores(record.n_scores)
-
-    def _bind_slots(self, slots: NDArray[np.int32]) -> None:
-        """Let the record refer to the slots of columns."""
-        self.memory.own("slots", slots)
-        self.record.n_columns = len(slots)
 
     def _bind_words(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Let the record refer to what is kept of words, and of columns beside them."""
@@ -223,34 +206,26 @@ class DescentWeights(Weights):
     def _bind_scores(self, n_scores: int) -> None:
         """Let the record refer to so many scores, and write their loss."""
         self.record.n_scores = n_scores
-        self.scores, self.gradients = np.zeros(n_scores), np.zeros(n_scores)
-        self.memory.own("scores", self.scores)
-        self.memory.own("gradients", self.gradients)
-        self.memory.own("mixed", np.zeros(n_scores))
+        for name in ("scores", "gradients", "mixed"):
+            self.memory.own(name, np.zeros(n_scores))
+        self.scores, self.gradients = (self.memory.arrays[name] for name in ("scores", "gradients"))
         self.rule.write(self.record)
         self._in_kernel = self.record.loss != Loss.FOREIGN
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "rule": self.rule,
-            "compiled": self.compiled,
-            "n_steps": self.record.n_steps,
-            "memory": self.memory,
-            # Without the room for columns to come.
-            "slots": self.slots.copy(),
-            "shares": self.shares,
-            **(self._state_of_words() if self.has_words else {}),
-            "weights": TableState(self.chunked_rows, [self._table.n_rows], self._slot_layout()),
-        }
-
-    def _state_of_words(self) -> dict[str, NDArray[Any]]:
-        """Return what is kept of words up to the last one that was learned, and of columns."""
-        self.memory.settle()
-        arrays = self.memory.arrays
-        learned = np.flatnonzero(arrays["word_counts"])
-        n = int(learned[-1]) + 1 if len(learned) else 0
-        found = {name: arrays[name][:n].copy() for name in WORD_ARRAYS}
-        return {"column_squares": arrays["column_squares"], **found}
+        names = ("rule", "compiled", "memory", "shares")
+        state = {name: getattr(self, name) for name in names} | {"n_steps": self.record.n_steps}
+        # Without the room for columns to come.
+        state["slots"] = self.slots.copy()
+        state["weights"] = TableState(self.chunked_rows, [self._table.n_rows], self._slot_layout())
+        if self.has_words:
+            # Words up to the last one that was learned.
+            arrays = self.memory.arrays
+            learned = np.flatnonzero(arrays["word_counts"])
+            n = int(learned[-1]) + 1 if len(learned) else 0
+            state |= {name: arrays[name][:n].copy() for name in WORD_ARRAYS}
+            state["column_squares"] = arrays["column_squares"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = owned(state)
@@ -263,46 +238,44 @@ class DescentWeights(Weights):
         if self.memory.kind is not GradientDescent or len(self.memory) != 1:
             refuse(self, "memory", self.memory.kind.__name__, "but it is of another kind")
         check_number(self, "n_scores", self.memory[0].n_scores, 1, 1 << 24)
-        counts, slots = state["weights"].counts, state["slots"]
-        if len(counts) != 1 or counts[0] < 1 or slots.ndim != 1:
+        counts, compiled = state["weights"].counts, self.compiled
+        if len(counts) != 1 or counts[0] < 1:
             refuse(self, "the number of slots", counts, "but it is 1 or more")
-        check_array(self, "slots", slots, np.int32, -counts[0], counts[0] - 1)
-        # Slot 0 is shared by none: ~0.
-        check_array(self, "shared slots", slots[slots < 0], np.int32, -counts[0], -2)
-        check_array(self, "shares", state["shares"], np.float64, -math.inf, math.inf)
-        self.chunked_rows = state["weights"].restored(self._slot_layout())
-        self._bind(state["slots"], state["shares"], state["weights"].counts[0])
+        n_slots, any_number = counts[0], (-math.inf, math.inf)
+        arrays: dict[str, tuple[Any, ...]] = {
+            "slots": (np.int32, np.shape(state["slots"])[:1], -n_slots, n_slots - 1),
+            "shares": (np.float64, (compiled.n_lifetimes,), *any_number),
+        }
         if self.has_words:
-            self._restore_words(state, counts[0])
+            n = np.shape(state["word_slots"])[:1]
+            arrays |= {
+                "word_slots": (np.int32, n, -n_slots, n_slots - 1),
+                "word_factors": (np.float64, n, *any_number),
+                "word_squares": (np.float64, n, 0.0, math.inf),
+                "word_counts": (np.float64, n, 0.0, n_steps),
+                "column_squares": (np.float64, (compiled.n_columns,), 0.0, math.inf),
+            }
+            if compiled.dense or compiled.n_lifetimes > 1:
+                refuse(self, "compiled", compiled, "but words stand beside a map of cells")
+        check_arrays(self, arrays, state)
+        for name in arrays.keys() & {"slots", "word_slots"}:
+            # Slot 0 is shared by none: ~0.
+            shared = state[name][state[name] < 0]
+            check_array(self, f"shared {name}", shared, np.int32, -n_slots, -2)
+        self.chunked_rows = state["weights"].restored(self._slot_layout())
+        self._bind(state["slots"], state["shares"], n_slots)
+        if self.has_words:
+            self._bind_words({name: state[name] for name in (*WORD_ARRAYS, "column_squares")})
         self.record.n_steps = n_steps
-        check_shapes(self, {"shares": (self.compiled.n_lifetimes,)})
-
-    def _restore_words(self, state: dict[str, Any], n_slots: int) -> None:
-        """Check what is stored of words, and of columns, and keep it."""
-        slots, n = state["word_slots"], (len(state["word_slots"]),)
-        shapes = dict.fromkeys(WORD_ARRAYS, n) | {"column_squares": (self.compiled.n_columns,)}
-        for name, shape in shapes.items():
-            if np.shape(state[name]) != shape:
-                refuse(self, name, state[name], f"but its shape is {shape}")
-        check_array(self, "word_slots", slots, np.int32, -n_slots, n_slots - 1)
-        check_array(self, "shared word_slots", slots[slots < 0], np.int32, -n_slots, -2)
-        check_array(self, "word_factors", state["word_factors"], np.float64, -math.inf, math.inf)
-        check_array(self, "word_counts", state["word_counts"], np.float64, 0.0, state["n_steps"])
-        for name in ("word_squares", "column_squares"):
-            check_array(self, name, state[name], np.float64, 0.0, math.inf)
-        if self.compiled.dense or self.compiled.n_lifetimes > 1:
-            refuse(self, "compiled", self.compiled, "but words stand beside a map of cells")
-        self._bind_words({name: state[name] for name in shapes})
 
     @property
     def slots(self) -> NDArray[np.int32]:
         """Slots of the columns: `GradientDescent.slots`."""
         self.memory.settle()
         n = self.compiled.n_columns
-        found: NDArray[np.int32] = grown(self.memory.arrays["slots"], n)[:n]
-        return found
+        return grown(self.memory.arrays["slots"], n)[:n]
 
-    def rows(self) -> NDArray[np.float64]:
+    def rows(self) -> Array:
         """Return the numbers of all slots, shape (slots, numbers)."""
         return self.chunked_rows.rows(0, self._table.n_rows).view(np.float64)
 
@@ -310,12 +283,8 @@ class DescentWeights(Weights):
         """Make a score per class of the single one of two classes, or add classes."""
         old, stride = len(self.scores), self._stride
         # The single score has the place of the first and of the second class.
-        starts = (0, 1) if old == 1 else (0,)
-        moves = [
-            (2 * old * part, 2 * (n_scores * part + start), 2 * old)
-            for part in range(stride)
-            for start in starts
-        ]
+        places = [(part, start) for part in range(stride) for start in range(1 + (old == 1))]
+        moves = [(2 * old * part, 2 * (n_scores * part + i), 2 * old) for part, i in places]
         wider = self.chunked_rows.relaid(2 * stride * n_scores, moves)
         if old == 1:
             # The difference of two softmax scores is the single score.
@@ -330,12 +299,12 @@ class DescentWeights(Weights):
     def _make_room(self) -> None:
         """Make room for the map's new columns, and for slots of those that a sample may move."""
         self.memory.settle()
-        compiled, slots = self.compiled, self.memory.arrays["slots"]
-        n_columns = compiled.n_columns
-        slots = grown(slots, n_columns)
+        compiled = self.compiled
+        slots = grown(self.memory.arrays["slots"], compiled.n_columns)
         # Also where this was interrupted: the number of columns is written last.
         if self.record.n_columns != len(slots):
-            self._bind_slots(slots)
+            self.memory.own("slots", slots)
+            self.record.n_columns = len(slots)
         self._bind_rows()
         n_moved = compiled.n_out + (self.record.sample.n_entries if self.has_words else 0)
         self.chunked_rows.reserve(0, self._table.n_rows + n_moved)
@@ -385,65 +354,62 @@ class DescentWeights(Weights):
         Where the loss raises an error the sample counts as learned, without a step: its map may
         have learned it, and to ask the loss again would raise the same for ever.
         """
-        find = partial(self._find_gradients, outputs, i)
-        error: Exception | None = None
+        given, error = (outputs, i, target, weight), None
         try:
-            of_words = find(partial(self._differentiate, target, weight))
+            of_words = self._find_gradients(*given, is_again=False)
         except MemoryError:
             raise
         except Exception as raised:
             error = raised
-            of_words = find(partial(self._differentiate_again, target, weight))
-        numbers = Float64s.of(of_words)
-        learning.descend(self.record, self.compiled.record, outputs, i, rate, numbers)
+            of_words = self._find_gradients(*given, is_again=True)
+        self.record.rate = rate
+        learning.descend(self.record, self.compiled.record, outputs, i, Float64s.of(of_words))
         if error is not None:
             raise error
 
     def _find_gradients(
-        self, outputs: Outputs, i: int, differentiate: Callable[[], None]
-    ) -> NDArray[np.float64]:
+        self, outputs: Outputs, i: int, target: float, weight: float, is_again: bool
+    ) -> Array:
         """Write the gradients of the i-th mapped sample; returns those of its words' own scores."""
         if self.has_words:
             learning.score_words(self.record)
-            differentiate()
+            self._differentiate(target, weight, is_again)
         of_words = self.gradients.copy()
         arguments = self.record, self.compiled.record, outputs, i
         if learning.score_mapped(*arguments) == NO_ROOM:
             self._make_room()
             learning.score_mapped(*arguments)
-        differentiate()
+        self._differentiate(target, weight, is_again)
         return of_words
 
-    def _differentiate(self, target: float, weight: float) -> None:
-        """Write the gradients of a loss that kernels do not know."""
-        derive = self.rule.loss.gradient
-        if len(self.scores) == 1:
-            y = bool(target) if isinstance(self.rule.loss, optim.losses.BinaryLoss) else target
-            self.gradients[0] = weight * derive(y_true=y, y_pred=float(self.scores[0]))
-        else:
-            self.gradients[:] = [
-                weight * derive(y_true=k == target, y_pred=s)
-                for k, s in enumerate(self.scores.tolist())
-            ]
+    def _differentiate(self, target: float, weight: float, is_again: bool) -> None:
+        """Write the gradients of a loss that kernels do not know.
 
-    def _differentiate_again(self, target: float, weight: float) -> None:
-        """Write the gradients of a loss that has raised an error, which are 0 if it does again.
-
-        If not, a signal's handler has raised it.
+        If it has raised an error and `is_again` asked, gradients are 0 if it raises one again. If
+        not, a signal's handler has raised it.
         """
+        derive, scores = self.rule.loss.gradient, self.scores.tolist()
+        targets: list[Any] = [k == target for k in range(len(scores))]
+        if len(scores) == 1:
+            is_binary = isinstance(self.rule.loss, optim.losses.BinaryLoss)
+            targets = [bool(target) if is_binary else target]
         try:
-            self._differentiate(target, weight)
+            slopes = [derive(y_true=y, y_pred=s) for y, s in zip(targets, scores, strict=True)]
+            self.gradients[:] = [weight * slope for slope in slopes]
         except MemoryError:
             raise
         except Exception:
+            if not is_again:
+                raise
             self.gradients[:] = 0.0
 
-    def learn_rows(
-        self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
-    ) -> None:
+    def learn_rows(self, out: NDArray[Any], targets: Array, weights: Array) -> None:
         """Learn mapped samples."""
         record, feature_map, outputs = self.record, self.compiled.record, outputs_of(out)
-        n, rates = len(out), self.rule.rates_from(record.n_steps, len(out))
+        n, rule = len(out), self.rule
+        rates = np.full(n, rule.rate)
+        if rule.schedule is not None:
+            rates = np.array([rule.rate_at(record.n_steps + i) for i in range(n)])
         if not self._in_kernel:
             rows = zip(targets.tolist(), weights.tolist(), rates.tolist(), strict=True)
             for i, (target, weight, rate) in enumerate(rows):
@@ -455,13 +421,7 @@ class DescentWeights(Weights):
             self._make_room()
             start = learning.learn_rows(record, feature_map, outputs[0], start, n, *arrays)
 
-    def learn_stored(
-        self,
-        pool: Pool,
-        start: int,
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> None:
+    def learn_stored(self, pool: Pool, start: int, targets: Array, weights: Array) -> None:
         """Learn samples of a pool from `start` on."""
         if not self.has_words:
             super().learn_stored(pool, start, targets, weights)
@@ -494,7 +454,7 @@ class DescentWeights(Weights):
             found = score_one(*arguments)
         return found
 
-    def score_rows(self, out: NDArray[Any]) -> NDArray[np.float64]:
+    def score_rows(self, out: NDArray[Any]) -> Array:
         """Return the scores of mapped samples."""
         self._make_room()
         outputs, scores = outputs_of(out), np.empty((len(out), len(self.scores)))

@@ -125,18 +125,17 @@ def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: fl
     for j in range(n):
         u[j] -= by_u * p[j]
         v[j] -= by_v * p[j]
-    u[number] = 0.0
-    v[number] = 0.0
+    u[number] = v[number] = 0.0
     return pivot
+
+
+Parts = tuple[int, int]
+Complement = tuple[float, float, float]
 
 
 @merged
 def update_weights(
-    sweep: Sweep,
-    ridge: PrimalRidge,
-    number: int,
-    parts: tuple[int, int],
-    q: tuple[float, float, float],
+    sweep: Sweep, ridge: PrimalRidge, number: int, parts: Parts, q: Complement
 ) -> None:
     """Update the weights for a cut, by the inverse of the parts' Schur complement."""
     n, (small, large), (q_uu, q_vv, q_uv) = sweep.n_cells - 1, parts, q
@@ -165,13 +164,7 @@ def update_weights(
 
 
 @inlined
-def update_inverse(
-    ridge: PrimalRidge,
-    n: int,
-    pivot: float,
-    parts: tuple[int, int],
-    q: tuple[float, float, float],
-) -> None:
+def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Complement) -> None:
     """Take a cell out of the inverse and put both parts in, in one pass.
 
     With B the inverse without the cell and U = [u v] = B [a b], the bordered inverse is
@@ -190,15 +183,10 @@ def update_inverse(
     of_large = inverse.part(columns * large, columns)
     for j in range(n):
         row = inverse.part(columns * j, columns)
-        a, b = -q_uu * u[j] - q_uv * v[j], -q_uv * u[j] - q_vv * v[j]
-        row[small] = a
-        of_small[j] = a
-        row[large] = b
-        of_large[j] = b
-    of_small[small] = q_uu
-    of_large[large] = q_vv
-    of_small[large] = q_uv
-    of_large[small] = q_uv
+        row[small] = of_small[j] = -q_uu * u[j] - q_uv * v[j]
+        row[large] = of_large[j] = -q_uv * u[j] - q_vv * v[j]
+    of_small[small], of_large[large] = q_uu, q_vv
+    of_small[large] = of_large[small] = q_uv
 
 
 @batch_kernel
@@ -255,8 +243,7 @@ def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
             same = 0
             for m in range(n_partitions):
                 same += 1 if cells[m] == others[m] else 0
-            K[n * i + k] = same / n_partitions
-            K[n * k + i] = K[n * i + k]
+            K[n * i + k] = K[n * k + i] = same / n_partitions
         K[n * i + i] = 1.0 + delta2
 
 
@@ -326,10 +313,8 @@ def invert(A: Array) -> tuple[Array, float]:
     """Return the inverse of a positive definite matrix and the logarithm of its determinant."""
     factor, _ = scipy.linalg.lapack.dpotrf(A, lower=1)
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)
-    lower = np.tril(inverse, -1)
-    return lower + lower.T + np.diag(inverse.diagonal()), 2.0 * float(
-        np.log(factor.diagonal()).sum()
-    )
+    lower, log_determinant = np.tril(inverse, -1), 2.0 * float(np.log(factor.diagonal()).sum())
+    return lower + lower.T + np.diag(inverse.diagonal()), log_determinant
 
 
 class Primal:
@@ -339,17 +324,14 @@ class Primal:
         self.learner, self.sweep = learner, learner.sweep
         sweep, n, n_learned = self.sweep, self.sweep.n_cells, len(self.sweep.y)
         room = max(n + 1, min(n_learned, n * 5 // 4 + 64))
-        A = np.zeros((n, n))
+        A, self.inverse, self.gap = np.zeros((n, n)), np.zeros((room, room)), np.zeros(room)
         second_moments.of()(sweep.record, learner.delta2, Float64s.of(A))
-        self.inverse: Array = np.zeros((room, room))
         self.inverse[:n, :n], self.log_determinant = invert(A)
-        self.gap: Array = np.zeros(room)
         self.memory = learner.make_fit(PrimalRidge)
         self.memory[0].columns = room
         self.memory.own("inverse", self.inverse)
         self.memory.own("gap", self.gap)
-        rows = ("small_moments", "large_moments", "small_column", "large_column", "removed")
-        for name in rows:
+        for name in ("small_moments", "large_moments", "small_column", "large_column", "removed"):
             self.memory.own(name, np.zeros(room))
         sum_by_cell.of()(sweep.record, Float64s.of(sweep.y), Float64s.of(self.gap))
         learner.set_weights(self.inverse @ self.gap)
@@ -395,9 +377,8 @@ class Dual:
         K = np.zeros((n, n))
         regularised_kernels.of()(sweep.record, learner.delta2, Float64s.of(K))
         inverse, self.log_determinant = invert(K)
-        self.inverse: Array = np.ascontiguousarray(inverse)
-        self.dual: Array = self.inverse @ sweep.y
-        self.gap: Array = np.zeros(n)
+        self.inverse = np.ascontiguousarray(inverse)
+        self.dual, self.gap = self.inverse @ sweep.y, np.zeros(n)
         self.memory = learner.make_fit(DualRidge)
         self.memory.own("inverse", self.inverse)
         self.memory.own("dual", self.dual)

@@ -167,8 +167,7 @@ def move(fit: Fit, order: Int32s, start: int, stop: int, step: float) -> None:
     """Move the predictions of points that lie side by side in the order of a partition."""
     predicted = fit.predicted
     for k in range(start, stop):
-        i = order[k]
-        predicted[i] = predicted[i] + step
+        predicted[order[k]] += step
 
 
 @batch_kernel

@@ -116,9 +116,8 @@ class LifetimePath:
             logs = np.log(masses) + self.log_marginal_likelihood
         if logs.max() == -math.inf:
             raise ValueError("the prior has no mass below the terminal lifetime")
-        shares: Array = np.exp(logs - logs.max())
-        shares /= shares.sum()
-        return shares
+        shares = np.exp(logs - logs.max())
+        return shares / shares.sum()
 
     def to_frame(self) -> Any:
         """Return a pandas frame with a row per lifetime."""
@@ -236,9 +235,7 @@ class LifetimeAverage:
         log = math.log(mass) + log_likelihood
         if log > self.top:
             shrink = math.exp(self.top - log)
-            self.total *= shrink
-            self.weight *= shrink
-            self.top = log
+            self.total, self.weight, self.top = shrink * self.total, shrink * self.weight, log
         share = math.exp(log - self.top)
         self.total += share * predictions
         self.weight += share
@@ -279,6 +276,8 @@ class _Trace:
         self.errors: dict[str, dict[str, list[float]]] = {
             name: {kind: [] for kind in self.places} for name in learners
         }
+        self.times: list[float] = [0.0]
+        self.cuts: list[Cut] = []
         self.n_cells: list[int] = []
         self.logs: list[float] = []
         self.seconds: list[float] = []
@@ -295,28 +294,17 @@ class _Trace:
         self.n_cells.append(self.sweep.n_cells)
         self.seconds.append(time.perf_counter() - self.began)
 
-    def path(
-        self,
-        times: list[float],
-        lifetime_max: float,
-        cuts: list[Cut],
-        test_prediction: Array | None,
-    ) -> LifetimePath:
+    def path(self, lifetime_max: float, test_prediction: Array | None) -> LifetimePath:
         """Return the path, of the sweep that has ended."""
-        return LifetimePath(
-            np.array(times),
-            np.array(self.n_cells),
-            {name: {k: np.array(v) for k, v in sets.items()} for name, sets in self.errors.items()},
-            np.array(self.logs),
-            np.array(self.seconds),
-            lifetime_max,
-            np.array(cuts, dtype=_CUT),
-            {
-                name: learner.weights[: self.sweep.n_cells] * learner.unit
-                for name, learner in self.learners.items()
-            },
-            test_prediction,
-        )
+        errors = {
+            name: {k: np.array(v) for k, v in sets.items()} for name, sets in self.errors.items()
+        }
+        times, n_cells = np.array(self.times), np.array(self.n_cells)
+        logs, seconds = np.array(self.logs), np.array(self.seconds)
+        cuts, n = np.array(self.cuts, dtype=_CUT), self.sweep.n_cells
+        weights = {name: one.weights[:n] * one.unit for name, one in self.learners.items()}
+        by_time = times, n_cells, errors, logs, seconds
+        return LifetimePath(*by_time, lifetime_max, cuts, weights, test_prediction)
 
 
 def lifetime_path(
@@ -462,10 +450,8 @@ def lifetime_path(
     if "forest" in learners:
         running["forest"] = ForestLearner(sweep, l2)
     trace = _Trace(sets, mean, sweep, running)
-    tests = sets.part("test")
+    tests, times, cuts = sets.part("test"), trace.times, trace.cuts
     average = None if prior is None else LifetimeAverage(prior, tests.stop - tests.start)
-    times: list[float] = [0.0]
-    cuts: list[Cut] = []
     with Progress(progress, float(lifetime_max), "of the lifetime") as shown:
         while True:
             trace.add()
@@ -487,4 +473,4 @@ def lifetime_path(
             for learner in running.values():
                 learner.finish_step()
     averaged = None if average is None else mean + average.result
-    return trace.path(times, float(lifetime_max), cuts, averaged)
+    return trace.path(float(lifetime_max), averaged)

@@ -55,9 +55,8 @@ def find_errors(ridges: Ridges, active: Design, k: int) -> None:
     solution, n = ridges.solution(k), active.width_of(k)
     for j in range(solving.n_measured_of(ridges)):
         row = solving.measured_row(ridges, j)
-        solving.make_columns(
-            ridges, active, row.part(records.FIRST_INPUT, ridges.n_inputs), columns
-        )
+        inputs = row.part(records.FIRST_INPUT, ridges.n_inputs)
+        solving.make_columns(ridges, active, inputs, columns)
         errors[j] = row[records.TARGET] - active.shift - solving.dot(solution, columns, n)
 
 
@@ -90,8 +89,7 @@ def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
     variance = hh / n - mean * mean
     if not variance > LEAST_VARIANCE:
         return
-    candidate.mean = mean
-    candidate.factor = 1.0 / math.sqrt(variance)
+    candidate.mean, candidate.factor = mean, 1.0 / math.sqrt(variance)
     explained, left = rh - r_ * mean, hh - h_ * mean
     of_input = zz - z_ * z_ / n
     if second == records.BEND and of_input > 0.0:
@@ -244,13 +242,10 @@ def note_units(ridges: Ridges, design: Design) -> None:
     """Note the inputs of the rows by which waves are examined, in their units."""
     d = design.n_inputs
     for j in range(n_examined_of(ridges)):
-        row = solving.measured_row(ridges, examined_row(ridges, j))
-        inputs, units = (
-            row.part(records.FIRST_INPUT, ridges.n_inputs),
-            ridges.row_units.part(d * j, d),
-        )
+        row, units = solving.measured_row(ridges, examined_row(ridges, j)), ridges.row_units
+        inputs = row.part(records.FIRST_INPUT, ridges.n_inputs)
         for i in range(d):
-            units[i] = solving.in_units(ridges, design, inputs, i)
+            units[d * j + i] = solving.in_units(ridges, design, inputs, i)
 
 
 @exact_inlined
@@ -334,16 +329,11 @@ def add_wave(ridges: Ridges, design: Design) -> None:
         if other.score > best.score:
             best.mean, best.factor, best.score = other.mean, other.factor, other.score
             for a in range(records.N_ARMS):
-                design.arm_inputs[records.N_ARMS * w + a] = design.arm_inputs[
-                    records.N_ARMS * records.N_WAVES + a
-                ]
-                design.arm_factors[records.N_ARMS * w + a] = design.arm_factors[
-                    records.N_ARMS * records.N_WAVES + a
-                ]
-            design.arms[w], design.phases[w] = (
-                design.arms[records.N_WAVES],
-                design.phases[records.N_WAVES],
-            )
+                own, drawn = records.N_ARMS * w + a, records.N_ARMS * records.N_WAVES + a
+                design.arm_inputs[own] = design.arm_inputs[drawn]
+                design.arm_factors[own] = design.arm_factors[drawn]
+            design.arms[w] = design.arms[records.N_WAVES]
+            design.phases[w] = design.phases[records.N_WAVES]
     if best.score >= 0.0:
         c = design.n_columns
         design.means[c], design.factors[c] = best.mean, best.factor
@@ -375,13 +365,13 @@ def replay(ridges: Ridges, design: Design) -> None:
     target = min(max(row[records.TARGET], design.fence), design.upper_fence)
     for k in range(records.N_SOLVED):
         ridges.targets[k] = target if k < records.N_RIDGES else row[records.SIZE]
+    weight = row[records.WEIGHT]
     if is_late:
         age = ridges.n_samples - 1 - time
-        solving.add_row(design, columns, ridges.targets, row[records.WEIGHT], records.LATE, age)
-        solving.add_row(design, columns, ridges.targets, row[records.WEIGHT], records.LATEST, age)
+        solving.add_row(design, columns, ridges.targets, weight, records.LATE, age)
+        solving.add_row(design, columns, ridges.targets, weight, records.LATEST, age)
     else:
-        weight = row[records.WEIGHT] * ridges.stride
-        solving.add_row(design, columns, ridges.targets, weight, records.ALL, 0)
+        solving.add_row(design, columns, ridges.targets, weight * ridges.stride, records.ALL, 0)
     ridges.cursor += 1
 
 
@@ -422,9 +412,8 @@ def go_on(ridges: Ridges) -> None:
             ridges.cursor += 1
         else:
             is_full = ridges.n_samples > ridges.kept_capacity
-            ridges.stage = (
-                records.CHOOSING if differs(design, active) or not is_full else records.IDLE
-            )
+            is_new = differs(design, active) or not is_full
+            ridges.stage = records.CHOOSING if is_new else records.IDLE
     if ridges.stage == records.CHOOSING and 2 * spent < BUDGET:
         choose(ridges, design, active)
         ridges.stage, ridges.cursor = records.DRAWING, 0

@@ -45,15 +45,12 @@ def _density_factor(v: float) -> float:
     return math.exp(gammas) / math.sqrt(v * math.pi)
 
 
-def _mean_size(v: float) -> float:
-    """Return the mean absolute value of Student's law."""
-    if math.isinf(v):
-        return math.sqrt(2.0 / math.pi)
-    return 2.0 * v / (v - 1.0) * _density_factor(v)
-
-
-AT_0 = tuple(_density_factor(v) for v in FREEDOMS)
-MEAN_SIZES = tuple(_mean_size(v) for v in FREEDOMS)
+# Densities of Student's law at 0, and its mean absolute values.
+AT_0 = tuple(map(_density_factor, FREEDOMS))
+MEAN_SIZES = tuple(
+    math.sqrt(2.0 / math.pi) if math.isinf(v) else 2.0 * v / (v - 1.0) * at_0
+    for v, at_0 in zip(FREEDOMS, AT_0, strict=True)
+)
 
 # Errors in the long and the short mean.
 N_LONG, N_SHORT = 300.0, 20.0
@@ -107,7 +104,7 @@ def log_ratio(a: float, b: float) -> float:
     return min(max(math.log(a / b), SMALLEST), LARGEST)
 
 
-@exact_separate
+@exact_kernel
 def guess(law: ErrorLaw, point: float, spread: float, size: float) -> None:
     """Write the guesses of an error's size."""
     terms, guesses = law.terms, law.guesses
@@ -128,10 +125,7 @@ def guess(law: ErrorLaw, point: float, spread: float, size: float) -> None:
 def find_densities(law: ErrorLaw, error: float) -> None:
     """Write the density of each component at an error, but for a factor that all have."""
     densities, guesses = law.densities, law.guesses
-    largest = 0.0
-    for g in range(N_GUESSES):
-        largest = max(largest, guesses[g])
-    c = 0
+    largest, c = max(0.0, guesses[LONG], guesses[COMBINED]), 0
     for g in range(N_GUESSES):
         z0, height = error / guesses[g], largest / guesses[g]
         square = min(z0 * z0, 1e30)
@@ -156,8 +150,7 @@ def combine(law: ErrorLaw, size: float, weight: float) -> None:
     for i in range(N_PAIRS):
         triangle[i] = law.gram[i]
     for j in range(N_TERMS):
-        diagonal = j * (j + 1) // 2 + j
-        triangle[diagonal] = triangle[diagonal] + (0.1 if j == 0 else PRIOR)
+        triangle[j * (j + 1) // 2 + j] += 0.1 if j == 0 else PRIOR
         vector[j] = law.moments[j]
     factorize(triangle, N_TERMS, law.work)
     solve_factorized(triangle, N_TERMS, vector)
@@ -167,12 +160,7 @@ def combine(law: ErrorLaw, size: float, weight: float) -> None:
 
 @exact_separate
 def learn(
-    law: ErrorLaw,
-    point: float,
-    spread: float,
-    size: float,
-    target: float,
-    weight: float,
+    law: ErrorLaw, point: float, spread: float, size: float, target: float, weight: float
 ) -> float:
     """Learn a target of which a point has been predicted.
 
@@ -227,12 +215,6 @@ def learn(
     return found
 
 
-@exact_kernel
-def guess_one(law: ErrorLaw, point: float, spread: float, size: float) -> None:
-    """Write the guesses of an error's size, for Python."""
-    guess(law, point, spread, size)
-
-
 _FREEDOMS = np.tile(np.array(FREEDOMS), N_GUESSES * N_FACTORS)
 _OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
 
@@ -250,7 +232,7 @@ class ErrorLaws(Learned[ErrorLaw]):
 
     def law(self, point: float, spread: float, size: float, n: int = 0) -> PredictiveDistribution:
         """Return the law of a target of which a point has been predicted (see `learn`)."""
-        guess_one(self.record, point, spread, size)
+        guess(self.record, point, spread, size)
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
         weights = self.learned["weights"] / self.learned["weights"].sum()
         return PredictiveDistribution(weights, np.full(len(scales), point), scales, _FREEDOMS, n)

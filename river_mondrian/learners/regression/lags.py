@@ -86,13 +86,11 @@ def predict(lags: Lags, base: float) -> None:
 def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
     """Take a step of recursive least squares towards what the base has left, in units."""
     n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
-    inverse = lags.inverses.part(n * n * r, n * n)
-    gains = lags.work
-    total, error = 0.0, left
+    inverse, gains, total, error = lags.inverses.part(n * n * r, n * n), lags.work, 0.0, left
     for i in range(n):
         gains[i] = 0.0
         for j in range(n):
-            gains[i] = gains[i] + inverse[n * i + j] * columns[j]
+            gains[i] += inverse[n * i + j] * columns[j]
         total += columns[i] * gains[i]
         error -= own[i] * columns[i]
     size = abs(error)
@@ -106,32 +104,28 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
     # What has not been excited for long is not forgotten any further.
     grows = 1.0 / kept if trace < MOST_UNKNOWN * n else 1.0
     for i in range(n):
-        own[i] = own[i] + gains[i] * (error / total)
+        own[i] += gains[i] * (error / total)
         for j in range(i + 1):
             lower = (inverse[n * i + j] - gains[i] * gains[j] / total) * grows
-            inverse[n * i + j] = lower
-            inverse[n * j + i] = lower
+            inverse[n * i + j] = inverse[n * j + i] = lower
 
 
 @exact_separate
 def learn(lags: Lags, target: float, weight: float) -> None:
     """Learn the target of the sample that has been predicted last."""
-    error, n_samples = target - lags.base, lags.n_samples
+    error, moved, n_samples = target - lags.base, abs(target - lags.base), lags.n_samples
+    if n_samples > 0:
+        moved = max(moved, abs(target - lags.targets[0]))
     if lags.scale > 0.0:
         left = _in_units(error, lags.scale)
         for r in range(N_REGRESSIONS):
             _learn_regression(lags, r, left, min(weight, 1.0))
-    moved = abs(error)
-    if n_samples > 0:
-        moved = max(moved, abs(target - lags.targets[0]))
-    if lags.scale > 0.0:
         moved = min(moved, FAR * lags.scale)
     lags.scale += (moved - lags.scale) / min(1.0 + n_samples, N_OF_LATE)
     for i in range(N_LAGS - 1, 0, -1):
         lags.targets[i] = lags.targets[i - 1]
         lags.errors[i] = lags.errors[i - 1]
-    lags.targets[0] = target
-    lags.errors[0] = error
+    lags.targets[0], lags.errors[0] = target, error
     lags.n_samples = n_samples + 1
 
 

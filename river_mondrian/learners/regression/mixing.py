@@ -110,7 +110,7 @@ class TargetMixture(Record):
     finalists: Float64s = transient(N_FINALISTS)
     point: Float64 = transient()
     spread: Float64 = transient()
-    # For shares and for solving.
+    # For shares, of experts or of finalists, and for solving.
     densities: Float64s = transient("n_densities")
     triangle: Float64s = transient("n_pairs")
     vector: Float64s = transient("n_experts")
@@ -229,16 +229,6 @@ def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
 
 
 @exact_inlined
-def update_widths(
-    widths: Float64s, n: int, points: Float64s, target: float, n_samples: int
-) -> None:
-    """Update the mean sizes of errors."""
-    rate = 1.0 / min(1.0 + n_samples, N_OF_LATE)
-    for e in range(n):
-        widths[e] = faded_mean(widths[e], abs(target - points[e]), rate, n_samples)
-
-
-@exact_inlined
 def descend(mixture: TargetMixture, target: float, part: float) -> None:
     """Let the product update learn: w <- w (1 - step * gradient), by the sign of its error."""
     n, weights, predicted = mixture.n_experts, mixture.descended, mixture.predicted
@@ -249,9 +239,7 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
     if mixture.loss == SQUARED:
         width = mixture.last_widths[DESCENDED]
         step *= min(abs(point - target) / width, FAR) if width > 0.0 else 1.0
-    if point < target:
-        step = -step
-    total = 0.0
+    step, total = -step if point < target else step, 0.0
     for e in range(n):
         moved = min(max(step * (predicted[e] - point), -0.5), 0.5)
         weights[e] = weights[e] * (1.0 - moved)
@@ -336,8 +324,11 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
         share(mixture.last_weights, N_FINALISTS, densities, part, LAST_SHARE_RATE)
         descend(mixture, target, part)
         regress(mixture, target, weight)
-    update_widths(mixture.widths, n, predicted, target, n_samples)
-    update_widths(mixture.last_widths, N_FINALISTS, finalists, target, n_samples)
+    widths, last_widths = mixture.widths, mixture.last_widths
+    for e in range(n):
+        widths[e] = faded_mean(widths[e], abs(target - predicted[e]), rate, n_samples)
+    for f in range(N_FINALISTS):
+        last_widths[f] = faded_mean(last_widths[f], abs(target - finalists[f]), rate, n_samples)
     mixture.n_samples = n_samples + 1
 
 
@@ -374,7 +365,5 @@ class TargetMixtures(Learned[TargetMixture]):
     @property
     def to_recall(self) -> Array:
         """The predictions of the experts and the finalists of the last sample, and its spread."""
-        found: Array = np.concatenate(
-            (self.predicted, self.memory.arrays["finalists"], [self.record.spread])
-        )
-        return found
+        finalists, spread = self.memory.arrays["finalists"], [self.record.spread]
+        return np.concatenate((self.predicted, finalists, spread))

@@ -19,20 +19,10 @@ from numpy.typing import NDArray
 from ...checks import LARGEST_SIZE, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s, Memory
-from ..learned import Learned
+from ..learned import Learned, keep
+from . import records
 from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, go_on
-from .records import (
-    FIRST_INPUT,
-    IDLE,
-    MOST_LINEAR,
-    N_PLAIN,
-    N_RIDGES,
-    N_WAVES,
-    REPLAYING,
-    SIZES,
-    Design,
-    Ridges,
-)
+from .records import Design, Ridges
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 
 # An error counts as so many of the mean size of those of late, at most; the first ones do as they
@@ -49,16 +39,16 @@ def predict(ridges: Ridges, inputs: Float64s) -> None:
     design, predicted = ridges.designs[ridges.active], ridges.predicted
     columns = ridges.columns.part(ridges.capacity * ridges.active, ridges.capacity)
     make_columns(ridges, design, inputs, columns)
-    for k in range(N_RIDGES):
+    for k in range(records.N_RIDGES):
         found = dot(ridges.solution(k), columns, design.width_of(k))
-        if k < N_PLAIN:
+        if k < records.N_PLAIN:
             found = design.shift + found
         else:
             size = min(abs(found), design.most)
             power = design.unit * (math.exp(size) - 1.0)
             found = design.low + (power if found > 0.0 else -power)
         predicted[k] = found if abs(found) < math.inf else design.shift
-    ridges.size = dot(ridges.solution(SIZES), columns, design.width_of(SIZES))
+    ridges.size = dot(ridges.solution(records.SIZES), columns, design.width_of(records.SIZES))
 
 
 @exact_inlined
@@ -90,18 +80,18 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
         design.shift = design.low = target
         design.unit = abs(target) if target != 0.0 else 1.0
         design.most = 1.0
-    for k in range(N_PLAIN):
+    for k in range(records.N_PLAIN):
         targets[k] = bounded_target(ridges, k, target)
-    targets[SIZES] = size
+    targets[records.SIZES] = size
     hold_row(ridges, design, active, targets, weight)
-    if ridges.stage == REPLAYING:
+    if ridges.stage == records.REPLAYING:
         other = ridges.designs[1 - ridges.active]
         columns = ridges.columns.part(ridges.capacity * (1 - ridges.active), ridges.capacity)
         make_columns(ridges, other, inputs, columns)
         add_row(other, columns, targets, weight, -1, 0)
     keep_row(ridges, inputs, weight)
     ridges.n_samples += 1
-    if ridges.stage != IDLE or ridges.n_samples >= ridges.next_design:
+    if ridges.stage != records.IDLE or ridges.n_samples >= ridges.next_design:
         go_on(ridges)
     solve_due(ridges, ridges.designs[ridges.active])
 
@@ -115,13 +105,8 @@ AFTER_NEW = 16
 
 def _kept_capacity(n_inputs: int) -> int:
     """Return a power of 2."""
-    fitting = KEPT_BYTES // (8 * (FIRST_INPUT + n_inputs))
+    fitting = KEPT_BYTES // (8 * (records.FIRST_INPUT + n_inputs))
     return min(max(1 << max(fitting.bit_length() - 1, 0), LEAST_KEPT), MOST_KEPT)
-
-
-def _additive_capacity(n_inputs: int) -> int:
-    """Return how many columns there may be but waves."""
-    return max(MOST_COLUMNS, 1 + min(n_inputs, MOST_LINEAR) + LEAST_OTHERS)
 
 
 class RidgeExperts(Learned[Ridges]):
@@ -140,23 +125,17 @@ class RidgeExperts(Learned[Ridges]):
         self.reserve(0, 0)
 
     def _memories(self) -> list[Memory[Any]]:
-        self._set_lengths()
-        return [self.memory, self.designs]
-
-    def _set_lengths(self) -> None:
-        """Derive the lengths of arrays from the number of inputs that there is room for."""
+        # The lengths of arrays follow from the number of inputs that there is room for.
         record, n = self.record, int(self.record.room)
-        record.capacity, record.row_length = _additive_capacity(n) + N_WAVES, FIRST_INPUT + n
+        n_additive = max(MOST_COLUMNS, 1 + min(n, records.MOST_LINEAR) + LEAST_OTHERS)
+        record.capacity, record.row_length = n_additive + records.N_WAVES, records.FIRST_INPUT + n
         record.kept_capacity, record.designs = _kept_capacity(n), self.designs.array
         for design in self.designs:
             design.capacity, design.room = record.capacity, n
+        return [self.memory, self.designs]
 
     def reserve(
-        self,
-        room: int,
-        n_inputs: int,
-        predicted: NDArray[np.float64] | None = None,
-        categories: Sequence[int] = (),
+        self, room: int, n_inputs: int, predicted: Any = None, categories: Sequence[int] = ()
     ) -> None:
         """Make room for inputs; what has been learned stays.
 
@@ -178,7 +157,7 @@ class RidgeExperts(Learned[Ridges]):
             kept, n_kept, stride = kept[::2], n_kept // 2, 2 * stride
         if n_kept < record.n_kept:
             # The rows that a design is being made of have been moved.
-            record.stage, record.next_design = IDLE, record.n_samples + 1
+            record.stage, record.next_design = records.IDLE, record.n_samples + 1
         if n_inputs > record.n_inputs and record.n_samples > 0:
             # The new ones get columns soon.
             record.gap = min(record.gap, AFTER_NEW)
@@ -189,12 +168,9 @@ class RidgeExperts(Learned[Ridges]):
             if name in ("kept", "latest"):
                 # What has not been seen is missing.
                 new[:] = math.nan
-            old = kept if name == "kept" else self.learned[name]
-            part = tuple(map(slice, np.minimum(old.shape, new.shape)))
-            new[part] = old[part]
+            keep(new, kept if name == "kept" else self.learned[name])
         self.learned = learned
-        record.n_kept, record.stride = n_kept, stride
-        record.n_inputs = n_inputs
+        record.n_kept, record.stride, record.n_inputs = n_kept, stride, n_inputs
         ignored = np.zeros(room, dtype=np.int64)
         ignored[list(categories)] = 1
         self.memory.own("ignored", ignored)
@@ -203,23 +179,23 @@ class RidgeExperts(Learned[Ridges]):
     def begin_at_zero(self, inputs: NDArray[np.int64]) -> None:
         """Let new inputs have been 0 in all samples so far."""
         for name in ("kept", "latest"):
-            self.learned[name][:, FIRST_INPUT + inputs] = 0.0
+            self.learned[name][:, records.FIRST_INPUT + inputs] = 0.0
 
     def _check(self) -> None:
         check_types(self, {"designs": Memory})
         if self.designs.kind is not Design or len(self.designs) != 2:
             refuse(self, "designs", self.designs.kind, "but it should be two of Design")
-        record, room = self.record, int(self.record.room)
+        self._memories()
+        record = self.record
         # It is not read while nothing is being chosen.
-        most = LARGEST_SIZE if record.stage == IDLE else record.n_kept
-        check_number(self, "n_inputs", record.n_inputs, 0, room)
+        most = LARGEST_SIZE if record.stage == records.IDLE else record.n_kept
+        check_number(self, "n_inputs", record.n_inputs, 0, record.room)
         check_number(self, "n_before", record.n_before, 0, record.n_samples)
-        check_number(self, "n_kept", record.n_kept, 0, _kept_capacity(room))
+        check_number(self, "n_kept", record.n_kept, 0, record.kept_capacity)
         check_number(self, "kept_before", record.kept_before, 0, most)
         for design in self.designs:
+            n = design.n_additive
             check_number(self, "n_inputs of a design", design.n_inputs, 0, record.n_inputs)
-            check_number(self, "n_additive", design.n_additive, 1, _additive_capacity(room))
-            most = min(design.n_additive - 1, MOST_LINEAR)
-            check_number(self, "n_linear", design.n_linear, 0, most)
-            first, last = design.n_additive, design.n_additive + N_WAVES
-            check_number(self, "n_columns", design.n_columns, first, last)
+            check_number(self, "n_additive", n, 1, record.capacity - records.N_WAVES)
+            check_number(self, "n_linear", design.n_linear, 0, min(n - 1, records.MOST_LINEAR))
+            check_number(self, "n_columns", design.n_columns, n, n + records.N_WAVES)

@@ -32,9 +32,8 @@ OF_TAILS = 4.107
 @exact_inlined
 def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> None:
     """Keep a sample, with the targets that the regressions learn."""
-    row[records.TARGET] = ridges.targets[records.ADDITIVE]
+    row[records.TARGET], row[records.WEIGHT] = ridges.targets[records.ADDITIVE], weight
     row[records.SIZE] = ridges.targets[records.SIZES]
-    row[records.WEIGHT] = weight
     for i in range(ridges.n_inputs):
         row[records.FIRST_INPUT + i] = inputs[i]
 
@@ -48,13 +47,11 @@ def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
         return
     if ridges.n_kept == ridges.kept_capacity:
         # Every second one is left.
-        half = ridges.n_kept // 2
-        for j in range(1, half):
+        ridges.n_kept, ridges.stride = ridges.n_kept // 2, 2 * ridges.stride
+        for j in range(1, ridges.n_kept):
             row, other = ridges.kept_row(j), ridges.kept_row(2 * j)
             for k in range(ridges.row_length):
                 row[k] = other[k]
-        ridges.n_kept = half
-        ridges.stride = 2 * ridges.stride
         if ridges.stage != records.IDLE:
             # The rows that it is made of have been moved.
             ridges.stage, ridges.next_design = records.IDLE, i + 1
@@ -130,9 +127,7 @@ LARGEST = 5.0
 def in_units(ridges: Ridges, design: Design, inputs: Float64s, i: int) -> float:
     """Return an input in its units, within bounds; NaN where it is missing."""
     found = (inputs[i] - design.centres[i]) * design.rates[i]
-    if found > LARGEST:
-        return LARGEST
-    return -LARGEST if found < -LARGEST else found
+    return LARGEST if found > LARGEST else -LARGEST if found < -LARGEST else found
 
 
 @exact_inlined
@@ -149,21 +144,15 @@ def column_of(first: float, second: float, kind: int, knot: float) -> float:
 
 
 @exact_inlined
-def wave(turns: float) -> float:
-    """Return the value of a wave after so many turns: two parabolas, from -1 to 1."""
+def wave_of(design: Design, w: int, units: Float64s) -> float:
+    """Return a wave of inputs in their units: two parabolas per turn, from -1 to 1."""
+    turns = design.phases[w]
+    for a in range(records.N_ARMS * w, records.N_ARMS * w + design.arms[w]):
+        turns += design.arm_factors[a] * units[design.arm_inputs[a]]
     if turns != turns:
         return turns
     place = turns - math.floor(turns + 0.5)
     return place * (8.0 - 16.0 * abs(place))
-
-
-@exact_inlined
-def wave_of(design: Design, w: int, units: Float64s) -> float:
-    """Return a wave of inputs in their units."""
-    turns = design.phases[w]
-    for a in range(records.N_ARMS * w, records.N_ARMS * w + design.arms[w]):
-        turns += design.arm_factors[a] * units[design.arm_inputs[a]]
-    return wave(turns)
 
 
 @exact_inlined
@@ -198,14 +187,8 @@ WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
 PRIORS = (-1, records.LINEAR, records.LINEAR, -1, records.ADDITIVE, -1, records.WAVES, -1, -1)
 # What others tend to comes first.
 ORDER = (
-    records.LINEAR,
-    records.ADDITIVE,
-    records.WAVES,
-    records.SIZES,
-    records.LATE_LINEAR,
-    records.LATEST_LINEAR,
-    records.LATE_ADDITIVE,
-    records.LATE_WAVES,
+    *(records.LINEAR, records.ADDITIVE, records.WAVES, records.SIZES),
+    *(records.LATE_LINEAR, records.LATEST_LINEAR, records.LATE_ADDITIVE, records.LATE_WAVES),
 )
 # A regression is solved for anew after one in so many samples, at most so many later.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)
@@ -271,19 +254,15 @@ def add_row(
 @exact_inlined
 def add_held(ridges: Ridges, design: Design, s: int) -> None:
     """Add the products of the columns that are held to sums that fade."""
-    a, b, c, d = (
-        ridges.held_row(0),
-        ridges.held_row(1),
-        ridges.held_row(2),
-        ridges.held_row(3),
-    )
-    triangle, start, kept = design.gram(s), 0, records.FORGETTING[s] ** ridges.n_held
+    a, b = ridges.held_row(0), ridges.held_row(1)
+    c, d = ridges.held_row(2), ridges.held_row(3)
+    triangle, start, forgetting = design.gram(s), 0, records.FORGETTING[s]
+    kept = forgetting**ridges.n_held
     # What is not held weighs nothing.
     weights, last = ridges.held_weights, ridges.n_held - 1
-    by_a = weights[0] * records.FORGETTING[s] ** last
-    by_b = weights[1] * records.FORGETTING[s] ** max(last - 1, 0)
-    by_c = weights[2] * records.FORGETTING[s] ** max(last - 2, 0)
-    by_d = weights[3]
+    by_a, by_d = weights[0] * forgetting**last, weights[3]
+    by_b = weights[1] * forgetting ** max(last - 1, 0)
+    by_c = weights[2] * forgetting ** max(last - 2, 0)
     for j in range(design.n_columns):
         row = triangle.part(start, j + 1)
         of_a, of_b, of_c, of_d = by_a * a[j], by_b * b[j], by_c * c[j], by_d * d[j]
@@ -322,14 +301,8 @@ def hold_row(
     kept = records.FORGETTING[records.LATEST]
     add_to_triangle(design.gram(records.LATEST), 1 + design.n_linear, columns, kept, weight)
     for k in range(records.N_SOLVED):
-        own = weight * target_of(design, k, targets)
-        add_to_moments(
-            design.moments_of(k),
-            design.width_of(k),
-            columns,
-            records.FORGETTING[records.SUMS[k]],
-            own,
-        )
+        own, kept = weight * target_of(design, k, targets), records.FORGETTING[records.SUMS[k]]
+        add_to_moments(design.moments_of(k), design.width_of(k), columns, kept, own)
     if ridges.n_held == records.N_HELD:
         flush(ridges, design)
 

@@ -12,14 +12,17 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ...checks import check_number, check_types
+from ...checks import check_equal, check_number, check_types
+from ...compiling.kernels import address_of
 from ...limits import NO_ROOM
 from ...maps.record import CompiledMap, Pool, Sample, outputs_of
 from ...records import Float64s, Int32s, Int64s, OwnsArrays
-from ..learned import Learned
+from ..learned import Learned, keep
 from . import rotations, windows
 from .rotations import RidgePosterior
 from .windows import HeldSamples
+
+Array = NDArray[np.float64]
 
 
 class Weights(OwnsArrays, abc.ABC):
@@ -40,18 +43,10 @@ class Weights(OwnsArrays, abc.ABC):
         """
 
     @abc.abstractmethod
-    def learn_rows(
-        self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
-    ) -> None:
+    def learn_rows(self, out: NDArray[Any], targets: Array, weights: Array) -> None:
         """Learn mapped samples."""
 
-    def learn_stored(
-        self,
-        pool: Pool,
-        start: int,
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> None:
+    def learn_stored(self, pool: Pool, start: int, targets: Array, weights: Array) -> None:
         """Learn samples of a pool from `start` on."""
         out = self.compiled.transform_stored(pool, start, start + len(targets))
         self.learn_rows(out, targets, weights)
@@ -71,9 +66,8 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
 
     """
     if noise_variance is not None:
-        return -0.5 * (freedom * math.log(2.0 * math.pi * noise_variance)) - 0.5 * (
-            residual / noise_variance
-        )
+        normalizer = 0.5 * (freedom * math.log(2.0 * math.pi * noise_variance))
+        return -normalizer - 0.5 * (residual / noise_variance)
     if residual <= 0.0:
         return math.inf
     half = 0.5 * freedom
@@ -116,32 +110,31 @@ class PosteriorNumbers(Learned[RidgePosterior]):
         for name, array in (("capacity", "moments"), ("n_columns", "slots")):
             setattr(self.record, name, np.size(self.learned.get(array, ())))
 
+    def resized(self, n: int, n_columns: int, held: HeldSamples | None) -> Self:
+        """Return a copy with room for other numbers of rows and columns, and samples held."""
+        slots = np.full(n_columns, -1, np.int32)
+        learned: dict[str, NDArray[Any]] = {"moments": np.zeros(n), "slots": slots}
+        learned["factor"] = np.zeros(n * (n + 1) // 2)
+        for name, new in learned.items():
+            keep(new, self.learned[name])
+        return self.changed(learned, held=held)
+
     def grown(self, compiled: CompiledMap) -> Self:
         """Return a copy with room for new columns, for another sample held, or for more rows."""
-        record, learned, held = self.record, self.learned, self.held
-        n, n_columns = record.capacity, compiled.n_columns
-        if n_columns > record.n_columns:
-            slots = np.full(max(n_columns, 2 * record.n_columns), -1, dtype=np.int32)
-            slots[: record.n_columns] = learned["slots"]
-            return self.changed({"slots": slots})
-        if held is not None and held.lacks_room(compiled):
-            return self.changed({}, held=held.grown(compiled, n))
-        # About half as many entries again.
-        more = min(record.limit, n * 5 // 4 + compiled.n_out)
-        factor, moments = np.zeros(more * (more + 1) // 2), np.zeros(more)
-        factor[: len(learned["factor"])], moments[:n] = learned["factor"], learned["moments"]
-        held = held and held.grown(compiled, more)
-        return self.changed({"factor": factor, "moments": moments}, held=held)
+        record, held = self.record, self.held
+        n, n_columns = record.capacity, record.n_columns
+        if compiled.n_columns > n_columns:
+            return self.resized(n, max(compiled.n_columns, 2 * n_columns), held)
+        if held is None or not held.lacks_room(compiled):
+            # About half as many entries again.
+            n = min(record.limit, n * 5 // 4 + compiled.n_out)
+        return self.resized(n, n_columns, held and held.grown(compiled, n))
 
     def trimmed(self, compiled: CompiledMap) -> Self:
         """Return a copy without room for rows, columns and samples to come."""
-        learned, held, n = self.learned, self.held, self.record.n_rows
-        slots = np.full(compiled.n_columns, -1, np.int32)
-        slots[: len(learned["slots"])] = learned["slots"][: len(slots)]
-        factor, moments = learned["factor"][: n * (n + 1) // 2], learned["moments"][:n]
+        n, held = self.record.n_rows, self.held
         held = held and held.resized(compiled, n, held.record.n_held)
-        used = {"factor": factor.copy(), "moments": moments.copy(), "slots": slots}
-        return self.changed(used, held=held)
+        return self.resized(n, compiled.n_columns, held)
 
     def _check(self) -> None:
         check_types(self, {"held": (type(None), HeldSamples)})
@@ -154,16 +147,14 @@ class PosteriorNumbers(Learned[RidgePosterior]):
     def check_fit(self, compiled: CompiledMap) -> None:
         """Refuse restored numbers that do not fit a map, or samples that do not fit these."""
         record, held = self.record, self.held
-        n_columns, n_out = compiled.n_columns, compiled.n_out
-        check_number(self, "n_columns", record.n_columns, n_columns, n_columns)
-        if held is None:
-            return
-        n_held, n_rows = held.record.n_held, record.capacity
-        check_number(self, "n_samples", record.n_samples, n_held, n_held)
-        for name, number in {"n_slots": n_held, "n_rows": n_rows, "n_columns": n_columns}.items():
-            check_number(held, name, getattr(held.record, name), number, number)
-        check_number(held, "n_cells", held.record.n_cells, 0, 0 if compiled.dense else n_out)
-        check_number(held, "n_values", held.record.n_values, 0, n_out if compiled.dense else 0)
+        check_equal(self, record, n_columns=compiled.n_columns)
+        if held is not None:
+            its, n_out = held.record, compiled.n_out
+            check_equal(self, record, n_samples=its.n_held)
+            fits = {"n_rows": record.capacity, "n_columns": compiled.n_columns}
+            check_equal(held, its, n_slots=its.n_held, **fits)
+            check_number(held, "n_cells", its.n_cells, 0, 0 if compiled.dense else n_out)
+            check_number(held, "n_values", its.n_values, 0, n_out if compiled.dense else 0)
 
 
 class Posterior(Weights):
@@ -186,7 +177,7 @@ class Posterior(Weights):
     """
 
     _BORROWED = frozenset({"compiled"})
-    _DERIVED = frozenset({"_learn_one", "_predict_one"})
+    _DERIVED = frozenset({"_learn", "_predict_one"})
 
     def __init__(
         self,
@@ -216,10 +207,11 @@ class Posterior(Weights):
     # Compiled at their first use.
 
     @functools.cached_property
-    def _learn_one(self) -> Callable[..., int]:
-        kernels: Any = rotations if self.numbers.held is None else windows
-        found: Callable[..., int] = kernels.learn_one.of()
-        return found
+    def _learn(self) -> tuple[Callable[..., int], Callable[..., int]]:
+        """The kernels that learn a sample, and rows."""
+        learn = rotations.learn_sample if self.numbers.held is None else windows.learn_held
+        self.numbers.record.learn = address_of(learn)
+        return windows.learn_one.of(), windows.learn_rows
 
     @functools.cached_property
     def _predict_one(self) -> Callable[..., tuple[int, float, float]]:
@@ -230,44 +222,29 @@ class Posterior(Weights):
 
         Where it `is_mapped` the map holds its outputs.
         """
-        given, learn_one = (self.compiled.record, sample, self.compiled.outputs), self._learn_one
+        given, (learn_one, _) = (self.compiled.record, sample, self.compiled.outputs), self._learn
         status = learn_one(self.numbers.record, *given, is_mapped, target, weight)
         while status == NO_ROOM:
             self._make_room()
             status = learn_one(self.numbers.record, *given, True, target, weight)
         return status
 
-    def learn_stored(
-        self,
-        pool: Pool,
-        start: int,
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-    ) -> None:
+    def learn_stored(self, pool: Pool, start: int, targets: Array, weights: Array) -> None:
         """Learn samples of a pool from `start` on."""
-        if self.numbers.held is None:
-            super().learn_stored(pool, start, targets, weights)
-            return
         n, feature_map = len(targets), self.compiled.record
-        places, values, starts = pool.csr(start, start + n)
-        keys = np.empty(n, np.int64)
-        matrix = Int32s.of(places), Float64s.of(values.astype(np.float64)), Int64s.of(starts)
-        windows.find_keys(feature_map, *matrix, n, Int64s.of(keys))
+        keys = np.zeros(n, np.int64)
+        if self.numbers.held is not None:
+            places, values, starts = pool.csr(start, start + n)
+            matrix = Int32s.of(places), Float64s.of(values.astype(np.float64)), Int64s.of(starts)
+            windows.find_keys(feature_map, *matrix, n, Int64s.of(keys))
         out = self.compiled.transform_stored(pool, start, start + n)
-        outputs = outputs_of(out)
-        arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
-        i = 0
-        while i < n:
-            i = windows.learn_rows(self.numbers.record, feature_map, outputs[0], i, n, *arrays)
-            if i < n:
-                self._make_room()
+        self.learn_rows(out, targets, weights, keys)
 
     def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
         """Return which of the samples that are held, by arrival, equal one."""
         assert self.numbers.held is not None
-        return self.numbers.held.equal(
-            windows.find_key(self.compiled.record, sample), target, weight
-        )
+        key = windows.key_of(self.compiled.record, sample)
+        return self.numbers.held.equal(key, target, weight)
 
     @property
     def window(self) -> int | None:
@@ -281,15 +258,16 @@ class Posterior(Weights):
             windows.forget(self.numbers.record, self.compiled.record, k)
 
     def learn_rows(
-        self, out: NDArray[Any], targets: NDArray[np.float64], weights: NDArray[np.float64]
+        self, out: NDArray[Any], targets: Array, weights: Array, keys: Any = None
     ) -> None:
-        """Learn mapped samples."""
-        feature_map, outputs = self.compiled.record, outputs_of(out)
-        arrays = Float64s.of(targets), Float64s.of(weights)
-        start, stop = 0, len(out)
+        """Learn mapped samples; those that are held have keys."""
+        outputs, start, stop = outputs_of(out), 0, len(out)
+        keys = np.zeros(stop, np.int64) if keys is None else keys
+        arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
+        _, learn_rows = self._learn
         while start < stop:
-            given = self.numbers.record, feature_map, outputs[0], start, stop
-            start = rotations.learn_rows(*given, *arrays)
+            given = self.numbers.record, self.compiled.record, outputs[0], start, stop
+            start = learn_rows(*given, *arrays)
             if start < stop:
                 self._make_room()
 
@@ -300,8 +278,8 @@ class Posterior(Weights):
         """
         given = self.compiled.record, sample, self.compiled.outputs, with_variance
         found = self._predict_one(self.numbers.record, *given)
-        while found[0] == NO_ROOM:
-            self._make_room()
+        if found[0] == NO_ROOM:
+            self.make_columns()
             found = self._predict_one(self.numbers.record, *given)
         return found
 
@@ -363,26 +341,21 @@ class Posterior(Weights):
 # |w|^2, of which no large numbers cancel.
 
 
-Matrix = NDArray[np.float64]
-
-
 class _Part(NamedTuple):
     """A posterior by the rows of the joint one: T, z, and the prior's diagonal of its columns."""
 
-    triangle: Matrix
-    moments: Matrix
-    prior: Matrix
+    triangle: Array
+    moments: Array
+    prior: Array
 
 
 def _part(posterior: Posterior, rows: NDArray[np.int64], n: int) -> _Part:
     """Return a posterior whose rows are some of `n`."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
-    triangle = np.zeros((size, size))
+    triangle, found, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)
     triangle[np.tril_indices(size)] = arrays["factor"][: size * (size + 1) // 2]
-    found = np.zeros((size, n))
     found[:, rows] = triangle
-    prior = np.zeros(n)
     prior[rows] = record.delta2
     if record.has_intercept:
         prior[0] = 0.0
@@ -394,13 +367,6 @@ def _may_lack(posterior: Posterior) -> bool:
     record = posterior.numbers.record
     kept = record.n_rows - record.has_intercept
     return record.n_rows == record.limit and kept < posterior.compiled.n_columns
-
-
-def _factor(matrix: Matrix) -> Matrix:
-    """Return the lower triangle T with T' T = A."""
-    upper = scipy.linalg.cholesky(matrix[::-1, ::-1], lower=True)
-    found: Matrix = upper.T[::-1, ::-1]
-    return found
 
 
 def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np.int64]) -> None:
@@ -423,14 +389,9 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np
     """
     posterior.make_columns()
     numbers, its = posterior.numbers, other.numbers.record
-    record, slots, its_slots = (
-        numbers.record,
-        numbers.learned["slots"],
-        other.numbers.learned["slots"],
-    )
-    rows = np.zeros(its.n_rows, np.int64)
+    slots, its_slots = numbers.learned["slots"].copy(), other.numbers.learned["slots"]
+    record, rows = numbers.record, np.zeros(its.n_rows, np.int64)
     n = record.n_rows
-    slots = slots.copy()
     used = np.flatnonzero(its_slots[: len(columns)] >= 0)
     for column in used[np.argsort(its_slots[used])].tolist():
         here = int(columns[column])
@@ -452,7 +413,8 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np
     joint = own.triangle.T @ own.triangle + theirs.triangle.T @ theirs.triangle
     # Where a column is in one only, there is the prior of that one.
     joint[np.diag_indices(n)] -= np.minimum(own.prior, theirs.prior)
-    factor = _factor(joint)
+    # The lower triangle T with T' T = A.
+    factor = scipy.linalg.cholesky(joint[::-1, ::-1], lower=True).T[::-1, ::-1]
     said = own.triangle.T @ own.moments + theirs.triangle.T @ moved
     moments = scipy.linalg.solve_triangular(factor, said, trans="T", lower=True)
     weights = scipy.linalg.solve_triangular(factor, moments, lower=True)
@@ -462,10 +424,7 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np
     left -= float(np.minimum(own.prior, theirs.prior) @ weights**2)
     triangle = factor[np.tril_indices(n)]
     made = numbers.changed({"factor": triangle, "moments": moments, "slots": slots})
-    record = made.record
-    record.n_rows = n
-    record.residual = max(left, 0.0)
-    record.n_samples += its.n_samples
-    record.n_learned += its.n_learned
-    record.log_weights = float(record.log_weights) + float(its.log_weights)
+    made.record.n_rows, made.record.residual = n, max(left, 0.0)
+    for name in ("n_samples", "n_learned", "log_weights"):
+        setattr(made.record, name, getattr(record, name) + getattr(its, name))
     posterior.numbers = made

@@ -19,6 +19,7 @@ its prior is flat, so that its diagonal begins at 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ...checks import LARGEST_RATE, LARGEST_SIZE, LEAST_RATE
 from ...compiling.kernels import (
@@ -39,6 +40,7 @@ from ...records import (
     Int64s,
     Record,
     derived,
+    entry,
     sized,
     stored,
     transient,
@@ -113,8 +115,10 @@ class RidgePosterior(Record):
     moments: Float64s = sized("capacity")
     # By column of the map: its row, or -1.
     slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
-    # The samples that may be taken out again; none without a window.
+    # The samples that may be taken out again; none without a window. And what learns a mapped
+    # sample that has a key: its learner writes it before it learns the first one.
     held: Held
+    learn: Callable[[RidgePosterior, MapRecord, Outputs, int, int, float, float], bool] = entry()
     # Rows, and columns of the map, that there is room for.
     capacity: Int64 = derived()
     n_columns: Int64 = derived()
@@ -259,10 +263,11 @@ def learn_sample(
     feature_map: MapRecord,
     outputs: Outputs,
     sample: int,
+    key: int,
     target: float,
     weight: float,
 ) -> bool:
-    """Learn a mapped sample; False where there is no room for its columns."""
+    """Learn a mapped sample, whatever its key; False where there is no room for its columns."""
     if feature_map.n_columns > posterior.n_columns:
         return False
     if weight != 0.0 and not append(posterior, feature_map, outputs, sample):
@@ -272,46 +277,6 @@ def learn_sample(
     if weight != 0.0:
         add_sample(posterior, feature_map, outputs, sample, target, weight)
     return True
-
-
-@exact_batch_kernel
-def learn_one(
-    posterior: RidgePosterior,
-    feature_map: MapRecord,
-    sample: Sample,
-    outputs: Outputs,
-    is_mapped: bool,
-    target: float,
-    weight: float,
-) -> int:
-    """Map a sample, unless its outputs are there, and learn it.
-
-    Returns DONE, the place of a bad input, or NO_ROOM.
-    """
-    if not is_mapped:
-        bad = feature_map.transform(feature_map, sample, outputs)
-        if bad >= 0:
-            return bad
-    if not learn_sample(posterior, feature_map, outputs, 0, target, weight):
-        return NO_ROOM
-    return DONE
-
-
-@exact_batch_kernel
-def learn_rows(
-    posterior: RidgePosterior,
-    feature_map: MapRecord,
-    outputs: Outputs,
-    start: int,
-    stop: int,
-    targets: Float64s,
-    weights: Float64s,
-) -> int:
-    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
-    for i in range(start, stop):
-        if not learn_sample(posterior, feature_map, outputs, i, targets[i], weights[i]):
-            return i
-    return stop
 
 
 # Predicting.
@@ -421,9 +386,9 @@ def predict_rows(
 ) -> None:
     """Write the mean and the variance of `n` mapped samples' targets to `found`, side by side."""
     for i in range(n):
-        mean, variance = predict_sample(posterior, feature_map, outputs, i, with_variance)
-        found[2 * i] = mean
-        found[2 * i + 1] = variance
+        found[2 * i], found[2 * i + 1] = predict_sample(
+            posterior, feature_map, outputs, i, with_variance
+        )
 
 
 @batch_kernel

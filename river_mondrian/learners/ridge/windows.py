@@ -38,7 +38,7 @@ from ...elementary import mixed
 from ...limits import DONE, NO_ROOM
 from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
 from ...records import Float64s, Int32s, Int64s
-from ..learned import Learned
+from ..learned import Learned, keep
 from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, spread
 
 # Largest share of an error in what it is an error of, and how much of that rounding takes up once.
@@ -67,7 +67,7 @@ def key_with(key: int, place: int, value: float) -> int:
     return key ^ mixed(mixed(mixed(place) ^ int(mantissa * 2.0**53)) ^ exponent)
 
 
-@exact_separate
+@exact_batch_kernel
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
     """Return 64 bits that stand for the inputs that a map reads of a sample."""
     key = 0
@@ -84,19 +84,8 @@ def key_of(feature_map: MapRecord, sample: Sample) -> int:
 
 
 @exact_batch_kernel
-def find_key(feature_map: MapRecord, sample: Sample) -> int:
-    """Return the key of a sample."""
-    return key_of(feature_map, sample)
-
-
-@exact_batch_kernel
 def find_keys(
-    feature_map: MapRecord,
-    places: Int32s,
-    entries: Float64s,
-    starts: Int64s,
-    n: int,
-    found: Int64s,
+    feature_map: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, found: Int64s
 ) -> None:
     """Write the keys of the rows of a CSR matrix."""
     for row in range(n):
@@ -122,13 +111,9 @@ def learn_anew(posterior: RidgePosterior, feature_map: MapRecord) -> None:
         row[j] = 0.0 if is_flat else math.sqrt(posterior.delta2)
         posterior.moments[j] = 0.0
         held.errors[j] = 0.0
-    posterior.n_samples = 0
-    posterior.residual = 0.0
-    posterior.log_weights = 0.0
-    posterior.shift = 0.0
-    posterior.is_solved = 0
-    held.residual_error = 0.0
-    held.target_error = 0.0
+    posterior.n_samples, posterior.is_solved = 0, 0
+    posterior.residual = posterior.log_weights = posterior.shift = 0.0
+    held.residual_error = held.target_error = 0.0
     for k in range(held.n_held):
         slot = held.slot(k)
         add_sample(posterior, feature_map, held, slot, held.targets[slot], held.weights[slot])
@@ -191,25 +176,12 @@ def release(held: Held, feature_map: MapRecord, k: int) -> None:
             held.order[(held.head + i) % held.n_slots] = held.slot(i + 1)
         held.order[(held.head + held.n_held - 1) % held.n_slots] = slot
     held.n_held -= 1
-    held.keys[slot] = 0
-    held.targets[slot] = 0.0
-    held.weights[slot] = 0.0
+    held.keys[slot], held.targets[slot], held.weights[slot] = 0, 0.0, 0.0
     for i in range(n_out * slot, n_out * (slot + 1)):
         if feature_map.is_dense:
             held.values[i] = 0.0
         else:
             held.cells[i] = 0
-
-
-@exact_inlined
-def shift_anew(posterior: RidgePosterior) -> None:
-    """Subtract the oldest target from all, instead of that of a sample that has gone."""
-    held = posterior.held
-    shift = held.targets[held.slot(0)]
-    change = posterior.shift - shift
-    for j in range(posterior.n_rows):
-        posterior.moments[j] += change * posterior.row(j)[0]
-    posterior.shift = shift
 
 
 @exact_separate
@@ -234,7 +206,10 @@ def take_out(posterior: RidgePosterior, feature_map: MapRecord, k: int) -> None:
     posterior.n_samples -= 1
     posterior.is_solved = 0
     if posterior.has_intercept and target == posterior.shift:
-        shift_anew(posterior)
+        # The oldest target that is left is subtracted from all instead.
+        posterior.shift = held.targets[held.slot(0)]
+        for j in range(posterior.n_rows):
+            posterior.moments[j] += (target - posterior.shift) * posterior.row(j)[0]
 
 
 @exact_batch_kernel
@@ -269,7 +244,7 @@ def learn_held(
         or not append(posterior, feature_map, outputs, sample)
     ):
         return False
-    learn_sample(posterior, feature_map, outputs, sample, target, weight)
+    learn_sample(posterior, feature_map, outputs, sample, key, target, weight)
     if weight == 0.0:
         return True
     slot, n_out = held.slot(held.n_held), feature_map.n_out
@@ -278,9 +253,7 @@ def learn_held(
             held.values[n_out * slot + i] = outputs.values[n_out * sample + i]
         else:
             held.cells[n_out * slot + i] = outputs.cells[n_out * sample + i]
-    held.keys[slot] = key
-    held.targets[slot] = target
-    held.weights[slot] = weight
+    held.keys[slot], held.targets[slot], held.weights[slot] = key, target, weight
     held.n_held += 1
     if held.n_held > held.window:
         take_out(posterior, feature_map, 0)
@@ -297,7 +270,7 @@ def learn_one(
     target: float,
     weight: float,
 ) -> int:
-    """Map a sample, unless its outputs are there, learn and hold it.
+    """Map a sample, unless its outputs are there, and learn it.
 
     Returns DONE, the place of a bad input, or NO_ROOM.
     """
@@ -305,10 +278,9 @@ def learn_one(
         bad = feature_map.transform(feature_map, sample, outputs)
         if bad >= 0:
             return bad
-    key = key_of(feature_map, sample)
-    if not learn_held(posterior, feature_map, outputs, 0, key, target, weight):
-        return NO_ROOM
-    return DONE
+    key = key_of(feature_map, sample) if posterior.held else 0
+    is_done = posterior.learn(posterior, feature_map, outputs, 0, key, target, weight)
+    return DONE if is_done else NO_ROOM
 
 
 @exact_batch_kernel
@@ -324,7 +296,8 @@ def learn_rows(
 ) -> int:
     """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
     for i in range(start, stop):
-        if not learn_held(posterior, feature_map, outputs, i, keys[i], targets[i], weights[i]):
+        given = keys[i], targets[i], weights[i]
+        if not posterior.learn(posterior, feature_map, outputs, i, *given):
             return i
     return stop
 
@@ -355,12 +328,9 @@ class HeldSamples(Learned[Held]):
     def __init__(
         self, window: int, compiled: CompiledMap, n_rows: int, n_slots: int = FIRST_SLOTS
     ) -> None:
-        n_slots = min(window + 1, n_slots)
-        width = {"n_values" if compiled.dense else "n_cells": compiled.n_out}
-        n_columns = compiled.n_columns
-        super().__init__(
-            window=window, n_rows=n_rows, n_columns=n_columns, n_slots=n_slots, **width
-        )
+        numbers = {"n_values" if compiled.dense else "n_cells": compiled.n_out}
+        numbers |= {"n_rows": n_rows, "n_columns": compiled.n_columns}
+        super().__init__(window=window, n_slots=min(window + 1, n_slots), **numbers)
         self.show()
 
     def show(self, predicted: NDArray[np.float64] | None = None) -> None:
@@ -392,14 +362,11 @@ class HeldSamples(Learned[Held]):
         for name in ("n_held", "residual_error", "target_error", "origin"):
             setattr(made.record, name, getattr(record, name))
         for name, new in made.learned.items():
-            old = self.learned[name] if name == "errors" else self.learned[name][slots]
-            kept = tuple(map(slice, np.minimum(new.shape, old.shape)))
-            new[kept] = old[kept]
+            keep(new, self.learned[name] if name == "errors" else self.learned[name][slots])
         return made
 
     def equal(self, key: int, target: float, weight: float) -> list[int]:
         """Return which samples by arrival have a key, a target and a weight."""
         slots, given = self.slots(), {"keys": key, "targets": target, "weights": weight}
         same = [self.learned[name][slots] == value for name, value in given.items()]
-        found: list[int] = np.flatnonzero(np.logical_and.reduce(same)).tolist()
-        return found
+        return np.flatnonzero(np.logical_and.reduce(same)).tolist()

@@ -253,7 +253,7 @@ class VoronoiMap(PointPartitions):
         if self.indexed:
             self._check_index()
         else:
-            self._check_equal(is_sparse=0)
+            check_number(self, "is_sparse", self.record.is_sparse, 0, 0)
             width = padded(d)
             rows = np.float32, (n, width)
             arrays: dict[str, Any] = {"rows": rows}
