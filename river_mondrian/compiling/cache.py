@@ -46,19 +46,10 @@ _CompileResult: Any = compiler.CompileResult
 
 # Numba's switches count, all but those that differ from run to run and leave code as it is.
 _NOT_OF_CODE = (
-    "CACHE_",
-    "COLOR_SCHEME",
+    *("CACHE_", "COLOR_SCHEME", "CUDA_", "DEBUG_CACHE", "GDB_", "NUMBA_DEFAULT_NUM_THREADS"),
+    *("NUMBA_NUM_THREADS", "RUNNING_UNDER_PROFILER", "THREADING_", "_HAVE_YAML"),
     # They are in the target, which numba names.
-    "CPU_",
-    "CUDA_",
-    "DEBUG_CACHE",
-    "ENABLE_AVX",
-    "GDB_",
-    "NUMBA_DEFAULT_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "RUNNING_UNDER_PROFILER",
-    "THREADING_",
-    "_HAVE_YAML",
+    *("CPU_", "ENABLE_AVX"),
 )
 
 _CHECKSUM_BYTES = 16

@@ -25,18 +25,8 @@ from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, logarithms, normalize_logs
 from ..limits import LEAST_LEVEL
 from ..partitions.mondrian.transforms import hash_of
-from ..records import (
-    Bounds,
-    Float64,
-    Float64s,
-    Int64,
-    Int64s,
-    Record,
-    derived,
-    sized,
-    stored,
-    transient,
-)
+from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record
+from ..records.record import derived, sized, stored, transient
 from .learned import Learned, keep
 
 # Means and variances of streams that hold against wild values and follow what changes.

@@ -111,23 +111,21 @@ class Learned(OwnsArrays, Generic[R]):
         """What has been predicted of the last sample."""
         return self.memory.arrays["predicted"]
 
-    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+    def show(self, predicted: Any = None) -> None:
         """Let records refer to their arrays; predictions may go to an array of another owner."""
         for memory in self._memories():
             for one in declared(memory, Role.STATE):
                 memory.own(one.name, self.learned[one.key].ravel(), one.i)
         self._own_prediction(self.memory, predicted)
 
-    def _own_prediction(
-        self, memory: Memory[R], predicted: NDArray[np.float64] | None = None
-    ) -> None:
+    def _own_prediction(self, memory: Memory[R], predicted: Any) -> None:
         """Give a record the memory that the prediction of a sample is written to."""
         for one in declared(memory, Role.TRANSIENT):
             memory.own(one.name, one.zeros().ravel())
         if predicted is not None:
             memory.own("predicted", predicted.ravel())
 
-    def reader(self, predicted: NDArray[np.float64] | None = None) -> Memory[R]:
+    def reader(self, predicted: Any = None) -> Memory[R]:
         """Return a copy of the record for another thread, with memory of its own to predict."""
         copy = self.memory.copied()
         self._own_prediction(copy, predicted)
@@ -146,8 +144,7 @@ class Learned(OwnsArrays, Generic[R]):
             refuse(self, "learned", list(self.learned), "but other arrays were stored")
         arrays: dict[str, tuple[Any, ...]] = {}
         for key, one in stored.items():
-            is_bounded = not (self._HAS_NAN and one.most == math.inf)
-            bounds = (one.least, one.most) if is_bounded else ()
+            bounds = () if self._HAS_NAN and one.most == math.inf else (one.least, one.most)
             arrays[key] = (one.dtype, one.shape, *bounds)
         check_arrays(self, arrays, self.learned)
         self.learned = owned(self.learned)

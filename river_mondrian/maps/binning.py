@@ -124,8 +124,7 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     bad = maps.bad_entry(binning, sample)
     if bad >= 0:
         return bad
-    rooms = _room_for_code()
-    code, cells = rooms[0], outputs.cells
+    code, cells = _room_for_code()[0], outputs.cells
     for partition in range(binning.n_out):
         find_code(binning, sample, partition, code)
         cells[partition] = slot_of(binning.table, binning.n_slots, code).column
@@ -138,8 +137,7 @@ def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
-    rooms = _room_for_code()
-    code = rooms[0]
+    code = _room_for_code()[0]
     for partition in range(record.n_out):
         find_code(record, sample, partition, code)
         word = np.uint64(code.first) + mix(np.uint64(code.second))
@@ -152,8 +150,7 @@ def write_codes_of_rows(
     record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, codes: Int64s, n: int
 ) -> None:
     """Write the codes of `n` checked rows of a CSR matrix."""
-    samples, n_out = _room_for_sample(), record.n_out
-    sample = samples[0]
+    sample, n_out = _room_for_sample()[0], record.n_out
     for row in range(n):
         maps.move_entries(sample, places, entries, starts, row)
         write_codes(record, sample, codes.part(n_out * row, n_out))
@@ -168,8 +165,7 @@ def add_cells(record: BinningRecord, sample: Sample) -> int:
     n_out = record.n_out
     if 2 * (record.n_columns + n_out) >= record.n_slots:
         return NO_ROOM
-    rooms = _room_for_code()
-    code = rooms[0]
+    code = _room_for_code()[0]
     for partition in range(n_out):
         find_code(record, sample, partition, code)
         column_of(record, code)
@@ -194,8 +190,7 @@ def learn_rows(
 
     Returns the row for which room was short, or `n`.
     """
-    samples = _room_for_sample()
-    sample = samples[0]
+    sample = _room_for_sample()[0]
     while row < n:
         maps.move_entries(sample, places, entries, starts, row)
         if add_cells(record, sample) == NO_ROOM:

@@ -18,21 +18,10 @@ from numpy.typing import NDArray
 from .. import checks
 from ..compiling.kernels import address_of, exact_batch_kernel, exact_inlined, exact_kernel
 from ..limits import DONE, FARTHEST, LARGEST
-from ..records import (
-    Float32s,
-    Float64,
-    Float64s,
-    Int32s,
-    Int64,
-    Int64s,
-    Memory,
-    OwnsArrays,
-    Record,
-    entry,
-    room_of_array,
-    transient,
-)
-from ..records.memory import grown
+from ..records import Float32s, Float64, Float64s, Int32s, Int64, Int64s, Memory, Record
+from ..records.memory import OwnsArrays, grown
+from ..records.numba_types import room_of_array
+from ..records.record import entry, transient
 
 
 class Sample(Record):
@@ -165,8 +154,7 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
 
     Returns DONE, or row * `n_inputs` + place of the first bad input.
     """
-    samples, rooms = _room_for_sample(), _room_for_outputs()
-    sample, found = samples[0], rooms[0]
+    sample, found = _room_for_sample()[0], _room_for_outputs()[0]
     for row in range(n):
         sample.values = values.part(width * row, width)
         move_outputs(record, outputs, row, found)
@@ -181,8 +169,7 @@ def map_sparse_rows(
     record: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:
     """Map `n` rows of a CSR matrix; returns like `map_rows`."""
-    samples, rooms = _room_for_sample(), _room_for_outputs()
-    sample, found = samples[0], rooms[0]
+    sample, found = _room_for_sample()[0], _room_for_outputs()[0]
     for row in range(n):
         move_entries(sample, places, entries, starts, row)
         move_outputs(record, outputs, row, found)

@@ -105,8 +105,7 @@ class Words(Span, Generic[N]):
         """Return `length` elements from `start` on."""
         if start < 0 or length < 0 or start + length > self.length:
             raise IndexError(f"elements {start} to {start + length} of {self.length}")
-        size = self.WORD.size
-        return type(self)(self.address + size * int(start), 0, length, self.owner)
+        return type(self)(self.address + self.WORD.size * int(start), 0, length, self.owner)
 
     def view(self) -> NDArray[Any]:
         """Return the elements as a NumPy array over the same memory."""

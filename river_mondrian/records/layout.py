@@ -25,22 +25,6 @@ class Stamp(NamedTuple):
     digest: str
 
 
-def _related(hint: Any) -> list[type[Record]]:
-    """Return the classes of records that a field's annotation names."""
-    names = [get_origin(hint) or hint, *get_args(hint)]
-    return [name for name in names if isinstance(name, type) and issubclass(name, Record)]
-
-
-def _described(field: Any) -> str:
-    kind = field.kind
-    if isinstance(kind, Word):
-        what = kind.name
-    else:
-        parts = [get_origin(kind) or kind, *get_args(kind)]
-        what = "entry" if field.is_entry else " ".join(part.__name__ for part in parts)
-    return f"{field.name} {field.offset} {field.size} {field.role.value} {field.length} {what}"
-
-
 @functools.cache
 def layout_digest(kind: Any) -> str:
     """Return a digest of a record's layout and of those of all records that it refers to."""
@@ -51,9 +35,16 @@ def layout_digest(kind: Any) -> str:
         record = waiting.pop()
         lines.append(f"{record.__name__} {record.SIZE}")
         for field in record.FIELDS.values():
-            lines.append(_described(field))
-            for other in _related(field.kind) if not isinstance(field.kind, Word) else ():
-                if other not in seen and not field.is_entry:
+            kind, what, parts = field.kind, "entry", []
+            if isinstance(kind, Word):
+                what = kind.name
+            elif not field.is_entry:
+                parts = [get_origin(kind) or kind, *get_args(kind)]
+                what = " ".join(part.__name__ for part in parts)
+            place = f"{field.name} {field.offset} {field.size}"
+            lines.append(f"{place} {field.role.value} {field.length} {what}")
+            for other in parts:
+                if isinstance(other, type) and issubclass(other, Record) and other not in seen:
                     seen.add(other)
                     waiting.append(other)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

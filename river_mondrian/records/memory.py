@@ -34,15 +34,12 @@ def owned(state: dict[str, Any]) -> dict[str, Any]:
 
     An unpickled array may lie in memory that is shared with other processes, or read-only.
     """
-    return {
-        name: _own(check_plain(value)) if isinstance(value, np.ndarray) else value
-        for name, value in state.items()
-    }
-
-
-def _own(array: NDArray[Any]) -> NDArray[Any]:
-    # A copy of a memory map is an array like any other.
-    return array if array.flags.owndata else np.array(array)
+    found = dict(state)
+    for name, value in state.items():
+        if isinstance(value, np.ndarray) and not check_plain(value).flags.owndata:
+            # A copy of a memory map is an array like any other.
+            found[name] = np.array(value)
+    return found
 
 
 def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:

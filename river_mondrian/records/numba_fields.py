@@ -15,26 +15,9 @@ from numba.core.typing import templates
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import type_callable
 
+from . import numba_types
 from .arrays import CHUNK_BITS, CHUNK_MASK, Float32s, Float64s, Int32s, Int64s, Table, Words
-from .numba_types import (
-    BITS,
-    WIDE,
-    RecordType,
-    SpanType,
-    address_in,
-    check,
-    check_index,
-    check_record,
-    length_in,
-    load,
-    load_address,
-    make_span,
-    memory_type,
-    numba_type,
-    pointer_to,
-    store,
-    store_address,
-)
+from .numba_types import BITS, WIDE, RecordType, SpanType, load_address, make_span, numba_type
 from .pipelines import HelperCompiler
 from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, observe
 
@@ -56,15 +39,10 @@ def method_dispatcher(function: Any) -> Any:
     A decorator of methods (`compiling.exact_method`) may have set how it is compiled.
     """
     if function not in _METHODS:
-        options = {"fastmath": FASTMATH, "forceinline": True}
+        options = {"fastmath": FASTMATH, "forceinline": True, "error_model": "numpy"}
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         options |= getattr(function, "kernel_options", {})
-        _METHODS[function] = _njit(
-            pipeline_class=HelperCompiler,
-            error_model="numpy",
-            no_cpython_wrapper=True,
-            no_cfunc_wrapper=True,
-            **options,
-        )(function)
+        _METHODS[function] = _njit(pipeline_class=HelperCompiler, **options)(function)
     return _METHODS[function]
 
 
@@ -120,7 +98,7 @@ def _entry(typ: RecordType, field: Field) -> Any:
 
         def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             address = load_address(builder, builder.add(args[0], BITS(field.offset)))
-            check_record(context, builder, address, f"{field.name} is not there")
+            numba_types.check_record(context, builder, address, f"{field.name} is not there")
             function_type = context.call_conv.get_function_type(result, taken)
             function = builder.inttoptr(address, function_type.as_pointer())
             return call_function(context, builder, function, result, taken, args[1:])
@@ -165,10 +143,10 @@ def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
     if field is None or field.is_entry:
         # A method is bound to its record.
         return value
-    check_record(context, builder, value, f"{attr} of no record")
+    numba_types.check_record(context, builder, value, f"{attr} of no record")
     address = builder.add(value, BITS(field.offset))
     if isinstance(field.kind, Word):
-        return load(context, builder, field.kind, address)
+        return numba_types.load(context, builder, field.kind, address)
     if isinstance(numba_type(field.kind), RecordType):
         return address if field.embedded else load_address(builder, address)
     if field.embedded:
@@ -181,18 +159,18 @@ def _get(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
 def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
     field = sig.args[0].record.FIELDS[attr]
     record, value = args
-    check_record(context, builder, record, f"{attr} of no record")
+    numba_types.check_record(context, builder, record, f"{attr} of no record")
     address = builder.add(record, BITS(field.offset))
     if isinstance(field.kind, Word):
-        store(context, builder, field.kind, address, value, sig.args[1])
+        numba_types.store(context, builder, field.kind, address, value, sig.args[1])
     elif isinstance(sig.args[1], RecordType):
-        store_address(builder, address, value)
+        numba_types.store_address(builder, address, value)
     else:
         # Only the checked mode knows the length.
-        store_address(builder, address, address_in(builder, value))
+        numba_types.store_address(builder, address, numba_types.address_in(builder, value))
         if CHECKS:
             behind = builder.add(address, BITS(ADDRESS_BYTES))
-            store_address(builder, behind, length_in(builder, value))
+            numba_types.store_address(builder, behind, numba_types.length_in(builder, value))
 
 
 # Rows of tables.
@@ -242,7 +220,8 @@ def _row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
     if CHECKS:
         wrong = builder.icmp_unsigned(">=", j, read("capacity"))
-        check(context, builder, wrong, f"row of {sig.args[0].row.__name__} out of range")
+        text = f"row of {sig.args[0].row.__name__} out of range"
+        numba_types.check(context, builder, wrong, text)
     number = builder.ashr(j, BITS(CHUNK_BITS))
     place = builder.add(read("chunks"), builder.mul(number, BITS(ADDRESS_BYTES)))
     within = builder.mul(builder.and_(j, BITS(CHUNK_MASK)), read("row_bytes"))
@@ -265,7 +244,7 @@ def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Return the address so many words behind the start of the first argument."""
     base = args[0]
     if isinstance(sig.args[0], SpanType):
-        base = address_in(builder, base)
+        base = numba_types.address_in(builder, base)
     elif isinstance(sig.args[0], types.Integer):
         base = context.cast(builder, base, sig.args[0], types.int64)
     if len(args) == 1:
@@ -335,17 +314,17 @@ class _SetItem(AbstractTemplate):
 
 def _element(builder: Any, typ: Any, value: Any, i: Any) -> Any:
     offset = builder.mul(i, BITS(typ.element_size))
-    return builder.add(address_in(builder, value), offset)
+    return builder.add(numba_types.address_in(builder, value), offset)
 
 
 @lower_builtin(operator.getitem, SpanType, types.int64)
 def _get_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     typ = sig.args[0]
-    check_index(context, builder, args[0], args[1], f"element of {typ.name} out of range")
+    numba_types.check_index(context, builder, args[0], args[1], typ.name)
     if typ.words is None:
         return _element(builder, typ, *args)
-    memory = memory_type(typ.words.WORD)
-    pointer = pointer_to(builder, args[0], context.get_data_type(memory))
+    memory = numba_types.memory_type(typ.words.WORD)
+    pointer = numba_types.pointer_to(builder, args[0], context.get_data_type(memory))
     found = builder.load(builder.gep(pointer, [args[1]]), align=WORD_BYTES)
     return context.cast(builder, found, memory, WIDE[typ.words.WORD.name])
 
@@ -353,10 +332,10 @@ def _get_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 @lower_builtin(operator.setitem, SpanType, types.int64, types.Any)
 def _set_element(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     typ = sig.args[0]
-    check_index(context, builder, args[0], args[1], f"element of {typ.name} out of range")
-    memory = memory_type(typ.words.WORD)
+    numba_types.check_index(context, builder, args[0], args[1], typ.name)
+    memory = numba_types.memory_type(typ.words.WORD)
     value = context.cast(builder, args[2], sig.args[2], memory)
-    pointer = pointer_to(builder, args[0], context.get_data_type(memory))
+    pointer = numba_types.pointer_to(builder, args[0], context.get_data_type(memory))
     builder.store(value, builder.gep(pointer, [args[1]]), align=WORD_BYTES)
     return context.get_dummy_value()
 
@@ -382,10 +361,10 @@ class _SpanAttributes(templates.AttributeTemplate):
 def _part(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     value, start, length = args
     if CHECKS:
-        held = length_in(builder, value)
+        held = numba_types.length_in(builder, value)
         end = builder.add(start, length)
         wrong = builder.or_(
             builder.icmp_unsigned(">", start, held), builder.icmp_unsigned(">", end, held)
         )
-        check(context, builder, wrong, f"part of {sig.args[0].name} out of range")
+        numba_types.check(context, builder, wrong, f"part of {sig.args[0].name} out of range")
     return make_span(builder, _element(builder, sig.args[0], value, start), length)

@@ -145,11 +145,11 @@ def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
             context.call_conv.return_user_exc(builder, IndexError, (text,))
 
 
-def check_index(context: Any, builder: Any, value: Any, index: Any, text: str) -> None:
+def check_index(context: Any, builder: Any, value: Any, index: Any, name: str) -> None:
     """Raise an IndexError where an array has no such element, in the checked mode."""
     if CHECKS:
         wrong = builder.icmp_unsigned(">=", index, length_in(builder, value))
-        check(context, builder, wrong, text)
+        check(context, builder, wrong, f"element of {name} out of range")
 
 
 def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
@@ -422,8 +422,7 @@ def release(array: Span) -> None:
 
 @compiles(release, lambda array: types.none if isinstance(array, SpanType) else None)
 def _release(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    address = address_in(builder, args[0])
-    context.nrt.free(builder, builder.inttoptr(address, cgutils.voidptr_t))
+    context.nrt.free(builder, pointer_to(builder, args[0], ir.IntType(8)))
     return context.get_dummy_value()
 
 

@@ -30,17 +30,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Self,
-    SupportsInt,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -274,7 +264,7 @@ class Record(int):
     # reading at an address, and owners read integers for each sample.
     int64s: ClassVar[Any] = None
 
-    def __new__(cls, base: SupportsInt, word: int = 0) -> Self:
+    def __new__(cls, base: Any, word: int = 0) -> Self:
         """Return the record at an address, or so many 4-byte words behind another's start."""
         return super().__new__(cls, int(base) + WORD_BYTES * word)
 

@@ -15,18 +15,8 @@ from ...arguments import is_real
 from ...checks import LARGEST_SIZE, check_array, check_arrays, check_number, check_types, refuse
 from ...limits import DONE, NO_ROOM
 from ...maps.record import CompiledMap, Outputs, Pool, Sample, outputs_of
-from ...records import (
-    FLOAT64,
-    ChunkedRows,
-    Float64s,
-    Int32s,
-    Memory,
-    Part,
-    RowLayout,
-    TableState,
-    owned,
-)
-from ...records.memory import grown
+from ...records import FLOAT64, ChunkedRows, Float64s, Int32s, Memory, Part, RowLayout
+from ...records.memory import TableState, grown, owned
 from ..ridge.posterior import Array, Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot

@@ -395,11 +395,9 @@ class Dual:
         if sweep.n_cells > len(learner.weights):
             learner.set_weights(np.zeros(sweep.n_cells * 5 // 4))
         # The weights Phi^T K^-1 y.
-        weights = self.memory[0].weights
-        sum_by_cell.of()(sweep.record, Float64s.of(self.dual), weights)
+        sum_by_cell.of()(sweep.record, Float64s.of(self.dual), self.memory[0].weights)
         predict.of()(sweep.record, learner.fit)
-        fitted = learner.predicted[: self.size]
-        self.gap = sweep.y - fitted - learner.delta2 * self.dual
+        self.gap = sweep.y - learner.predicted[: self.size] - learner.delta2 * self.dual
         return float(np.abs(self.gap).max())
 
     def refine(self) -> None:
@@ -431,8 +429,7 @@ class RidgeLearner(SweepLearner):
 
     def _rebuild(self) -> None:
         """Compute the inverse from scratch."""
-        is_primal = self.sweep.n_cells < len(self.sweep.y)
-        self.solver = Primal(self) if is_primal else Dual(self)
+        self.solver = Primal(self) if self.sweep.n_cells < len(self.sweep.y) else Dual(self)
 
     def follow(self, cell: int) -> None:
         """Follow a cut that has just been made."""

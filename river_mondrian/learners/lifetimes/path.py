@@ -155,21 +155,16 @@ class Sets:
     ----------
     rows
         The rows of all sets, in that order.
-    stops
-        Number of rows up to the end of each set, by its name.
+    parts
+        Places of each set's rows, by its name.
     targets
         Targets of each set that has any, by its name.
 
     """
 
     rows: Array
-    stops: dict[str, int]
+    parts: dict[str, slice]
     targets: dict[str, Array]
-
-    def part(self, name: str) -> slice:
-        """Return the places of a set's rows."""
-        place = SETS.index(name)
-        return slice(0 if place == 0 else self.stops[SETS[place - 1]], self.stops[name])
 
 
 def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list[Hashable], Array]:
@@ -208,16 +203,13 @@ def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) 
         if rows is None and values is not None:
             raise ValueError(f"there are targets but {what} is None")
         parts.append(np.empty((0, len(names))) if rows is None else read_rows(rows, what, names)[1])
-        known = values is not None
-        targets.append(read_targets(values, len(parts[-1])) if known else np.empty(0))
+        targets.append(np.empty(0) if values is None else read_targets(values, len(parts[-1])))
     if X_val is not None and y_val is None:
         raise ValueError("X_val needs y_val")
     stops = np.cumsum([len(part) for part in parts]).tolist()
-    return Sets(
-        np.ascontiguousarray(np.concatenate(parts)),
-        dict(zip(SETS, stops, strict=True)),
-        {name: values for name, values in zip(SETS, targets, strict=True) if len(values)},
-    )
+    places = dict(zip(SETS, map(slice, [0, *stops], stops), strict=True))
+    known = {name: values for name, values in zip(SETS, targets, strict=True) if len(values)}
+    return Sets(np.ascontiguousarray(np.concatenate(parts)), places, known)
 
 
 class LifetimeAverage:
@@ -271,7 +263,7 @@ class _Trace:
         ridge = learners.get("ridge")
         self.ridge = ridge if isinstance(ridge, RidgeLearner) else None
         self.places = {
-            name: (sets.part(name), values - mean) for name, values in sets.targets.items()
+            name: (sets.parts[name], values - mean) for name, values in sets.targets.items()
         }
         self.errors: dict[str, dict[str, list[float]]] = {
             name: {kind: [] for kind in self.places} for name in learners
@@ -450,7 +442,7 @@ def lifetime_path(
     if "forest" in learners:
         running["forest"] = ForestLearner(sweep, l2)
     trace = _Trace(sets, mean, sweep, running)
-    tests, times, cuts = sets.part("test"), trace.times, trace.cuts
+    tests, times, cuts = sets.parts["test"], trace.times, trace.cuts
     average = None if prior is None else LifetimeAverage(prior, tests.stop - tests.start)
     with Progress(progress, float(lifetime_max), "of the lifetime") as shown:
         while True:

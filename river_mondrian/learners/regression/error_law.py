@@ -22,7 +22,7 @@ from ...limits import LARGEST_WEIGHT
 from ...posteriors.predictive import PredictiveDistribution
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..learned import Learned
-from .mixing import FADING, LEAST_WIDTH, faded_mean
+from .mixing import FADING, LEAST_WIDTH, faded_mean, share
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
 Array = NDArray[np.float64]
@@ -197,14 +197,9 @@ def learn(
     if law.long > 0.0:
         found = log_ratio(abs(error), law.long) if error != 0.0 else SMALLEST
         find_densities(law, error)
-        densities, weights, total = law.densities, law.weights, 0.0
         for c in range(N_COMPONENTS):
-            root = math.sqrt(densities[c])
-            weights[c] = weights[c] * (root if part == 1.0 else root**part)
-            total += weights[c]
-        rate = SHARE_RATE * part
-        for c in range(N_COMPONENTS):
-            weights[c] = (1.0 - rate) * (weights[c] / total) + rate / N_COMPONENTS
+            law.densities[c] = math.sqrt(law.densities[c])
+        share(law.weights, N_COMPONENTS, law.densities, part, SHARE_RATE)
         combine(law, found, part)
     law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
     law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)

@@ -8,19 +8,8 @@ that is being made of the rows that have been kept.
 from __future__ import annotations
 
 from ...checks import LARGEST_SIZE
-from ...records import (
-    Array,
-    Bounds,
-    Float64,
-    Float64s,
-    Int64,
-    Int64s,
-    Record,
-    derived,
-    sized,
-    stored,
-    transient,
-)
+from ...records import Array, Bounds, Float64, Float64s, Int64, Int64s, Record
+from ...records.record import derived, sized, stored, transient
 
 # The ridge regressions: places in `Ridges.predicted`. The linear ones have the columns of the
 # inputs themselves, the additive ones those of bends and products, too, the others waves besides.

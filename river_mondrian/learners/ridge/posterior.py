@@ -191,6 +191,7 @@ class Posterior(Weights):
         held = None if window is None else HeldSamples(window, compiled, 1)
         given = {"delta2": delta2, "n_rows": intercept, "has_intercept": intercept}
         self.numbers = PosteriorNumbers(compiled.n_columns, held, limit=limit + intercept, **given)
+        self.numbers.record.feature_map = compiled.record
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"numbers": self.numbers.trimmed(self.compiled)}
@@ -199,6 +200,7 @@ class Posterior(Weights):
         super().__setstate__(state)
         check_types(self, {"compiled": CompiledMap, "numbers": PosteriorNumbers})
         self.numbers.check_fit(self.compiled)
+        self.numbers.record.feature_map = self.compiled.record
 
     def _make_room(self) -> None:
         """Make room for what there is none for."""
@@ -222,7 +224,7 @@ class Posterior(Weights):
 
         Where it `is_mapped` the map holds its outputs.
         """
-        given, (learn_one, _) = (self.compiled.record, sample, self.compiled.outputs), self._learn
+        given, (learn_one, _) = (sample, self.compiled.outputs), self._learn
         status = learn_one(self.numbers.record, *given, is_mapped, target, weight)
         while status == NO_ROOM:
             self._make_room()
@@ -231,12 +233,12 @@ class Posterior(Weights):
 
     def learn_stored(self, pool: Pool, start: int, targets: Array, weights: Array) -> None:
         """Learn samples of a pool from `start` on."""
-        n, feature_map = len(targets), self.compiled.record
+        n = len(targets)
         keys = np.zeros(n, np.int64)
         if self.numbers.held is not None:
             places, values, starts = pool.csr(start, start + n)
             matrix = Int32s.of(places), Float64s.of(values.astype(np.float64)), Int64s.of(starts)
-            windows.find_keys(feature_map, *matrix, n, Int64s.of(keys))
+            windows.find_keys(self.compiled.record, *matrix, n, Int64s.of(keys))
         out = self.compiled.transform_stored(pool, start, start + n)
         self.learn_rows(out, targets, weights, keys)
 
@@ -255,7 +257,7 @@ class Posterior(Weights):
     def forget(self, k: int, n_samples: int) -> None:
         """Take the k-th of the samples that are held out, if there are as many as are given."""
         if self.n_samples == n_samples:
-            windows.forget(self.numbers.record, self.compiled.record, k)
+            windows.take_out(self.numbers.record, k)
 
     def learn_rows(
         self, out: NDArray[Any], targets: Array, weights: Array, keys: Any = None
@@ -266,8 +268,7 @@ class Posterior(Weights):
         arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
         _, learn_rows = self._learn
         while start < stop:
-            given = self.numbers.record, self.compiled.record, outputs[0], start, stop
-            start = learn_rows(*given, *arrays)
+            start = learn_rows(self.numbers.record, outputs[0], start, stop, *arrays)
             if start < stop:
                 self._make_room()
 
@@ -276,7 +277,7 @@ class Posterior(Weights):
 
         The variance is in units of the noise's, and infinite where it is not asked for.
         """
-        given = self.compiled.record, sample, self.compiled.outputs, with_variance
+        given = sample, self.compiled.outputs, with_variance
         found = self._predict_one(self.numbers.record, *given)
         if found[0] == NO_ROOM:
             self.make_columns()
@@ -288,8 +289,7 @@ class Posterior(Weights):
         self.make_columns()
         outputs, found = outputs_of(out), np.empty((len(out), 2))
         numbers = Float64s.of(found.ravel())
-        given = self.numbers.record, self.compiled.record, outputs[0]
-        rotations.predict_rows(*given, len(out), with_variance, numbers)
+        rotations.predict_rows(self.numbers.record, outputs[0], len(out), with_variance, numbers)
         return found
 
     def make_columns(self) -> None:

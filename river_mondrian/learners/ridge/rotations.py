@@ -31,20 +31,8 @@ from ...compiling.kernels import (
 )
 from ...limits import DONE, LARGEST_TARGET, LARGEST_WEIGHT, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
-from ...records import (
-    Bounds,
-    Float64,
-    Float64s,
-    Int32s,
-    Int64,
-    Int64s,
-    Record,
-    derived,
-    entry,
-    sized,
-    stored,
-    transient,
-)
+from ...records import Bounds, Float64, Float64s, Int32s, Int64, Int64s, Record
+from ...records.record import derived, entry, sized, stored, transient
 
 
 class Held(Outputs):
@@ -115,10 +103,12 @@ class RidgePosterior(Record):
     moments: Float64s = sized("capacity")
     # By column of the map: its row, or -1.
     slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
+    # The map, which owns its record.
+    feature_map: MapRecord
     # The samples that may be taken out again; none without a window. And what learns a mapped
     # sample that has a key: its learner writes it before it learns the first one.
     held: Held
-    learn: Callable[[RidgePosterior, MapRecord, Outputs, int, int, float, float], bool] = entry()
+    learn: Callable[[RidgePosterior, Outputs, int, int, float, float], bool] = entry()
     # Rows, and columns of the map, that there is room for.
     capacity: Int64 = derived()
     n_columns: Int64 = derived()
@@ -155,13 +145,12 @@ def output(
 
 
 @exact_inlined
-def append(
-    posterior: RidgePosterior, feature_map: MapRecord, outputs: Outputs, sample: int
-) -> bool:
+def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
     """Give the columns of a mapped sample a row, up to the limit.
 
     Returns False where there is no room; then nothing has changed.
     """
+    feature_map = posterior.feature_map
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
     cells, values, slots = outputs.cells, outputs.values, posterior.slots
     if posterior.capacity < min(posterior.limit, posterior.n_rows + n_out):
@@ -189,12 +178,13 @@ def append(
 
 @exact_inlined
 def spread(
-    posterior: RidgePosterior, feature_map: MapRecord, outputs: Outputs, sample: int, root: float
+    posterior: RidgePosterior, outputs: Outputs, sample: int, root: float
 ) -> tuple[int, float]:
     """Write a mapped sample and the intercept, times `root`, to `work`.
 
     Returns the last row written, and the sum of squares of the columns that have no row.
     """
+    feature_map = posterior.feature_map
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
     cells, values, slots = outputs.cells, outputs.values, posterior.slots
     work, last, rest = posterior.work, -1, 0.0
@@ -239,7 +229,6 @@ def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
 @exact_inlined
 def add_sample(
     posterior: RidgePosterior,
-    feature_map: MapRecord,
     outputs: Outputs,
     sample: int,
     target: float,
@@ -249,7 +238,7 @@ def add_sample(
     if posterior.has_intercept and posterior.n_samples == 0:
         posterior.shift = target
     root = math.sqrt(weight)
-    last, _ = spread(posterior, feature_map, outputs, sample, root)
+    last, _ = spread(posterior, outputs, sample, root)
     y = rotate(posterior, last, root * (target - posterior.shift))
     posterior.residual += y * y
     posterior.log_weights += math.log(weight)
@@ -260,7 +249,6 @@ def add_sample(
 @exact_separate
 def learn_sample(
     posterior: RidgePosterior,
-    feature_map: MapRecord,
     outputs: Outputs,
     sample: int,
     key: int,
@@ -268,14 +256,14 @@ def learn_sample(
     weight: float,
 ) -> bool:
     """Learn a mapped sample, whatever its key; False where there is no room for its columns."""
-    if feature_map.n_columns > posterior.n_columns:
+    if posterior.feature_map.n_columns > posterior.n_columns:
         return False
-    if weight != 0.0 and not append(posterior, feature_map, outputs, sample):
+    if weight != 0.0 and not append(posterior, outputs, sample):
         return False
     posterior.n_learned += 1
-    feature_map.is_ahead = 0
+    posterior.feature_map.is_ahead = 0
     if weight != 0.0:
-        add_sample(posterior, feature_map, outputs, sample, target, weight)
+        add_sample(posterior, outputs, sample, target, weight)
     return True
 
 
@@ -318,7 +306,6 @@ def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
 @exact_separate
 def predict_sample(
     posterior: RidgePosterior,
-    feature_map: MapRecord,
     outputs: Outputs,
     sample: int,
     with_variance: bool,
@@ -331,12 +318,12 @@ def predict_sample(
         return 0.0, math.inf
     if not posterior.is_solved:
         solve(posterior)
-    is_dense, n_out, cells = feature_map.is_dense, feature_map.n_out, outputs.cells
+    is_dense, n_out = posterior.feature_map.is_dense, posterior.feature_map.n_out
     work, solution, slots = posterior.work, posterior.solution, posterior.slots
-    last, rest = spread(posterior, feature_map, outputs, sample, 1.0)
+    last, rest = spread(posterior, outputs, sample, 1.0)
     mean = posterior.shift
     for i in range(n_out):
-        slot = slots[i if is_dense else cells[n_out * sample + i]]
+        slot = slots[i if is_dense else outputs.cells[n_out * sample + i]]
         if slot >= 0:
             mean += work[slot] * solution[slot]
             if not with_variance:
@@ -357,7 +344,6 @@ def predict_sample(
 @exact_batch_kernel
 def predict_one(
     posterior: RidgePosterior,
-    feature_map: MapRecord,
     sample: Sample,
     outputs: Outputs,
     with_variance: bool,
@@ -366,19 +352,19 @@ def predict_one(
 
     Returns DONE, the place of a bad input, or NO_ROOM, and the mean and the variance.
     """
+    feature_map = posterior.feature_map
     bad = feature_map.transform(feature_map, sample, outputs)
     if bad >= 0:
         return bad, 0.0, 0.0
     if feature_map.n_columns > posterior.n_columns:
         return NO_ROOM, 0.0, 0.0
-    mean, variance = predict_sample(posterior, feature_map, outputs, 0, with_variance)
+    mean, variance = predict_sample(posterior, outputs, 0, with_variance)
     return DONE, mean, variance
 
 
 @exact_batch_kernel
 def predict_rows(
     posterior: RidgePosterior,
-    feature_map: MapRecord,
     outputs: Outputs,
     n: int,
     with_variance: bool,
@@ -386,9 +372,7 @@ def predict_rows(
 ) -> None:
     """Write the mean and the variance of `n` mapped samples' targets to `found`, side by side."""
     for i in range(n):
-        found[2 * i], found[2 * i + 1] = predict_sample(
-            posterior, feature_map, outputs, i, with_variance
-        )
+        found[2 * i], found[2 * i + 1] = predict_sample(posterior, outputs, i, with_variance)
 
 
 @batch_kernel

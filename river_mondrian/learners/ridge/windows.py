@@ -100,7 +100,7 @@ def find_keys(
 
 
 @exact_inlined
-def learn_anew(posterior: RidgePosterior, feature_map: MapRecord) -> None:
+def learn_anew(posterior: RidgePosterior) -> None:
     """Make the posterior that of the samples that are held, from the prior."""
     held = posterior.held
     for j in range(posterior.n_rows):
@@ -116,7 +116,7 @@ def learn_anew(posterior: RidgePosterior, feature_map: MapRecord) -> None:
     held.residual_error = held.target_error = 0.0
     for k in range(held.n_held):
         slot = held.slot(k)
-        add_sample(posterior, feature_map, held, slot, held.targets[slot], held.weights[slot])
+        add_sample(posterior, held, slot, held.targets[slot], held.weights[slot])
     # No target itself is kept beyond its time: it is the shift in units of about what is left of
     # targets.
     held.origin = 0.0
@@ -166,8 +166,9 @@ def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, f
 
 
 @exact_inlined
-def release(held: Held, feature_map: MapRecord, k: int) -> None:
+def release(posterior: RidgePosterior, k: int) -> None:
     """Free the slot of the k-th sample, and overwrite it."""
+    held, feature_map = posterior.held, posterior.feature_map
     slot, n_out = held.slot(k), feature_map.n_out
     if k == 0:
         held.head = (held.head + 1) % held.n_slots
@@ -184,22 +185,22 @@ def release(held: Held, feature_map: MapRecord, k: int) -> None:
             held.cells[i] = 0
 
 
-@exact_separate
-def take_out(posterior: RidgePosterior, feature_map: MapRecord, k: int) -> None:
+@exact_batch_kernel
+def take_out(posterior: RidgePosterior, k: int) -> None:
     """Take the k-th sample that is held out of the posterior."""
     held = posterior.held
     slot = held.slot(k)
     target, weight = held.targets[slot], held.weights[slot]
     root = math.sqrt(weight)
-    last, _ = spread(posterior, feature_map, held, slot, root)
+    last, _ = spread(posterior, held, slot, root)
     y = root * (target - posterior.shift)
     is_exact, y, largest = rotate_back(posterior, last, y)
-    release(held, feature_map, k)
+    release(posterior, k)
     residual = posterior.residual - y * y
     held.target_error += largest * largest
     held.residual_error += abs(y) * math.sqrt(held.target_error)
     if held.n_held == 0 or not is_exact or not ROUNDING * held.residual_error <= residual:
-        learn_anew(posterior, feature_map)
+        learn_anew(posterior)
         return
     posterior.residual = residual
     posterior.log_weights -= math.log(weight)
@@ -212,19 +213,12 @@ def take_out(posterior: RidgePosterior, feature_map: MapRecord, k: int) -> None:
             posterior.moments[j] += (target - posterior.shift) * posterior.row(j)[0]
 
 
-@exact_batch_kernel
-def forget(posterior: RidgePosterior, feature_map: MapRecord, k: int) -> None:
-    """Take the k-th sample that is held out of the posterior."""
-    take_out(posterior, feature_map, k)
-
-
 # Learning.
 
 
 @exact_separate
 def learn_held(
     posterior: RidgePosterior,
-    feature_map: MapRecord,
     outputs: Outputs,
     sample: int,
     key: int,
@@ -235,16 +229,16 @@ def learn_held(
 
     Returns False where there is no room; then nothing has changed but rows of the prior.
     """
-    held = posterior.held
+    held, feature_map = posterior.held, posterior.feature_map
     if feature_map.n_columns > posterior.n_columns:
         return False
     if weight != 0.0 and (
         held.n_held >= held.n_slots
         or feature_map.n_out > held.width()
-        or not append(posterior, feature_map, outputs, sample)
+        or not append(posterior, outputs, sample)
     ):
         return False
-    learn_sample(posterior, feature_map, outputs, sample, key, target, weight)
+    learn_sample(posterior, outputs, sample, key, target, weight)
     if weight == 0.0:
         return True
     slot, n_out = held.slot(held.n_held), feature_map.n_out
@@ -256,14 +250,13 @@ def learn_held(
     held.keys[slot], held.targets[slot], held.weights[slot] = key, target, weight
     held.n_held += 1
     if held.n_held > held.window:
-        take_out(posterior, feature_map, 0)
+        take_out(posterior, 0)
     return True
 
 
 @exact_batch_kernel
 def learn_one(
     posterior: RidgePosterior,
-    feature_map: MapRecord,
     sample: Sample,
     outputs: Outputs,
     is_mapped: bool,
@@ -274,19 +267,19 @@ def learn_one(
 
     Returns DONE, the place of a bad input, or NO_ROOM.
     """
+    feature_map = posterior.feature_map
     if not is_mapped:
         bad = feature_map.transform(feature_map, sample, outputs)
         if bad >= 0:
             return bad
     key = key_of(feature_map, sample) if posterior.held else 0
-    is_done = posterior.learn(posterior, feature_map, outputs, 0, key, target, weight)
+    is_done = posterior.learn(posterior, outputs, 0, key, target, weight)
     return DONE if is_done else NO_ROOM
 
 
 @exact_batch_kernel
 def learn_rows(
     posterior: RidgePosterior,
-    feature_map: MapRecord,
     outputs: Outputs,
     start: int,
     stop: int,
@@ -297,7 +290,7 @@ def learn_rows(
     """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
     for i in range(start, stop):
         given = keys[i], targets[i], weights[i]
-        if not posterior.learn(posterior, feature_map, outputs, i, *given):
+        if not posterior.learn(posterior, outputs, i, *given):
             return i
     return stop
 
