@@ -444,8 +444,7 @@ def prefetch(place: Record | Span, n_words: int) -> None:
 
 
 @compiles(
-    prefetch,
-    lambda place, n: types.none if isinstance(place, RecordType | SpanType) else None,
+    prefetch, lambda place, n: types.none if isinstance(place, RecordType | SpanType) else None
 )
 def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     address, n_words = args

@@ -228,11 +228,7 @@ def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
 
 @exact_inlined
 def add_sample(
-    posterior: RidgePosterior,
-    outputs: Outputs,
-    sample: int,
-    target: float,
-    weight: float,
+    posterior: RidgePosterior, outputs: Outputs, sample: int, target: float, weight: float
 ) -> None:
     """Add a mapped sample of a weight above 0, whose columns have their rows."""
     if posterior.has_intercept and posterior.n_samples == 0:
@@ -248,12 +244,7 @@ def add_sample(
 
 @exact_separate
 def learn_sample(
-    posterior: RidgePosterior,
-    outputs: Outputs,
-    sample: int,
-    key: int,
-    target: float,
-    weight: float,
+    posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
     """Learn a mapped sample, whatever its key; False where there is no room for its columns."""
     if posterior.feature_map.n_columns > posterior.n_columns:
@@ -305,10 +296,7 @@ def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
 
 @exact_separate
 def predict_sample(
-    posterior: RidgePosterior,
-    outputs: Outputs,
-    sample: int,
-    with_variance: bool,
+    posterior: RidgePosterior, outputs: Outputs, sample: int, with_variance: bool
 ) -> tuple[float, float]:
     """Return the mean and the variance, in units of the noise's, of a mapped sample's target.
 
@@ -343,10 +331,7 @@ def predict_sample(
 
 @exact_batch_kernel
 def predict_one(
-    posterior: RidgePosterior,
-    sample: Sample,
-    outputs: Outputs,
-    with_variance: bool,
+    posterior: RidgePosterior, sample: Sample, outputs: Outputs, with_variance: bool
 ) -> tuple[int, float, float]:
     """Map a sample and predict it.
 
@@ -364,11 +349,7 @@ def predict_one(
 
 @exact_batch_kernel
 def predict_rows(
-    posterior: RidgePosterior,
-    outputs: Outputs,
-    n: int,
-    with_variance: bool,
-    found: Float64s,
+    posterior: RidgePosterior, outputs: Outputs, n: int, with_variance: bool, found: Float64s
 ) -> None:
     """Write the mean and the variance of `n` mapped samples' targets to `found`, side by side."""
     for i in range(n):

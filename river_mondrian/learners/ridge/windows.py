@@ -218,12 +218,7 @@ def take_out(posterior: RidgePosterior, k: int) -> None:
 
 @exact_separate
 def learn_held(
-    posterior: RidgePosterior,
-    outputs: Outputs,
-    sample: int,
-    key: int,
-    target: float,
-    weight: float,
+    posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
     """Learn a mapped sample and hold it, instead of the oldest where the window is full.
 

@@ -148,7 +148,7 @@ class Explanation:
             powers = np.exp(logits - logits.max())
             starts.append(powers / powers.sum())
             parts.append(experts.parts_of_softmax(logits, added))
-        # None is near 0, as those that are mixed (`experts.floor_experts`).
+        # None is near 0, as those that are mixed (`experts.combine`).
         raised = np.maximum(starts, experts.FLOOR / n_classes)
         start, end = raised / raised.sum(axis=-1, keepdims=True), trees.mixture.predicted
         end = end[:, :n_classes]
