@@ -78,7 +78,7 @@ class Scaled(FeatureMap):
 
 class _Scaled(CompiledMap):
     def __init__(self, number, n):
-        super().__init__(number, n_out=n, n_columns=n, n_inputs=n, dense=True)
+        super().__init__(number, n_out=n, n_columns=n, n_inputs=n, dense=True, sparse=False)
         self._finish()
 
     def grow(self, n):

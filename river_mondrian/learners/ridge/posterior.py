@@ -180,12 +180,7 @@ class Posterior(Weights):
     _DERIVED = frozenset({"_learn", "_predict_one"})
 
     def __init__(
-        self,
-        compiled: CompiledMap,
-        delta2: float,
-        intercept: bool,
-        limit: int,
-        window: int | None = None,
+        self, compiled: CompiledMap, delta2: float, intercept: bool, limit: int, window: int | None
     ) -> None:
         self.compiled = compiled
         held = None if window is None else HeldSamples(window, compiled, 1)
