@@ -24,11 +24,7 @@ import river_mondrian as rm
 STRANGE = [math.nan, math.inf, -math.inf, 1e38, -1e38, 1e39, 1e-45, "text", None, 10**400, [], 1j]
 NAMES = ["a", "b", "c", "d", 1, (2, 3), "late", "later"]
 FOREST_CLASSIFIERS = (rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier)
-FORESTS = (
-    *FOREST_CLASSIFIERS,
-    rm.MondrianForestRegressor,
-    rm.AdaptiveMondrianForestRegressor,
-)
+FORESTS = (*FOREST_CLASSIFIERS, rm.MondrianForestRegressor, rm.AdaptiveMondrianForestRegressor)
 # Those from which samples can be taken out.
 EXACT = (rm.MondrianForestClassifier, rm.MondrianForestRegressor)
 CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)

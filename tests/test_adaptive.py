@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from common import as_kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive as naive
@@ -30,27 +31,15 @@ from river_mondrian.posteriors.adaptive.nodes import (
     AdaptiveTree,
     StatisticsEntry,
 )
-from river_mondrian.posteriors.rebuilt import building as drawn_candidates
+from river_mondrian.posteriors.rebuilt import building
 from river_mondrian.posteriors.rebuilt import forest as paths
 from river_mondrian.posteriors.rebuilt.forest import IDLE, LONG, PATH_LENGTH, Candidate
 from river_mondrian.records import Array, Float32s, Float64s, Memory
 
+draw_candidates = as_kernel(building.draw_candidates)
+
 LEVEL = 0.01
 SEEDS = range(3)
-
-
-@kernel
-def draw_candidates(
-    tree: Tree,
-    lower: Float32s,
-    upper: Float32s,
-    weights: Float64s,
-    sums: Float64s,
-    n_dims: int,
-    candidates: Array[Candidate],
-    m: int,
-) -> None:
-    drawn_candidates.draw_candidates(tree, lower, upper, weights, sums, n_dims, candidates, m)
 
 
 @kernel

@@ -18,16 +18,8 @@ from test_adaptive import SEEDS, begin_building, draw, grown, long_slots, poster
 from river_mondrian import AdaptiveMondrianForestClassifier
 from river_mondrian.learners import experts
 from river_mondrian.learners.drift import AFTER_DRIFT
-from river_mondrian.posteriors.adaptive.adaptive_trees import N_EXPERTS, N_TREE_EXPERTS
-from river_mondrian.posteriors.rebuilt import rebuilt_trees
-from river_mondrian.posteriors.rebuilt.forest import (
-    GATHERING,
-    IDLE,
-    LONG,
-    RECENT,
-    REPLAYING,
-    SPLITTING,
-)
+from river_mondrian.posteriors.adaptive.adaptive_trees import N_TREE_EXPERTS
+from river_mondrian.posteriors.rebuilt import forest, rebuilt_trees
 from river_mondrian.posteriors.rebuilt.rebuilt_trees import ROWS_PREDICTED
 
 
@@ -100,25 +92,6 @@ def test_a_drift_is_survived(detector):
         assert root.n_samples == 2500 + AFTER_DRIFT - (model.drift_log[0][0] - 2500)
 
 
-def test_memory_is_bounded():
-    model = AdaptiveMondrianForestClassifier(3, window=1000, drift_detector=drift.NoDrift(), seed=1)
-    sizes = []
-    for i, (x, y) in enumerate(synth.Agrawal(seed=1).take(9000)):
-        model.learn_one(x, y)
-        if i % 500 == 0:
-            sizes.append(model._raw_memory_usage)
-    trees = model._trees
-    assert trees.n_points == 2000
-    assert model.n_samples - trees.schedule.first < 1000
-    assert max(sizes[9:]) <= 1.3 * max(sizes[4:9])
-    for t in range(2):
-        assert trees.read(t)[0].n_samples <= 1500
-    before = [node.time for node in trees.read(0)]
-    model.resample()
-    assert trees.read(0)[0].n_samples == model.n_samples - trees.schedule.first
-    assert [node.time for node in trees.read(0)] != before
-
-
 @pytest.mark.parametrize("limit", [1_500_000, 3_000_000])
 @pytest.mark.parametrize("drifts", [False, True])
 def test_memory_stays_below_a_limit_in_bytes(limit, drifts):
@@ -146,35 +119,6 @@ def test_a_sample_that_was_predicted_before_the_trees_were_built_anew():
         model.resample()
         model.learn_one(x, y)
     assert models[0].predict_proba_one(x) == models[1].predict_proba_one(x)
-
-
-def test_what_the_forest_has_found():
-    model = AdaptiveMondrianForestClassifier(3, seed=1)
-    assert model.feature_importances == model.expert_weights == {}
-    for x, y in synth.Agrawal(classification_function=0, seed=1).take(2000):
-        model.learn_one(x, y)
-    importances = model.feature_importances
-    assert max(importances, key=importances.get) == "age"
-    assert len(model.expert_weights) == N_EXPERTS
-    text = model.debug_one(x)
-    assert "'age'" in text
-    assert "weight of naive Bayes" in text
-    frame = model.to_dataframe(1)
-    assert frame.loc[0, ["count_0", "count_1"]].sum() == frame.loc[0, "n_samples"]
-    with pytest.raises(ValueError, match="tree must be"):
-        model.to_dataframe(3)
-
-
-def test_a_new_tree_takes_the_place_of_the_oldest():
-    X, y = draw(1800, 1)
-    trees = grown(X, y, n_trees=3)
-    roles = trees.trees.words["role"]
-    assert (roles == LONG).sum() == 3
-    assert (roles == RECENT).sum() <= 3
-    assert len({trees.schedule.ages[t] for t in long_slots(trees)}) == 3
-    # Every tree of all samples holds them all, recent ones the latest.
-    for t in range(3):
-        assert trees.read(t)[0].n_samples == 1800
 
 
 def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
@@ -241,12 +185,12 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, window, every)
         trees = model._trees
         if every and i > 2500 and i % every == 0:
             trees.forget_before(80)
-        in_use = trees.trees.words["role"] != IDLE
+        in_use = trees.trees.words["role"] != forest.IDLE
         assert np.array(trees.schedule.starts)[in_use].min() > i + 1 - 2 * window - 1
     # Each tree has every sample since its first one, once.
     for t, slot in enumerate(long_slots(trees)):
         assert trees.read(t)[0].n_samples == model.n_samples - trees.schedule.starts[slot]
-    n_long = (trees.trees.words["role"] == LONG).sum()
+    n_long = (trees.trees.words["role"] == forest.LONG).sum()
     assert n_long == round(2 / 3 * n_estimators)
 
 
@@ -254,38 +198,14 @@ def test_recent_trees_do_not_outlive_a_drift():
     X, y = draw(4200, 1)
     trees = grown(X[:2200], y[:2200], n_trees=2)
     roles = trees.trees.words["role"]
-    assert (roles == RECENT).sum() == 2
+    assert (roles == forest.RECENT).sum() == 2
     trees.forget_before(100)
-    assert (roles == RECENT).sum() == 0
+    assert (roles == forest.RECENT).sum() == 0
     for x, label in zip(X[2200:], y[2200:], strict=True):
         trees.vector[:] = x
         trees.learn(label)
-    assert (roles == RECENT).sum() == 2
-    assert np.array(trees.schedule.starts)[roles == RECENT].min() >= 2100
-
-
-def test_labels_without_features():
-    model = AdaptiveMondrianForestClassifier(2, seed=1)
-    for label in (0, 0, 1):
-        model.learn_one({}, label)
-    found = model.predict_proba_one({})
-    assert found[0] > found[1]
-    assert model.predict_proba_one({"a": 1.0}) == found
-    assert sum(found.values()) == pytest.approx(1.0)
-
-
-def test_few_trees_wait_to_be_built():
-    """Noise makes trees deep and costly to build; the recent ones stay recent."""
-    rng = np.random.default_rng(0)
-    model = AdaptiveMondrianForestClassifier(9, drift_detector=drift.NoDrift(), seed=1)
-    for _ in range(6000):
-        x = {"a": float(rng.random()), "b": float(rng.random())}
-        model.learn_one(x, bool(rng.random() < 0.6))
-        assert len(model._trees.schedule.jobs) <= 6 + 1
-    trees = model._trees
-    recent = trees.trees.words["role"] == RECENT
-    assert recent.sum() == 3
-    assert np.array(trees.schedule.starts)[recent].min() > 2500
+    assert (roles == forest.RECENT).sum() == 2
+    assert np.array(trees.schedule.starts)[roles == forest.RECENT].min() >= 2100
 
 
 def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
@@ -362,7 +282,7 @@ def test_predictions_are_there_while_trees_are_built(monkeypatch):
             expected = [list(model.predict_proba_one(x).values()) for x in rows[:N_ASKED]]
             for model.n_jobs in (1, 2):
                 assert model.predict_proba_many(X[:N_ASKED]).to_numpy().tolist() == expected
-    assert roles >= {GATHERING, SPLITTING, REPLAYING}
+    assert roles >= {forest.GATHERING, forest.SPLITTING, forest.REPLAYING}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -388,17 +308,3 @@ def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
         one.learn_many(X[400:], labels[400:])
     assert all(job.done() for job in jobs) and not model._trees._jobs
     assert pickle.dumps(model) == pickle.dumps(same)
-
-
-@pytest.mark.parametrize("n", [0, 1, ROWS_PREDICTED, ROWS_PREDICTED + 1])
-def test_batches_of_any_size(n):
-    model = made(n_jobs=3)
-    X, labels = table(300)
-    assert model.predict_proba_many(X[:n]).shape == (n, 0)
-    model.learn_many(X, labels)
-    model.learn_many(X[:0], [])
-    found = model.predict_proba_many(X[:n])
-    assert found.shape == (n, 3)
-    assert found.to_numpy().tolist() == [
-        list(model.predict_proba_one(x).values()) for x in rows_of(X[:n])
-    ]

@@ -1,28 +1,21 @@
 """The adaptive regressor as River sees it: streams, windows, drifts, laws, late labels."""
 
-import math
-
 import numpy as np
 import pytest
 from river.datasets import synth
+from test_adaptive_forest import stream as of_classes
 from test_adaptive_targets import slots
 
 from river_mondrian import AdaptiveMondrianForestRegressor
 from river_mondrian.posteriors.rebuilt.forest import RECENT
 
 
-def stream(n, seed=0):
-    """Make samples of which some lack values, with a feature that comes late, and levels."""
-    rng = np.random.default_rng(seed)
+def stream(n):
+    """Make samples, with a feature and a level that some lack."""
     found = []
-    for i in range(n):
-        a, b, c = rng.random(3).tolist()
-        x = {"a": a, "b": 50.0 * b, "c": c, "color": "red" if b > 0.6 else "blue"}
-        if i < n // 3:
-            del x["c"]
-        if rng.random() < 0.2:
-            del x["a"]
-        found.append((x, 3.0 * a + (2.0 if b > 0.6 else 0.0) + 0.1 * rng.normal()))
+    for x, _ in of_classes(n):
+        y = 3.0 * x.get("a", 0.5) + x["b"] / 25.0
+        found.append((x | ({"color": "red"} if x["b"] > 30.0 else {}), y))
     return found
 
 
@@ -42,19 +35,6 @@ def test_targets_have_any_units(unit):
     one, other = fed(data), fed([(x, unit * y) for x, y in data])
     found = [other.predict_one(x) / unit for x, _ in data[:50]]
     np.testing.assert_allclose(found, [one.predict_one(x) for x, _ in data[:50]], rtol=1e-2)
-
-
-# Laws.
-
-
-def test_the_law_of_one_sample_has_its_mean():
-    model = AdaptiveMondrianForestRegressor()
-    model.learn_one({"a": 1.0}, 2.0)
-    law = model.predict_one({"a": 1.0}, with_dist=True)
-    assert law.mean == 2.0
-
-
-# Series.
 
 
 # What is kept.
@@ -94,15 +74,6 @@ def test_what_is_read_of_little():
     assert sum(model.expert_weights.values()) == pytest.approx(1.0)
 
 
-def test_one_dimension_and_no_feature():
-    model = AdaptiveMondrianForestRegressor(3, seed=1)
-    for y in (1.0, 2.0, 3.0):
-        model.learn_one({}, y)
-    assert 0.0 < model.predict_one({}) < 4.0
-    model.learn_one({"a": 1.0}, 2.0)
-    assert math.isfinite(model.predict_one({"a": 1.0}))
-
-
 @pytest.mark.parametrize("loss", ["absolute", "squared"])
 def test_losses_are_those_that_are_asked_for(loss):
     """Of a skewed law the median and the mean are apart."""
@@ -118,19 +89,6 @@ def test_losses_are_those_that_are_asked_for(loss):
     found = float(np.mean(points))
     nearer = abs(found - median) < abs(found - mean)
     assert nearer == (loss == "absolute")
-
-
-def test_bytes_are_bounded():
-    model = AdaptiveMondrianForestRegressor(5, max_bytes=3_000_000, seed=1)
-    free = AdaptiveMondrianForestRegressor(5, seed=1)
-    most = 0
-    for x, y in synth.Friedman(seed=1).take(4000):
-        model.learn_one(x, y)
-        free.learn_one(x, y)
-        most = max(most, model._raw_memory_usage)
-    assert most < 3_000_000
-    assert free._raw_memory_usage > 1.3 * most
-    assert model._trees.schedule.first > 0
 
 
 def progressive(model, data, skipped=0):
@@ -155,17 +113,3 @@ def test_the_latest_targets_predict_where_that_is_wanted():
     assert lagged < 0.7 * plain
     model = fed(data[:500], autoregressive=True)
     assert model.expert_weights["last target"] + sum(list(model.expert_weights.values())[-3:]) > 0.2
-
-
-def test_heavy_samples_count_more():
-    """Two targets at the same place: the prediction goes to the heavier one."""
-    rng = np.random.default_rng(1)
-    found = []
-    for weight in (0.05, 20.0):
-        model = AdaptiveMondrianForestRegressor(4, loss="squared", seed=1)
-        for i in range(600):
-            x, high = {"a": float(rng.random())}, i % 2
-            model.learn_one(x, float(high), weight if high else 1.0)
-        found.append(np.mean([model.predict_one({"a": a}) for a in np.linspace(0.1, 0.9, 9)]))
-    assert found[0] < 0.35
-    assert found[1] > 0.65

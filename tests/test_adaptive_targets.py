@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from common import as_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive_targets as naive
@@ -15,23 +16,13 @@ from river_mondrian import MondrianForestRegressor
 from river_mondrian.compiling.kernels import kernel
 from river_mondrian.learners.regression import lags
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
-from river_mondrian.posteriors.adaptive_targets.adaptive_target_trees import (
-    EXPERTS,
-    AdaptiveTargetTrees,
-    purposes_of,
-)
-from river_mondrian.posteriors.adaptive_targets.means import (
-    ERROR,
-    N_READINGS,
-    RESIDUAL,
-    RESIDUAL_OF,
-    TARGET,
-    AdaptiveTargetForest,
-    read_path,
-)
+from river_mondrian.posteriors.adaptive_targets import adaptive_target_trees, means
 from river_mondrian.posteriors.adaptive_targets.targets_forest import next_renewal, renewal
 from river_mondrian.posteriors.rebuilt.forest import LONG, PATH_LENGTH, PathEntry, path_to
 from river_mondrian.records import Array, Float32s, Float64s
+
+predict_lags, learn_lags = as_kernels(lags.predict, lags.learn)
+
 
 LEVEL = 0.01
 SEEDS = range(3)
@@ -39,11 +30,11 @@ SEEDS = range(3)
 
 @kernel
 def read_tree(
-    forest: AdaptiveTargetForest, t: int, x: Float32s, path: Array[PathEntry], out: Float64s
+    forest: means.AdaptiveTargetForest, t: int, x: Float32s, path: Array[PathEntry], out: Float64s
 ) -> None:
     tree = forest.trees[t]
     n = path_to(forest, tree, x, path)
-    read_path(forest, tree, path, n, out)
+    means.read_path(forest, tree, path, n, out)
 
 
 def draw(n, seed, dims=3):
@@ -54,7 +45,9 @@ def draw(n, seed, dims=3):
 
 def grown(X, y, n_trees=10, n_candidates=15, seed=0, max_samples=5000, weights=None):
     partitions = Partitions(n_trees + 1, math.inf, seed=seed)
-    trees = AdaptiveTargetTrees(partitions, n_candidates, max_samples, None, False, False)
+    trees = adaptive_target_trees.AdaptiveTargetTrees(
+        partitions, n_candidates, max_samples, None, False, False
+    )
     trees.add_inputs(list(range(X.shape[1])), X[0] if len(X) else np.zeros(X.shape[1]))
     learn(trees, X, y, weights)
     return trees
@@ -153,7 +146,7 @@ def test_readings_are_the_twins(seed):
     trees = grown(X, y, seed=seed, weights=weights)
     trees.build()
     path = Array.over(PathEntry, np.zeros(PATH_LENGTH * PathEntry.SIZE, np.uint8))
-    out = np.zeros(N_READINGS)
+    out = np.zeros(means.N_READINGS)
     for number, slot in numbers_of(trees):
         nodes = trees.read(number)
         seen = naive.replay(nodes, X, stored_targets(trees, slot), weights)
@@ -239,7 +232,7 @@ def test_a_tree_that_is_not_extended_is_cut_inside_its_leaves_only():
 def test_trees_keep_their_purposes(n):
     X, y = draw(1300, 1)
     trees = grown(X, y, n_trees=n)
-    purposes = purposes_of(n)
+    purposes = adaptive_target_trees.purposes_of(n)
     assert len(purposes) == n
     kinds = sorted((p.learns, p.extends) for p in purposes if not p.is_recent)
     words = trees.trees.words
@@ -247,7 +240,7 @@ def test_trees_keep_their_purposes(n):
     assert sorted(found) == kinds
     recent = np.flatnonzero(words["role"] == 2)
     assert len(recent) == n - len(kinds)
-    assert set(words["learns"][recent].tolist()) <= {ERROR}
+    assert set(words["learns"][recent].tolist()) <= {means.ERROR}
     assert min(trees.schedule.starts[t] for t in [*recent, 0]) >= 0
     for t in recent:
         assert 300 <= trees.n_samples - trees.schedule.starts[t] <= 900
@@ -259,13 +252,13 @@ def test_residuals_and_errors_are_those_of_predictions():
     for x, target in zip(X[1:], y[1:], strict=True):
         trees.vector[:] = x
         trees.predict_inputs()
-        expected = [target, target - trees.first_mixture.predicted[RESIDUAL_OF]]
+        expected = [target, target - trees.first_mixture.predicted[means.RESIDUAL_OF]]
         expected.append(target - trees.forest.first_point)
         learn(trees, x[None], [target])
         p = trees.n_samples - 1
         assert trees.column("points", "targets")[p].tolist() == expected
-    assert RESIDUAL == 1
-    assert len(EXPERTS) == len(trees.mixture.weights)
+    assert means.RESIDUAL == 1
+    assert len(adaptive_target_trees.EXPERTS) == len(trees.mixture.weights)
 
 
 # Fences.
@@ -301,7 +294,7 @@ def test_targets_count_as_the_twin_says(seed):
         n_moved += twin.see(target) != target
         found = float(trees.forest.low_fence), float(trees.forest.high_fence)
         assert found == pytest.approx((twin.low, twin.high), rel=1e-12)
-    assert trees.column("points", "targets")[:, TARGET].tolist() == twin.stored
+    assert trees.column("points", "targets")[:, means.TARGET].tolist() == twin.stored
     assert n_moved > 0
 
 
@@ -321,13 +314,3 @@ def test_the_regression_on_lags_is_dense_least_squares():
         pairs.append((base, target))
     expected = naive.lagged(pairs, scales)
     np.testing.assert_allclose(owner.learned["weights"][0], expected, atol=1e-8)
-
-
-@kernel
-def predict_lags(record: lags.Lags, base: float) -> None:
-    lags.predict(record, base)
-
-
-@kernel
-def learn_lags(record: lags.Lags, target: float, weight: float) -> None:
-    lags.learn(record, target, weight)

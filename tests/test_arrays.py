@@ -10,19 +10,11 @@ import pytest
 from river import base
 
 import river_mondrian as rm
-from river_mondrian import frames
 from tests.test_contract import MODELS, SUPERVISED
 
 MANY = [name for name, make in MODELS.items() if hasattr(make(), "learn_many")]
-READING = [
-    "predict_many",
-    "predict_proba_many",
-    "transform_many",
-    "score_many",
-    "density_many",
-    "log_density_many",
-    "surprise_many",
-]
+READING = ["predict", "predict_proba", "transform", "score", "density", "log_density", "surprise"]
+READING = [f"{name}_many" for name in READING]
 
 
 def rows(n, first=0):
@@ -148,13 +140,13 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_of_one_type_are_read_at_once_as_column_by_column(name, monkeypatch):
-    taken, real = [], frames._numbers
+    taken, real = [], rm.frames._numbers
     with monkeypatch.context() as patch:
-        patch.setattr(frames, "_numbers", lambda *args: taken.append(real(*args)) or taken[-1])
-        _, names, at_once = frames.read_frame(NUMBERS[name])
+        patch.setattr(rm.frames, "_numbers", lambda *args: taken.append(real(*args)) or taken[-1])
+        _, names, at_once = rm.frames.read_frame(NUMBERS[name])
     assert at_once is taken[0]
-    monkeypatch.setattr(frames, "_numbers", lambda *args: None)
-    _, same_names, one_by_one = frames.read_frame(NUMBERS[name])
+    monkeypatch.setattr(rm.frames, "_numbers", lambda *args: None)
+    _, same_names, one_by_one = rm.frames.read_frame(NUMBERS[name])
     assert names == same_names
     assert at_once.flags.c_contiguous
     assert at_once.flags.owndata

@@ -8,32 +8,17 @@ import pickle
 
 import numpy as np
 import pytest
+from attack import moments
 from attack.allocations import count_allocations, fail_allocation
 from attack.interrupts import count_lines, interrupt
 from attack.judging import IS_FULL, Judge
-from attack.moments import (
-    ASKED,
-    FRAME,
-    HAPPENINGS,
-    KINDS,
-    MOMENTS,
-    READINGS,
-    forest,
-    go_on,
-    happening,
-    learn_rows,
-    looks,
-    read,
-    samples,
-    usual,
-)
 from river import optim
 
 from river_mondrian import OGDRegressor
 
-JUDGE = Judge(looks, go_on, every=31)
+JUDGE = Judge(moments.looks, moments.go_on, every=31)
 # An explanation takes some ten thousand lines, most of which are the same for each expert.
-SELDOM = Judge(looks, go_on, every=500)
+SELDOM = Judge(moments.looks, moments.go_on, every=500)
 
 
 # One of each mechanism for the suite.
@@ -62,36 +47,43 @@ def all_of(table):
     return [(kind, name) for kind, names in table.items() for name in names]
 
 
-@pytest.mark.parametrize(("kind", "moment"), all_of(MOMENTS) if IS_FULL else IN_SUITE)
+@pytest.mark.parametrize(("kind", "moment"), all_of(moments.MOMENTS) if IS_FULL else IN_SUITE)
 def test_exceptions_and_failing_allocations_in_learning(kind, moment):
-    n, params, call = MOMENTS[kind][moment]
-    state = pickle.dumps(forest(kind, n, **params))
+    n, params, call = moments.MOMENTS[kind][moment]
+    state = pickle.dumps(moments.forest(kind, n, **params))
     assert 0 in JUDGE.lines(state, call)
     JUDGE.allocations(state, call)
 
 
-@pytest.mark.parametrize(("kind", "name"), all_of(HAPPENINGS) if IS_FULL else HAPPEN_IN_SUITE)
+@pytest.mark.parametrize(
+    ("kind", "name"), all_of(moments.HAPPENINGS) if IS_FULL else HAPPEN_IN_SUITE
+)
 def test_exceptions_and_failing_allocations_in_what_happens_now_and_then(kind, name):
-    state, call = happening(kind, name)
+    state, call = moments.happening(kind, name)
     assert JUDGE.lines(state, call) <= {0, 1}
     JUDGE.allocations(state, call)
 
 
-READ = [(kind, name) for kind, (cls, _) in KINDS.items() for name in READINGS if hasattr(cls, name)]
+READ = [
+    (kind, name)
+    for kind, (cls, _) in moments.KINDS.items()
+    for name in moments.READINGS
+    if hasattr(cls, name)
+]
 
 
 @pytest.mark.parametrize(("kind", "name"), READ if IS_FULL else READ[::29])
 def test_exceptions_and_failing_allocations_while_reading(kind, name):
-    state = pickle.dumps(forest(kind, 30))
+    state = pickle.dumps(moments.forest(kind, 30))
     judge = SELDOM if name == "explain_one" else JUDGE
-    assert judge.lines(state, lambda model: read(model, name)) == {0}
-    judge.allocations(state, lambda model: read(model, name))
+    assert judge.lines(state, lambda model: moments.read(model, name)) == {0}
+    judge.allocations(state, lambda model: moments.read(model, name))
 
 
 # All those that learn frames, after so many samples.
 BATCHES = [
     (kind, n)
-    for kind, (cls, _) in KINDS.items()
+    for kind, (cls, _) in moments.KINDS.items()
     if hasattr(cls, "learn_many")
     for n in (5, 40, 250, 506)
 ]
@@ -100,12 +92,14 @@ BATCHES = [
 @pytest.mark.parametrize(("kind", "n"), BATCHES if IS_FULL else BATCHES[1::14])
 def test_an_exception_at_any_line_of_learning_many(kind, n):
     """The model is as after some number of rows, which `n_samples` tells."""
-    found = JUDGE.lines_of_many(pickle.dumps(forest(kind, n)), learn_rows, len(FRAME))
+    found = JUDGE.lines_of_many(
+        pickle.dumps(moments.forest(kind, n)), moments.learn_rows, len(moments.FRAME)
+    )
     assert 0 in found
 
 
 def test_memory_of_kernels_can_be_made_to_fail():
-    model = forest("exact", 30)
+    model = moments.forest("exact", 30)
 
     def call():
         found.append(model.predict_proba_one({"x0": 0.3}))
@@ -122,15 +116,15 @@ def test_memory_of_kernels_can_be_made_to_fail():
 
 
 def test_a_choice_may_be_interrupted_again_and_again():
-    state = pickle.dumps(forest("regressor", 1023))
+    state = pickle.dumps(moments.forest("regressor", 1023))
     whole, model = pickle.loads(state), pickle.loads(state)
-    n_lines = count_lines(lambda: usual(whole))
-    assert interrupt(lambda: usual(model), n_lines // 2)
+    n_lines = count_lines(lambda: moments.usual(whole))
+    assert interrupt(lambda: moments.usual(model), n_lines // 2)
     assert model.n_samples == 1024
     for k in range(1, 400, 13):
-        if not interrupt(lambda: model.predict_one(ASKED[0]), k):
+        if not interrupt(lambda: model.predict_one(moments.ASKED[0]), k):
             break
-    assert looks(model) == looks(whole)
+    assert moments.looks(model) == moments.looks(whole)
 
 
 def test_each_allocation_can_be_made_to_fail():
@@ -161,8 +155,8 @@ class Refusing(optim.losses.Squared):
 @pytest.mark.parametrize("kind", ["mondrian", "fourier", "binning"])
 def test_a_loss_that_raises_an_error_raises_it_once(kind):
     """The sample counts, without a step."""
-    model, other = (OGDRegressor(forest(kind, 0), Refusing()) for _ in range(2))
-    for i, (x, y, _) in enumerate(samples(40)):
+    model, other = (OGDRegressor(moments.forest(kind, 0), Refusing()) for _ in range(2))
+    for i, (x, y, _) in enumerate(moments.samples(40)):
         if i == 20:
             with pytest.raises(ValueError, match="no gradient"):
                 model.learn_one(x, 13.0)
@@ -171,13 +165,13 @@ def test_a_loss_that_raises_an_error_raises_it_once(kind):
             model.learn_one(x, y)
             other.learn_one(x, y)
         assert model.n_samples == other.n_samples == i + 1
-    assert looks(model)[0] == looks(other)[0]
+    assert moments.looks(model)[0] == moments.looks(other)[0]
 
 
 def test_a_loss_that_raises_in_replays():
     """Stored samples are learned again by each map that is built of them, and raise there once."""
-    model, n_errors = OGDRegressor(forest("isolation", 0), Refusing()), 0
-    for i, (x, y, _) in enumerate(samples(60)):
+    model, n_errors = OGDRegressor(moments.forest("isolation", 0), Refusing()), 0
+    for i, (x, y, _) in enumerate(moments.samples(60)):
         try:
             model.learn_one(x, 13.0 if i == 3 else y)
         except ValueError:
@@ -185,7 +179,7 @@ def test_a_loss_that_raises_in_replays():
         assert model.n_samples == i + 1
     # When it comes, and for the two maps after that.
     assert n_errors == 3
-    model.predict_one(ASKED[0])
+    model.predict_one(moments.ASKED[0])
 
 
 def test_a_signal_is_not_taken_for_the_error_of_a_loss():
@@ -199,8 +193,10 @@ def test_a_signal_is_not_taken_for_the_error_of_a_loss():
                 raise TimeoutError
             return super().gradient(y_true, y_pred)
 
-    model, other = (OGDRegressor(forest("mondrian", 0), loss()) for loss in (Interrupted, Refusing))
-    for i, (x, y, _) in enumerate(samples(40)):
+    model, other = (
+        OGDRegressor(moments.forest("mondrian", 0), loss()) for loss in (Interrupted, Refusing)
+    )
+    for i, (x, y, _) in enumerate(moments.samples(40)):
         target = 5.0 if i == 20 else y
         other.learn_one(x, target)
         try:
@@ -208,4 +204,6 @@ def test_a_signal_is_not_taken_for_the_error_of_a_loss():
         except TimeoutError:
             assert i == 20
     assert raised
-    assert [model.predict_one(x) for x in ASKED] == [other.predict_one(x) for x in ASKED]
+    assert [model.predict_one(x) for x in moments.ASKED] == [
+        other.predict_one(x) for x in moments.ASKED
+    ]

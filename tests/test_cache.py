@@ -5,10 +5,8 @@ What compiled code depends on, and which of its folders are removed.
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
-import threading
 import time
 
 import numba
@@ -100,13 +98,6 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     found = sources.Sources(root)
     (root / "a.py").write_text("A = 3\n")
     assert found.key(known) == first and not found.unchanged()
-
-
-def test_nothing_is_kept_beside_the_sources(installed):
-    assert installed.run() == ([6], 0, [])
-    shutil.rmtree(installed.package / "__pycache__", ignore_errors=True)
-    assert sorted(path.name for path in installed.package.iterdir()) == sorted(SOURCES)
-    assert installed.run() == ([6], 1, [])
 
 
 def python(code, *flags, place=PACKAGE.parent, **environ):
@@ -386,30 +377,3 @@ def test_the_folder_of_each_system(monkeypatch, tmp_path):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     monkeypatch.setattr(sys, "platform", "linux")
     assert folders._bases() == [("~/.cache", None)]
-
-
-def test_removing_and_loading_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "MOST_OTHERS", 2)
-    packages = [tmp_path / "base" / f"{number:032x}" for number in range(6)]
-    failed = []
-
-    def use():
-        try:
-            for number in range(30):
-                folder = packages[number % len(packages)]
-                try:
-                    folders.use(folder)
-                    folders.write(folder / "entry.nbc", b"code" * 1000)
-                    assert (folder / "entry.nbc").read_bytes() == b"code" * 1000
-                except (FileExistsError, FileNotFoundError):
-                    # Another thread removes it as it is made or used.
-                    pass
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=use) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed

@@ -7,34 +7,27 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from common import refused
 from naive import levels as naive
 from scipy import stats
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    IsolationFeatures,
-    ModelFormatError,
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    OGDClassifier,
-    RidgeRegressor,
-)
-from river_mondrian.inputs import level_of
+import river_mondrian as rm
+from river_mondrian.inputs import FeatureIndex, level_of
+from river_mondrian.limits import LEAST_LEVEL
 from river_mondrian.partitions.mondrian.transforms import Categories
 
 COLORS = ("red", "green", "blue", "violet")
 FORESTS = {
-    "exact": lambda: MondrianForestClassifier(3, seed=1),
-    "weights": lambda: MondrianForestClassifier(3, seed=1),
-    "adaptive": lambda: AdaptiveMondrianForestClassifier(3, n_candidates=4, seed=1),
-    "gaussian": lambda: MondrianForestRegressor(3, seed=1),
-    "mean": lambda: MondrianForestRegressor(3, posterior="mean", seed=1),
+    "exact": lambda: rm.MondrianForestClassifier(3, seed=1),
+    "weights": lambda: rm.MondrianForestClassifier(3, seed=1),
+    "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(3, n_candidates=4, seed=1),
+    "gaussian": lambda: rm.MondrianForestRegressor(3, seed=1),
+    "mean": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
 }
 MODELS = FORESTS | {
-    "ogd": lambda: OGDClassifier(MondrianFeatures(5, lifetime=3.0, seed=1), loss="log"),
-    "auto": lambda: OGDClassifier(MondrianFeatures(5, lifetime="auto", seed=1), loss="log"),
-    "ridge": lambda: RidgeRegressor(MondrianFeatures(5, lifetime=3.0, seed=1)),
+    "ogd": lambda: rm.OGDClassifier(rm.MondrianFeatures(5, lifetime=3.0, seed=1), loss="log"),
+    "auto": lambda: rm.OGDClassifier(rm.MondrianFeatures(5, lifetime="auto", seed=1), loss="log"),
+    "ridge": lambda: rm.RidgeRegressor(rm.MondrianFeatures(5, lifetime=3.0, seed=1)),
 }
 
 
@@ -66,7 +59,7 @@ def predicted(model, x):
     """Return what a model predicts as a list."""
     if hasattr(model, "predict_proba_one"):
         return list(model.predict_proba_one(x).values())
-    if isinstance(model, MondrianForestRegressor) and model.posterior == "gaussian":
+    if isinstance(model, rm.MondrianForestRegressor) and model.posterior == "gaussian":
         found = model.predict_one(x, with_dist=True)
         return [found.mean, found.var**0.5]
     return [model.predict_one(x)]
@@ -113,11 +106,11 @@ def test_places_are_uniform_and_independent(seed):
 def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
     """With one tree, digit for digit: by where the twin puts the levels."""
     make = {
-        "exact": lambda: MondrianForestClassifier(1, scale=False, seed=seed),
-        "weights": lambda: MondrianForestClassifier(1, scale=False, seed=seed),
-        "gaussian": lambda: MondrianForestRegressor(1, scale=False, seed=seed),
-        "mean": lambda: MondrianForestRegressor(1, posterior="mean", scale=False, seed=seed),
-        "features": lambda: MondrianFeatures(1, lifetime=5.0, seed=seed),
+        "exact": lambda: rm.MondrianForestClassifier(1, scale=False, seed=seed),
+        "weights": lambda: rm.MondrianForestClassifier(1, scale=False, seed=seed),
+        "gaussian": lambda: rm.MondrianForestRegressor(1, scale=False, seed=seed),
+        "mean": lambda: rm.MondrianForestRegressor(1, posterior="mean", scale=False, seed=seed),
+        "features": lambda: rm.MondrianFeatures(1, lifetime=5.0, seed=seed),
     }[kind]
     states = np.random.SeedSequence(seed).generate_state(1, dtype=np.uint64).view(np.int64)
     (key,) = naive.keys(states)
@@ -188,7 +181,7 @@ def test_frames_are_learned_and_predicted_as_mappings(name, backend):
 
 def test_a_pandas_categorical_of_numbers_is_a_category():
     frame = pd.DataFrame({"a": pd.Series([3, 1, 3, None], dtype="category")})
-    model = MondrianForestClassifier(2, seed=1)
+    model = rm.MondrianForestClassifier(2, seed=1)
     model.learn_many(frame, [0, 1, 0, 1])
     assert model.predict_many(frame[:3]).tolist() == [0, 1, 0]
     with pytest.raises(TypeError, match=r"feature 'a' must be a level .* got 3"):
@@ -224,19 +217,19 @@ def test_a_change_of_kind_is_an_error_that_names_it(name, name_of_feature, value
 def test_a_column_of_numbers_and_levels_is_refused():
     frame = pd.DataFrame({"a": [0.5, None, "red"]})
     with pytest.raises(TypeError, match=r"feature 'a' must be a number, got 'red' .* in row 2"):
-        MondrianForestClassifier().learn_many(frame, [0, 1, 0])
+        rm.MondrianForestClassifier().learn_many(frame, [0, 1, 0])
     frame = pd.DataFrame({"a": ["red", None, 0.5]})
     with pytest.raises(TypeError, match=r"feature 'a' must be a level .* got 0.5 .* in row 2"):
-        MondrianForestClassifier().learn_many(frame, [0, 1, 0])
+        rm.MondrianForestClassifier().learn_many(frame, [0, 1, 0])
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: MondrianForestClassifier(2, directions=2, seed=1),
-        lambda: MondrianForestRegressor(2, directions=[{"a": 1.0}], seed=1),
-        lambda: OGDClassifier(MondrianFeatures(3, directions=2, seed=1)),
-        lambda: OGDClassifier(IsolationFeatures(4, 4, seed=1)),
+        lambda: rm.MondrianForestClassifier(2, directions=2, seed=1),
+        lambda: rm.MondrianForestRegressor(2, directions=[{"a": 1.0}], seed=1),
+        lambda: rm.OGDClassifier(rm.MondrianFeatures(3, directions=2, seed=1)),
+        lambda: rm.OGDClassifier(rm.IsolationFeatures(4, 4, seed=1)),
     ],
 )
 def test_what_cannot_take_levels_says_so(make):
@@ -262,21 +255,6 @@ def test_a_number_as_large_as_a_code_is_refused():
 
 
 @pytest.mark.parametrize("name", [*MODELS])
-def test_categories_that_come_later(name):
-    """Numbers first, a category after 30 samples, in the warm-up or after it, another one last."""
-    for n in (30, 300):
-        model = MODELS[name]()
-        learn(name, model, [({"size": x["size"]}, y) for x, y in samples(n)])
-        learn(name, model, [({"size": x["size"], "z": x["color"]}, y) for x, y in samples(30, 1)])
-        learn(name, model, samples(60, 2))
-        again = pickle.loads(pickle.dumps(model))
-        for x, y in samples(20, 3):
-            assert predicted(model, x) == predicted(again, x)
-            learn(name, model, [(x, y)])
-            learn(name, again, [(x, y)])
-
-
-@pytest.mark.parametrize("name", [*MODELS])
 def test_levels_of_features_that_are_not_known_are_ignored(name):
     model = MODELS[name]()
     learn(name, model, [({"size": x["size"] or 0.0}, y) for x, y in samples(40)])
@@ -297,29 +275,16 @@ def test_levels_of_other_types():
     assert level_of(np.True_) == level_of(True) != level_of(1)
     frame = pd.DataFrame({"a": pd.Series([(1, 2), (3, 4)], dtype="category")})
     with pytest.raises(TypeError, match=r"a level of feature 'a' must be .* got \(1, 2\)"):
-        MondrianForestClassifier().learn_many(frame, [0, 1])
+        rm.MondrianForestClassifier().learn_many(frame, [0, 1])
 
 
 def test_limit_kernels_need_one_kind():
     with pytest.raises(TypeError, match="feature 'a' must be a level"):
-        MondrianFeatures(3).limit_kernel({"a": "red"}, {"a": 2.0})
+        rm.MondrianFeatures(3).limit_kernel({"a": "red"}, {"a": 2.0})
     with pytest.raises(TypeError, match="feature 'a' must be a number, got 'red'"):
-        MondrianFeatures(3).limit_kernel({"a": 1.0}, {"a": "red"})
+        rm.MondrianFeatures(3).limit_kernel({"a": 1.0}, {"a": "red"})
     for one, other in ((1.0, True), (True, 1.0)):
-        assert MondrianFeatures(3).limit_kernel({"a": one}, {"a": other}) == 1.0
-
-
-def test_a_hole_in_one_trees_values_is_refused():
-    """A forged value that is missing for the second tree alone."""
-    model = learn("exact", FORESTS["exact"](), samples(20, missing=0.0))
-    trees = model._trees
-    column = next(c for c in trees._point_layout().columns if c.name == "values")
-    chunk = trees.points.chunks[0][0]
-    column.over(chunk, len(chunk), trees.points.row_bytes)[3, 1 + trees.forest.dim_capacity] = (
-        np.nan
-    )
-    with pytest.raises(ModelFormatError):
-        pickle.loads(pickle.dumps(model))
+        assert rm.MondrianFeatures(3).limit_kernel({"a": one}, {"a": other}) == 1.0
 
 
 # Models in files, and damaged ones.
@@ -328,12 +293,10 @@ def test_a_hole_in_one_trees_values_is_refused():
 def test_kinds_that_do_not_fit_the_trees_are_refused():
     model = learn("exact", FORESTS["exact"](), samples(20))
     model._features.categories = frozenset({"color"})
-    with pytest.raises(ModelFormatError, match="categories"):
-        pickle.loads(pickle.dumps(model))
+    refused(model, "categories")
     model = learn("exact", FORESTS["exact"](), samples(20))
     model._trees.categories.flags[:1] = 7
-    with pytest.raises(ModelFormatError, match="flags"):
-        pickle.loads(pickle.dumps(model))
+    refused(model, "flags")
 
 
 # Reading.
@@ -370,7 +333,7 @@ def test_cuts_of_levels_can_be_read(name):
 def test_kernel_of_levels_is_the_limit(lifetime, seed):
     """The share of 2,000 partitions that do not part two samples: binomial, at a level of 1e-5."""
     n = 2000
-    features = MondrianFeatures(n, lifetime=lifetime, seed=seed)
+    features = rm.MondrianFeatures(n, lifetime=lifetime, seed=seed)
     base = {"color": "red", "kind": "a", "size": 0.2}
     others = [base | more for more in ({"color": "blue"}, {"color": "blue", "kind": "b"},
                                        {"color": "blue", "size": 0.5})]  # fmt: skip
@@ -381,3 +344,12 @@ def test_kernel_of_levels_is_the_limit(lifetime, seed):
         found = round(features.kernel(base, x) * n)
         assert stats.binomtest(found, n, expected).pvalue > 1e-5
     assert features.kernel(base, base) == features.limit_kernel(base, base) == 1.0
+
+
+def test_a_wrong_row_of_a_later_block_is_named():
+    features = FeatureIndex()
+    features.add({"a": 1.0, "b": 2.0})
+    columns = np.zeros((5, 2))
+    columns[3, 1] = LEAST_LEVEL
+    with pytest.raises(TypeError, match=r"'b'.* in row 2051"):
+        features.agree(["a", "b"], columns, 2048)

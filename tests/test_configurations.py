@@ -19,13 +19,14 @@ from test_contract import MODELS, SUPERVISED
 from test_isolation import arrays_of
 
 import river_mondrian as rm
+from river_mondrian.partitions.mondrian import trees
 
 CONFIGURATIONS = MODELS | {
     "classifier, unpaused": lambda: rm.MondrianForestClassifier(
         3, lifetime=3.0, prior_rate=5.0, split_pure=True, seed=1
     ),
     "classifier, bounded": lambda: rm.MondrianForestClassifier(
-        3, max_nodes=41, scale=False, missing="zero", seed=1
+        3, max_nodes=41, scale=False, missing={"a": "zero", ("b", 1): "zero"}, seed=1
     ),
     "classifier, oblique": lambda: rm.MondrianForestClassifier(
         3, lifetime=stats.gamma(2.0), directions=3, seed=1
@@ -51,7 +52,7 @@ CONFIGURATIONS = MODELS | {
         3, 2.0, origin=dict.fromkeys("abcd", 0.1), method="forest", seed=1
     ),
     "shingles": lambda: rm.RandomCutForest(
-        3, window=50, shingle=3, scale=False, missing="zero", seed=1
+        3, window=50, max_samples=20, shingle=3, scale=False, missing={"": "zero"}, seed=1
     ),
     "neighbors, shingles": lambda: rm.NearestNeighborDetector(window=60, shingle=2, seed=1),
     "isolation, trees": lambda: rm.IsolationFeatures(
@@ -79,17 +80,8 @@ CONFIGURATIONS = MODELS | {
     "dual, cells": lambda: rm.DualOGDClassifier(rm.IsolationFeatures(4, 4, pool_size=40, seed=1)),
 }
 N = 320
-READINGS = (
-    "predict",
-    "predict_proba",
-    "score",
-    "density",
-    "log_density",
-    "surprise",
-    "transform",
-    "cells",
-    "explain",
-)
+READINGS = ["predict", "predict_proba", "score", "density", "log_density", "surprise"]
+READINGS += ["transform", "cells", "explain"]
 MAPS = rm.NystromFeatures, rm.RandomFourierFeatures, rm.RandomBinningFeatures, rm.IsolationFeatures
 
 
@@ -167,8 +159,8 @@ def state(model, folder):
         # Samples of the past are mappings, whose order does not matter.
         # The whole model is pickled first, which completes what is due.
         # One pickle for each: types of equal arrays are shared or not within one.
-        trees = pickle.loads(pickle.dumps(model))._trees
-        parts = () if trees is None else trees.__getstate__().values()
+        own = pickle.loads(pickle.dumps(model))._trees
+        parts = () if own is None else own.__getstate__().values()
         past = repr([sorted(x.items()) for x in model._past_now()])
         return b"".join(map(pickle.dumps, parts)) + past.encode()
     path = folder / "state"
@@ -194,7 +186,9 @@ def without_zeros(found):
 
 @of_frames
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_batches_equal_single_samples_bit_for_bit(name, n_jobs, tmp_path):
+def test_batches_equal_single_samples_bit_for_bit(name, n_jobs, tmp_path, monkeypatch):
+    # Frames of more rows than are learned at once.
+    monkeypatch.setattr(trees, "LEARNED_ROWS", 37)
     one = learn(CONFIGURATIONS[name]())
     if n_jobs > 1 and "n_jobs" not in one._get_params():
         return
@@ -389,3 +383,46 @@ def test_a_frame_that_is_refused_changes_nothing(name, n, tmp_path):
             with pytest.raises(error, match=message):
                 model.learn_many(good, labels, **({} if weights is None else {"w": weights}))
     assert state(model, tmp_path) == before
+
+
+FORGETTING = ["classifier", "classifier, oblique", "regressor", "means", "random cuts"]
+FORGETTING += ["nearest neighbors", "ridge, window"]
+
+
+@named(FORGETTING)
+@pytest.mark.parametrize("n", [0, 300])
+def test_what_is_not_held_cannot_be_forgotten(name, n, tmp_path):
+    model = learn(CONFIGURATIONS[name](), 0, n)
+    # The latest of all features.
+    i = max(i for i in range(n or N) if len(ROWS[i]) == 4)
+    x, y, w = ROWS[i], targets(model)[i], WEIGHTS[i]
+    near = x | {"a": x["a"] * (1.0 + 1e-6)}
+    others = [(near, y, w), ({"a": x["a"]}, y, w), ({}, y, w)]
+    # A map that is frozen ignores new features.
+    others += [] if "ridge" in name else [(x | {"new": 1.0}, y, w)]
+    bad = [(x | {"a": "red"}, y, w), (x | {"a": math.inf}, y, w)]
+    if isinstance(model, SUPERVISED):
+        other = "class 1" if y == "class 0" else "class 0"
+        others += [(x, other if isinstance(y, str) else y + 1.0, w), (x, y, 2.0 * w), (x, y, 0.0)]
+        bad += [(x, None, w), (x, y, -1.0)]
+    before = state(model, tmp_path)
+
+    def forget(x, y, w):
+        model.forget_one(x, *((y, w) if isinstance(model, SUPERVISED) else ()))
+
+    for sample in others if n else [(x, y, w)]:
+        with pytest.raises(KeyError, match=r"no sample that is (held|stored) equals"):
+            forget(*sample)
+    for sample in bad if n else ():
+        with pytest.raises((TypeError, ValueError), match=r"'a'|None|-1"):
+            forget(*sample)
+    if hasattr(model, "forget_many") and n:
+        for X in (pd.DataFrame([x, x]), pd.DataFrame([x, x | {"a": x["a"] + 1e-12}])):
+            with pytest.raises(KeyError, match=r"row 0 is to be forgotten 2 times|row 1"):
+                model.forget_many(X, [y, y], [w, w])
+    assert state(model, tmp_path) == before
+    if n:
+        # A feature without a value is none.
+        forget(x | {"never seen": math.nan}, y, w)
+        with pytest.raises(KeyError):
+            forget(x, y, w)

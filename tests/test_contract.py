@@ -37,14 +37,7 @@ MODELS = {
     "ridge": lambda: rm.RidgeRegressor(rm.IsolationFeatures(4, 4, pool_size=16, seed=1)),
     "dual": lambda: rm.DualOGDClassifier(),
 }
-REGRESSORS = [
-    "adaptive regressor",
-    "regressor",
-    "regressor, window",
-    "means",
-    "ogd regressor",
-    "ridge",
-]
+REGRESSORS = [name for name, make in MODELS.items() if isinstance(make(), base.Regressor)]
 DETECTORS = rm.Alarms | rm.DensityForest | rm.NearestNeighborDetector | rm.RandomCutForest
 SUPERVISED = base.Classifier | base.Regressor
 
@@ -90,24 +83,41 @@ def test_every_class_is_here():
     assert {type(make()) for make in MODELS.values()} == classes - {rm.Calibrated}
 
 
-@models
-def test_seeds_are_integers(name):
-    model = MODELS[name]()
-    if "seed" not in model._get_params():
-        return
-    for seed in ("x", -1, 1.5, True, [1]):
-        with pytest.raises(ValueError, match="seed must be None or an integer >= 0, got"):
-            model.clone({"seed": seed})
+COUNTS = (
+    "n_estimators n_partitions n_candidates n_neighbors n_cells max_samples max_columns shingle"
+)
+FLAGS = "scale rescale split_pure autoregressive fit_intercept linear"
+# By the names of arguments what no class takes, and what is said of it.
+BAD_ARGUMENTS = {
+    "seed": (("x", -1, 1.5, True, [1]), "{} must be None or an integer >= 0, got"),
+    "n_jobs": ((0, -2, -1.0, True), "{} must be -1 or an integer >= 1, got"),
+    "missing": (("drop", None, {"w": 0}), '{}.* must be "unknown" or "zero", got'),
+    "min_samples_split": ((1, 2.5), "{} must be an integer >= 2, got"),
+    "max_bytes": ((0, "x"), "{} must be an integer >= 1, got"),
+    "l2": ((0.0, -1.0, math.inf), "{} must be a finite number > 0, got"),
+    "directions": ((0, True, 2.0, "ab", []), "{} must|empty"),
+    "ranges": (([1], {"a": (2, 1)}, {"a": (0.0, math.inf)}, {"b": 3.0}), "range.* must be"),
+    **dict.fromkeys(COUNTS.split(), ((0, 2.5, True, "x"), "{} must be.* an integer >= 1, got")),
+    **dict.fromkeys(FLAGS.split(), (("yes", None), "{} must be True or False, got")),
+}
 
 
 @models
-def test_flags_are_true_or_false(name):
+def test_arguments_of_one_name_are_checked_alike(name):
     model = MODELS[name]()
-    flags = [key for key, value in model._get_params().items() if isinstance(value, bool)]
+    arguments = model._get_params()
+    for argument in BAD_ARGUMENTS.keys() & arguments.keys():
+        values, message = BAD_ARGUMENTS[argument]
+        for value in values:
+            with pytest.raises((TypeError, ValueError), match=message.format(argument)):
+                model.clone({argument: value})
+    flags = {key for key, value in arguments.items() if isinstance(value, bool)}
+    assert flags <= BAD_ARGUMENTS.keys()
     for flag in flags:
-        with pytest.raises(ValueError, match=f"{flag} must be True or False, got 'yes'"):
-            model.clone({flag: "yes"})
         model.clone({flag: np.bool_(True)})
+    if "ranges" in arguments:
+        with pytest.raises(ValueError, match="but scale is False"):
+            model.clone({"ranges": {"a": (0.0, 1.0)}, "scale": False})
 
 
 @models

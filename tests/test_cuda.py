@@ -46,24 +46,28 @@ def partitions(n_pool, t, psi, seed=0):
     return np.array([rng.choice(n_pool, psi, replace=False) for _ in range(t)])
 
 
+# Of normal numbers, of whether each row is wild, and of random numbers.
+KINDS = {
+    "normal": lambda normal, wild, rng: normal,
+    "far from 0": lambda normal, wild, rng: 1.6e9 + 1e4 * normal,
+    "binary": lambda normal, wild, rng: (normal > 0.5) * 1.0,
+    "two values": lambda normal, wild, rng: (normal > 0.5) * 0.37,
+    "levels": lambda normal, wild, rng: rng.integers(0, 4, normal.shape) / 7,
+    "partly whole": lambda normal, wild, rng: rng.integers(0, 3, normal.shape) + 0.1 * wild,
+    "huge": lambda normal, wild, rng: normal * rng.choice([1e15, 1e18, 1e29], wild.shape),
+    "tiny": lambda normal, wild, rng: normal * rng.choice([1e-20, 1e-38, 1e-42], wild.shape),
+    "outliers": lambda normal, wild, rng: normal * np.where(wild, 1e6, 1.0),
+    "wild": lambda normal, wild, rng: normal * np.where(wild, 1e20, 1.0),
+    # As far from 0 but for the order of summation.
+    "permuted": lambda normal, wild, rng: rng.permuted(
+        np.tile(1.0 / np.arange(1, normal.shape[1] + 1), (len(normal), 1)), axis=1
+    ),
+}
+
+
 def rows_like(kind, n, d, rng):
     """Return rows of a kind that scores find hard in one way or another."""
-    normal = rng.normal(size=(n, d))
-    wild = rng.random(n) < 0.1
-    return {
-        "normal": lambda: normal,
-        "far from 0": lambda: 1.6e9 + 1e4 * normal,
-        "binary": lambda: (normal > 0.5) * 1.0,
-        "two values": lambda: (normal > 0.5) * 0.37,
-        "levels": lambda: rng.integers(0, 4, (n, d)) / 7,
-        "partly whole": lambda: rng.integers(0, 3, (n, d)) + 0.1 * wild[:, None],
-        "huge": lambda: normal * rng.choice([1e15, 1e18, 1e29], size=(n, 1)),
-        "tiny": lambda: normal * rng.choice([1e-20, 1e-38, 1e-42], size=(n, 1)),
-        "outliers": lambda: normal * np.where(wild, 1e6, 1.0)[:, None],
-        "wild": lambda: normal * np.where(wild, 1e20, 1.0)[:, None],
-        # As far from 0 but for the order of summation.
-        "permuted": lambda: rng.permuted(np.tile(1.0 / np.arange(1, d + 1), (n, 1)), axis=1),
-    }[kind]().astype(np.float32)
+    return KINDS[kind](rng.normal(size=(n, d)), rng.random((n, 1)) < 0.1, rng).astype(np.float32)
 
 
 @pytest.fixture
@@ -97,22 +101,7 @@ def n_settled(xp):
 
 
 @runs_kernels
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "normal",
-        "far from 0",
-        "binary",
-        "two values",
-        "levels",
-        "partly whole",
-        "huge",
-        "tiny",
-        "outliers",
-        "wild",
-        "permuted",
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_cells_are_those_of_the_distances_as_they_are_defined(monkeypatch, cells_of, kind):
     # So that splits of small pools have several tiles.
     monkeypatch.setattr(cuda, "SPLITS_LEAST", 1)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from attack.bitflips import attack, forge
+from common import refused
 from stored_models import IN_GOLDEN, MODELS, answers, learn, learned, stream
 from test_files import rewritten
 
@@ -13,11 +14,6 @@ import river_mondrian as rm
 
 def trees_of(model):
     return model._trees if hasattr(model, "_trees") else model._features._map.trees
-
-
-def refused(model, text):
-    with pytest.raises(rm.ModelFormatError, match=text):
-        pickle.loads(pickle.dumps(model))
 
 
 def inner(trees, t=0):

@@ -1,7 +1,5 @@
 """Density forests: their cells are those of the whole space's Mondrian, and their estimates."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
@@ -10,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from common import as_kernels, fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import density as naive
@@ -20,10 +19,12 @@ from scipy.special import exp1
 from river_mondrian import DensityForest, exact_density
 from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.density import walks
-from river_mondrian.density.mixture import PivotForest
 from river_mondrian.density.trees import LEVELS
-from river_mondrian.density.walks import LEAST_LOG, reveal, room_for_faces
+from river_mondrian.density.walks import LEAST_LOG, room_for_faces
 from river_mondrian.records import Float64s
+
+revealed, log_volume = as_kernels(walks.reveal, walks.log_polytope_volume, decorator=exact_kernel)
+
 
 LEVEL = 0.01
 
@@ -39,16 +40,7 @@ def mapping(row):
 
 
 def learned(X, **arguments):
-    forest = DensityForest(**arguments)
-    for row in X:
-        forest.learn_one(mapping(row))
-    return forest
-
-
-@exact_kernel
-def revealed(partition: PivotForest, t: int, x: Float64s, lifetime: float) -> int:
-    """Reveal the cell of a tree that contains a sample; returns its count."""
-    return reveal(partition, t, x, lifetime)
+    return fed(DensityForest(**arguments), map(mapping, X))
 
 
 def cells(forest, x):
@@ -218,9 +210,7 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
     stream.append(far)
     for seed in SEEDS:
         lifetime = (lambda n: n / 3.0) if grows else 2.0
-        forest = DensityForest(1500, lifetime, seed=seed)
-        for sample in stream:
-            forest.learn_one(sample)
+        forest = fed(DensityForest(1500, lifetime, seed=seed), stream)
         for first, second, h in [(x, y, 0.4), (far, near, 0.5), ({"a": 0.7, "b": 5.0}, x, 0.7)]:
             count = together(forest, first, second)
             levels.append(stats.binomtest(count, 1500, math.exp(-2.0 * h)).pvalue)
@@ -259,9 +249,7 @@ samples = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
     st.sampled_from([{}, {"origin": {"a": 0.0, "b": 1.0}}, {"directions": AXES}]),
 )
 def test_trees_are_sound_whatever_is_learned(stream, lifetime, seed, arguments):
-    forest = DensityForest(2, lifetime, seed=seed, **arguments)
-    for x in stream:
-        forest.learn_one(x)
+    forest = fed(DensityForest(2, lifetime, seed=seed, **arguments), stream)
     assert forest.n_samples == len(stream)
     restored = pickle.loads(pickle.dumps(forest))
     for x in stream:
@@ -353,20 +341,6 @@ def test_exact_density_names_what_is_wrong(X, x, lifetime, text):
         exact_density(X, x, lifetime)
 
 
-@exact_kernel
-def log_volume(
-    directions: Float64s,
-    n_inputs: int,
-    n_dims: int,
-    lower: Float64s,
-    upper: Float64s,
-    inside: Float64s,
-    faces: Float64s,
-) -> float:
-    """Return the log of a cell's volume."""
-    return walks.log_polytope_volume(directions, n_inputs, n_dims, lower, upper, inside, faces)
-
-
 def log_polytope_volume(directions, lower, upper, inside):
     n_dims, n_inputs = directions.shape
     rows = directions.ravel(), lower, upper, inside, np.zeros(room_for_faces(n_dims))
@@ -442,12 +416,6 @@ def test_random_directions_are_those_of_each_tree():
 
 @pytest.mark.blas
 def test_directions_that_have_no_volumes_are_refused():
-    with pytest.raises(ValueError, match="span the space of their 2 features"):
-        DensityForest(directions=[{"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 2.0}])
-    with pytest.raises(ValueError, match="4 features"):
-        DensityForest(directions=[{name: 1.0} for name in "abcd"])
-    with pytest.raises(ValueError, match="at most 1e"):
-        DensityForest(directions=[{"a": 1e200}])
     for sample, text in [
         (dict.fromkeys("abcd", 1.0), "4 features"),
         ({"a": 1.0, "b": 1.0, "c": 0.0}, "rank 2"),
@@ -486,8 +454,7 @@ def test_names_that_do_not_compare():
 def test_a_new_feature_has_its_first_value_in_the_mean():
     forests = [DensityForest(20, 1.0, seed=3) for _ in range(2)]
     for forest, last in zip(forests, (math.nan, 6.0), strict=True):
-        for x in [{"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 5.0}, {"a": 3.0, "b": 9.0}]:
-            forest.learn_one(x)
+        fed(forest, [{"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 5.0}, {"a": 3.0, "b": 9.0}])
         forest.learn_one({"a": 4.0, "b": last})  # (5 + 5 + 5 + 9) / 4
     for x in ({"a": 1.0, "b": 5.0}, {"a": 4.0, "b": 6.1}):
         assert forests[0].density_one(x) == forests[1].density_one(x) > 0.0
@@ -506,20 +473,6 @@ def test_means_count_a_sample_once_however_often_it_waits_for_room(lifetime):
         assert model.surprise_one({}) == pytest.approx(model.surprise_one(mean), rel=1e-9)
 
 
-def test_missing_values_count_as_means():
-    first, second = DensityForest(20, 1.0, seed=3), DensityForest(20, 1.0, seed=3)
-    for x in [{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0}]:
-        first.learn_one(x)
-        second.learn_one(x)
-    first.learn_one({"a": 5.0})
-    second.learn_one({"a": 5.0, "b": 3.0})
-    assert first.density_one({"a": math.nan, "b": 1.0}) == second.density_one({"a": 3.0, "b": 1.0})
-    first.learn_one({"a": 3.0, "b": math.nan})
-    second.learn_one({"a": 3.0, "b": 3.0})
-    for x in ({"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 3.3}):
-        assert first.density_one(x) == second.density_one(x)
-
-
 def test_a_lifetime_that_falls_changes_nothing():
     forest = DensityForest(3, lambda n: 5.0 - (n > 4), seed=1)
     for i in range(4):
@@ -532,19 +485,6 @@ def test_a_lifetime_that_falls_changes_nothing():
     assert {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"} == state
     with pytest.raises(ValueError, match="for 1 samples"):
         DensityForest(3, lambda n: n - 1.0).learn_one({"a": 1.0})
-
-
-def test_scores():
-    forest = DensityForest(10, 1.0, seed=1)
-    assert forest.density_one({"a": 1.0}) == 0.0
-    assert forest.log_density_one({"a": 1.0}) == -math.inf
-    assert forest.score_one({"a": 1.0}) == 0.0
-    assert forest.n_samples == 0
-    for x in np.random.default_rng(0).normal(size=(60, 2)):
-        forest.learn_one(mapping(x))
-    x = {"x00": 0.1, "x01": 0.2}
-    assert forest.surprise_one(x) == -forest.log_density_one(x)
-    assert forest.density_one(x) == math.exp(forest.log_density_one(x))
 
 
 def test_a_mixture_is_the_twin():
@@ -675,13 +615,3 @@ def test_memory_is_flat_within_bounds():
     same = DensityForest(5, max_nodes=50, seed=1)
     same.learn_many(pd.DataFrame({"a": np.ones(2000)}))
     assert same._trees.forest.samples.n_rows <= 11
-
-
-def test_features_without_values_have_density_one():
-    forest = DensityForest(3, 1.0, seed=1)
-    forest.learn_one({})
-    forest.learn_one({"a": math.nan})
-    assert forest.density_one({}) == 1.0
-    forest.learn_one({"a": 2.0})
-    assert forest.n_samples == 3
-    assert (cells(forest, {"a": 2.0})[0] == 3).all()

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from common import fed
 from naive import hnsp
 from naive import stit as naive
 from river import datasets
@@ -36,10 +37,7 @@ def mapping(row, names="abcdefgh"):
 
 
 def learned(X, *args, **params):
-    features = MondrianFeatures(*args, **params)
-    for row in X:
-        features.learn_one(mapping(row))
-    return features
+    return fed(MondrianFeatures(*args, **params), map(mapping, X))
 
 
 def stored(trees):
@@ -110,16 +108,16 @@ def test_random_directions_are_isotropic(d):
         assert stats.kstest(squares, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > LEVEL / 6
 
 
-def test_a_later_feature_has_the_isotropic_kernels_mean_size():
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_later_feature_has_the_isotropic_kernels_mean_size(seed):
     law = stats.halfnorm(scale=math.sqrt(math.pi / 2.0))
     assert law.mean() == pytest.approx(1.0)
-    for seed in SEEDS:
-        features = MondrianFeatures(700, directions=3, seed=seed)
-        features.learn_one({"a": 1.0, "b": 1.0})
-        features.learn_one({"a": 1.0, "b": 1.0, "c": 5.0})
-        found = [features.cut_directions(t) for t in range(700)]
-        sizes = 3.0 * np.abs([[row["c"] for row in rows] for rows in found]).ravel()
-        assert stats.kstest(sizes, law.cdf).pvalue > LEVEL / len(SEEDS)
+    features = MondrianFeatures(700, directions=3, seed=seed)
+    features.learn_one({"a": 1.0, "b": 1.0})
+    features.learn_one({"a": 1.0, "b": 1.0, "c": 5.0})
+    found = [features.cut_directions(t) for t in range(700)]
+    sizes = 3.0 * np.abs([[row["c"] for row in rows] for rows in found]).ravel()
+    assert stats.kstest(sizes, law.cdf).pvalue > LEVEL / len(SEEDS)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -193,25 +191,8 @@ def test_random_lifetimes_are_drawn_once_per_partition():
         assert all(node.time < min(leaves) for node in nodes if not node.is_leaf)
 
 
-def stream(n, seed=0):
-    """Make samples of which some lack values and one feature comes late."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for i in range(n):
-        a, b, c = rng.random(3)
-        x = {"a": a, "b": 100.0 * b, "c": c}
-        if i < n // 3 or rng.random() < 0.2:
-            del x["c"]
-        if rng.random() < 0.2:
-            del x["a"]
-        found.append((x, float(a + b > 1.0)))
-    return found
-
-
 def test_gamma_counts_features_not_directions():
-    model = MondrianForestClassifier(directions=7, seed=1)
-    for x, y in datasets.Bananas().take(10):
-        model.learn_one(x, y)
+    model = fed(MondrianForestClassifier(directions=7, seed=1), datasets.Bananas().take(10))
     assert model._trees.forest.gamma == 20.0
 
 
@@ -254,21 +235,21 @@ LIFETIMES = {
 @pytest.mark.blas
 @pytest.mark.parametrize("name", LIFETIMES)
 @pytest.mark.parametrize("directions", [None, THREE, 60])
-def test_partitions_have_the_limit_kernel(name, directions):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_partitions_have_the_limit_kernel(name, directions, seed):
     X = np.random.default_rng(1).random((12, 2))
     pairs = [(0, 1), (2, 9), (10, 11)]
-    for seed in SEEDS:
-        features = learned(X, 1500, LIFETIMES[name], directions=directions, seed=seed)
-        for i, j in pairs:
-            x, y = mapping(X[i]), mapping(X[j])
-            expected = features.limit_kernel(x, y)
-            # The expectation with 60 random directions is above the limit by less than this.
-            excess = 0.0 if directions != 60 else 0.01
-            shared = round(1500 * features.kernel(x, y))
-            level = LEVEL / (len(pairs) * len(SEEDS) * 2)
-            low = stats.binomtest(shared, 1500, expected, "less").pvalue
-            high = stats.binomtest(shared, 1500, min(expected + excess, 1.0), "greater").pvalue
-            assert min(low, high) > level
+    features = learned(X, 1500, LIFETIMES[name], directions=directions, seed=seed)
+    for i, j in pairs:
+        x, y = mapping(X[i]), mapping(X[j])
+        expected = features.limit_kernel(x, y)
+        # The expectation with 60 random directions is above the limit by less than this.
+        excess = 0.0 if directions != 60 else 0.01
+        shared = round(1500 * features.kernel(x, y))
+        level = LEVEL / (len(pairs) * len(SEEDS) * 2)
+        low = stats.binomtest(shared, 1500, expected, "less").pvalue
+        high = stats.binomtest(shared, 1500, min(expected + excess, 1.0), "greater").pvalue
+        assert min(low, high) > level
 
 
 @pytest.mark.parametrize("name", LIFETIMES)

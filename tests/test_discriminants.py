@@ -41,8 +41,7 @@ def row_of(level, i):
     return mix(mix(i ^ (2**52 + code(level)))) % discriminants.LEVEL_ROWS
 
 
-def mapping(values):
-    return {i: v for i, v in enumerate(values.tolist()) if not math.isnan(v)}
+LEVELS = [f"grade {k}" for k in range(6)]
 
 
 @given(
@@ -50,6 +49,7 @@ def mapping(values):
     st.integers(1, 120),
     st.integers(1, 4),
     st.integers(1, 5),
+    st.booleans(),
     st.sampled_from([0.0, 0.3]),
     st.booleans(),
     st.sampled_from([0.0, 1.0]),
@@ -57,62 +57,44 @@ def mapping(values):
     st.sampled_from([1e-3, 1.0, 1e3]),
     st.sampled_from([0.0, 0.05]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_kernels_are_the_twin(
-    seed, n, n_classes, n_inputs, missing, constant, spread, wild, new_units, drift
+    seed, n, n_classes, n_inputs, has_levels, missing, constant, spread, wild, new_units, drift
 ):
     rng = np.random.default_rng(seed)
     X = rng.normal(5.0, 10.0 ** rng.uniform(-3, 3, n_inputs), (n, n_inputs))
     X[n // 5 :] *= new_units
     X[rng.random(X.shape) < wild] *= 1e4
-    X[rng.random(X.shape) < missing] = math.nan
     if constant:
         X[:, 0] = 7.0
     y = rng.integers(0, n_classes, n).tolist()
+    samples = [dict(enumerate(row)) for row in X.tolist()]
+    categories = [i for i in (1, 2, 4) if has_levels and i < n_inputs]
+    for i in categories:
+        for x, label, values in zip(samples, y, X, strict=True):
+            x[i] = LEVELS[(label + int(rng.integers(4))) % 6]
+            values[i] = level_of(x[i])
+    for x, values, lacks in zip(samples, X, rng.random(X.shape) < missing, strict=True):
+        values[lacks] = math.nan
+        for i in np.flatnonzero(lacks).tolist():
+            del x[i]
     weights = np.exp(spread * rng.normal(size=n)).tolist()
-    kernels, twin, labels = Kernels(n_classes, n_inputs), Discriminants(), range(n_classes)
-    drifts = rng.random(n) < drift
-    for values, label, weight, drifts_here in zip(X, y, weights, drifts, strict=True):
+    kernels, twin = Kernels(n_classes, n_inputs, categories), Discriminants()
+    labels, drifts = range(n_classes), rng.random(n) < drift
+    for values, x, label, weight, drifts_here in zip(X, samples, y, weights, drifts, strict=True):
         if drifts_here:
             kernels.memory.follow_drift()
             twin.follow_drift()
         found = kernels.predict(values, n_classes)
-        expected = twin.predict(mapping(values), labels)
+        expected = twin.predict(x, labels)
         for own, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(own, list(other.values()), rtol=1e-8, atol=1e-12)
         kernels.learn(values, label, n_classes, weight)
-        twin.learn(mapping(values), label, labels, n_inputs, expected, weight)
+        twin.learn(x, label, labels, n_inputs, expected, weight)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_kernels_are_the_twin_with_levels(seed):
-    """Of two numbers and three categories, any of which may be missing; levels share no row."""
-    rng = np.random.default_rng(seed)
-    kernels, twin = Kernels(3, 5, [1, 2, 4]), Discriminants()
-    levels = [f"grade {k}" for k in range(6)]
-    rows = {row_of(level, i) for level in levels for i in (1, 2, 4)}
-    assert len(rows) == 18
-    for i in range(200):
-        if i in (90, 150):
-            kernels.memory.follow_drift()
-            twin.follow_drift()
-        label, weight = int(rng.integers(3)), float(rng.exponential())
-        x = {}
-        for place in range(5):
-            if rng.random() < 0.2:
-                continue
-            if place in (0, 3):
-                x[place] = float(rng.normal(label, 2.0))
-            else:
-                x[place] = levels[(label + int(rng.integers(4))) % 6]
-        values = np.full(5, math.nan)
-        for place, value in x.items():
-            values[place] = level_of(value) if isinstance(value, str) else value
-        found, expected = kernels.predict(values, 3), twin.predict(x, range(3))
-        for own, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(own, list(other.values()), rtol=1e-8, atol=1e-12)
-        kernels.learn(values, label, 3, weight)
-        twin.learn(x, label, range(3), 5, expected, weight)
+def test_levels_of_the_tests_share_no_row():
+    assert len({row_of(level, i) for level in LEVELS for i in (1, 2, 4)}) == 18
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e30])

@@ -19,24 +19,11 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 # Tables of benchmarks have no code.
 PAGES = [page for page in PAGES if page.parent.name != "results"]
-CODELESS = {
-    "benchmarks.md",
-    "compiling.md",
-    "costs.md",
-    "concepts/forests.md",
-    "reproducibility.md",
-    "choosing.md",
-    "versions.md",
-    "concepts/widths.md",
-    "papers/index.md",
-    "papers/isolation_kernel.md",
-    "papers/mondrian_forests.md",
-    "papers/mondrian_kernel.md",
-    "papers/stit.md",
-    "guide/index.md",
-    "migration/index.md",
-    "notebooks/index.md",
-}
+CODELESS = {"benchmarks.md", "compiling.md", "costs.md", "concepts/forests.md"}
+CODELESS |= {"reproducibility.md", "choosing.md", "versions.md", "concepts/widths.md"}
+CODELESS |= {"papers/index.md", "papers/isolation_kernel.md", "papers/mondrian_forests.md"}
+CODELESS |= {"papers/mondrian_kernel.md", "papers/stit.md", "guide/index.md"}
+CODELESS |= {"migration/index.md", "notebooks/index.md"}
 NOTEBOOKS = DOCS / "notebooks"
 PAPERS = [page for page in PAGES if page.parent.name == "papers" and page.stem != "index"]
 

@@ -7,13 +7,10 @@ import pickle
 
 import numpy as np
 import pytest
+from common import as_kernel, refused
 from river import drift
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    ModelFormatError,
-)
+import river_mondrian as rm
 from river_mondrian.compiling.kernels import COMPILES, exact_kernel
 from river_mondrian.learners.drift import (
     ADWIN,
@@ -30,6 +27,9 @@ from river_mondrian.learners.drift import (
 )
 from river_mondrian.records import Float64s
 
+watch_one = as_kernel(watch, exact_kernel)
+
+
 N = 4000 if COMPILES else 600
 
 
@@ -41,12 +41,6 @@ def update_all(errors: Errors, values: Float64s, n: int, out: Float64s) -> None:
         out[4 * i + 1] = errors.width
         out[4 * i + 2] = errors.total
         out[4 * i + 3] = errors.variance
-
-
-@exact_kernel
-def watch_one(errors: Errors, error: float, found: int, n_samples: int) -> int:
-    """Learn an error."""
-    return watch(errors, error, found, n_samples)
 
 
 def ours(values, **parameters):
@@ -146,8 +140,7 @@ def test_a_pickle_goes_on():
 def test_damaged_state_is_refused(damage):
     _, made = ours(stream(0, "constant", False, 200))
     damage(made)
-    with pytest.raises(ModelFormatError):
-        pickle.loads(pickle.dumps(made))
+    refused(made)
 
 
 def test_only_increasing_errors_are_drifts():
@@ -184,7 +177,7 @@ def test_who_detects():
 
 # Drifts in adaptive forests: detectors within the kernel and outside find the same.
 
-KINDS = [AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor]
+KINDS = [rm.AdaptiveMondrianForestClassifier, rm.AdaptiveMondrianForestRegressor]
 
 
 class Outside(drift.ADWIN):
@@ -197,7 +190,7 @@ def samples(kind, n, seed=0):
     X = rng.random((n, 3))
     weights = rng.normal(size=(n // 600 + 1, 3))[np.arange(n) // 600]
     y = (X * weights).sum(axis=1)
-    return X, (y if kind is AdaptiveMondrianForestRegressor else y > 0.0).tolist()
+    return X, (y if kind is rm.AdaptiveMondrianForestRegressor else y > 0.0).tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -243,7 +236,7 @@ def test_a_kernel_finds_the_drifts_that_river_finds(kind):
     ],
 )
 def test_who_detects_of_adaptive_drift(detector, expected):
-    model = AdaptiveMondrianForestClassifier(1, drift_detector=detector)
+    model = rm.AdaptiveMondrianForestClassifier(1, drift_detector=detector)
     model.learn_one({"a": 1.0}, 0)
     assert model._trees.watch.record.detector == expected
     assert (model._fed is not None) == (expected == OUTSIDE)
@@ -253,7 +246,7 @@ def test_a_detector_that_was_fed_before_begins_again():
     fed = drift.ADWIN()
     for i in range(100):
         fed.update(i % 2)
-    model = AdaptiveMondrianForestClassifier(1, drift_detector=fed)
+    model = rm.AdaptiveMondrianForestClassifier(1, drift_detector=fed)
     model.learn_one({"a": 1.0}, 0)
     model.learn_one({"a": 1.0}, 1)
     assert model._trees.watch.record.width == 1
@@ -264,9 +257,9 @@ def test_a_detector_that_was_fed_before_begins_again():
     [("_fed", ()), ("_fed", (1, 0, 1)), ("drifts", ((1, "2"),)), ("drifts", 3), ("watch", None)],
 )
 def test_damaged_pickles_are_refused(name, value):
-    model = AdaptiveMondrianForestClassifier(1)
+    model = rm.AdaptiveMondrianForestClassifier(1)
     model.learn_one({"a": 1.0}, 0)
     owner = model if name == "_fed" else model._trees
     state = owner.__getstate__() | {name: value}
-    with pytest.raises(ModelFormatError):
+    with pytest.raises(rm.ModelFormatError):
         type(owner).__new__(type(owner)).__setstate__(state)

@@ -1,33 +1,24 @@
 """Logarithms, probabilities and sums against the libraries'."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
+from common import as_kernels
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from river_mondrian.compiling.kernels import kernel
 from river_mondrian.elementary import logarithms, normalize_logs
 from river_mondrian.records import Float64s
+
+write_logarithms, write_probabilities = as_kernels(logarithms, normalize_logs)
+
 
 # Twice the distance of two numbers next to each other.
 TOLERANCE = 4.5e-16
 
 normal = st.floats(min_value=np.finfo(float).tiny, max_value=np.finfo(float).max)
-
-
-@kernel
-def write_logarithms(values: Float64s, n: int, out: Float64s) -> None:
-    logarithms(values, n, out)
-
-
-@kernel
-def write_probabilities(values: Float64s, n: int) -> None:
-    normalize_logs(values, n)
 
 
 def found(values):

@@ -12,6 +12,12 @@ from scipy import stats
 
 import river_mondrian as rm
 from river_mondrian.__main__ import estimators
+from river_mondrian.distributed import KeyedModels
+
+
+def one_key(x):
+    return "all"
+
 
 # Every class at its defaults, then configurations whose own code the checks reach.
 MODELS = {name: getattr(rm, name)() for name in estimators()} | {
@@ -28,13 +34,16 @@ MODELS = {name: getattr(rm, name)() for name in estimators()} | {
         window=40,
         max_columns=90,
     ),
+    "keyed classifiers": KeyedModels(one_key, rm.MondrianForestClassifier(2, seed=1)),
+    "keyed regressors": KeyedModels(one_key, rm.MondrianForestRegressor(2, seed=1)),
+    "keyed detectors": KeyedModels(one_key, rm.DensityForest(2, seed=1)),
 }
 
 
 def cases() -> list:
     found = []
     for name, model in MODELS.items():
-        seen: dict[str, int] = {}
+        seen = {}
         # The stream for anomaly detectors is one to download: another takes its place.
         with mock.patch.object(datasets, "CreditCard", datasets.Shuttle):
             for check in checks.yield_checks(model):
@@ -52,6 +61,8 @@ def test_river_check(model, check):
 
 def test_no_check_is_skipped():
     names = {type(model).__name__ for model in MODELS.values()}
-    assert names - set(estimators()) == {"CalibratedClassifier", "CalibratedRegressor"}
+    made = {"CalibratedClassifier", "CalibratedRegressor"}
+    made |= {"KeyedClassifier", "KeyedRegressor", "KeyedDetector"}
+    assert names - set(estimators()) == made
     assert set(estimators()) <= names
     assert all(model._unit_test_skips() == set() for model in MODELS.values())

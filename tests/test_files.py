@@ -14,29 +14,20 @@ from collections import deque
 import numpy as np
 import pytest
 import safetensors
+import stored_models
 from river import drift, linear_model, optim, preprocessing
 from scipy import stats
-from stored_models import (
-    FORMAT_IS_FINAL,
-    GOLDEN,
-    IN_GOLDEN,
-    MODELS,
-    answers,
-    learn,
-    learned,
-    stream,
-)
 
 import river_mondrian as rm
 from river_mondrian.files import classes, store
 
-models = pytest.mark.parametrize("name", MODELS)
+models = pytest.mark.parametrize("name", stored_models.MODELS)
 
 
 # Of the formats that have some, by number.
 NAMES_OF_GOLDEN = {
     int(folder.name): {path.stem for path in folder.glob("*.safetensors")}
-    for folder in sorted(GOLDEN.glob("*"))
+    for folder in sorted(stored_models.GOLDEN.glob("*"))
 }
 
 
@@ -48,7 +39,7 @@ def path(tmp_path):
 @models
 @pytest.mark.parametrize("n", [1, 270])
 def test_loaded_models_are_the_same(name, n, path):
-    model = learned(name, n)
+    model = stored_models.learned(name, n)
     rm.save(model, path)
     content = path.read_bytes()
     found = rm.load(path)
@@ -57,18 +48,18 @@ def test_loaded_models_are_the_same(name, n, path):
     assert path.read_bytes() == content
     # What has been loaded does not need the file.
     path.write_bytes(b"")
-    assert answers(found) == answers(model)
+    assert stored_models.answers(found) == stored_models.answers(model)
     # New features, and a new class.
     more = {"names": ("a", "b", "c", "d"), "n_classes": 3}
-    for samples in (stream(30, 3), stream(300, 5, **more)):
-        learn(model, samples)
-        learn(found, samples)
-        assert answers(found, **more) == answers(model, **more)
+    for samples in (stored_models.stream(30, 3), stored_models.stream(300, 5, **more)):
+        stored_models.learn(model, samples)
+        stored_models.learn(found, samples)
+        assert stored_models.answers(found, **more) == stored_models.answers(model, **more)
 
 
 def test_every_class_has_golden_files():
-    kinds = {type(MODELS[name]()).__name__ for name in IN_GOLDEN}
-    assert {type(make()).__name__ for make in MODELS.values()} == kinds
+    kinds = {type(stored_models.MODELS[name]()).__name__ for name in stored_models.IN_GOLDEN}
+    assert {type(make()).__name__ for make in stored_models.MODELS.values()} == kinds
     public = [getattr(rm, name) for name in rm.__all__]
     names = {cls.__name__ for cls in public if hasattr(cls, "_get_params")}
     # One name makes two classes.
@@ -77,25 +68,27 @@ def test_every_class_has_golden_files():
 
 
 def test_formats_have_golden_files_of_all_kinds():
-    end = store.FORMAT + FORMAT_IS_FINAL
+    end = store.FORMAT + stored_models.FORMAT_IS_FINAL
     assert set(NAMES_OF_GOLDEN) == set(range(store.FIRST_FORMAT, end))
-    assert NAMES_OF_GOLDEN.get(store.FORMAT, set(IN_GOLDEN)) == set(IN_GOLDEN)
+    assert NAMES_OF_GOLDEN.get(store.FORMAT, set(stored_models.IN_GOLDEN)) == set(
+        stored_models.IN_GOLDEN
+    )
 
 
 def check_golden(folder, name, known):
     model, extra = rm.load(folder / f"{name}.safetensors", with_extra=True)
     assert extra == {"position": 20}
     # Sums in single precision are rounded once or twice, as the processor multiplies and adds.
-    for expected, found in zip(known["now"], answers(model), strict=True):
+    for expected, found in zip(known["now"], stored_models.answers(model), strict=True):
         assert found == pytest.approx(expected, rel=1e-7)
-    learn(model, stream(20, 3, ("a", "b", "c"), 3))
-    for expected, found in zip(known["later"], answers(model), strict=True):
+    stored_models.learn(model, stored_models.stream(20, 3, ("a", "b", "c"), 3))
+    for expected, found in zip(known["later"], stored_models.answers(model), strict=True):
         assert found == pytest.approx(expected, rel=1e-7)
 
 
 def test_golden_files():
     for number, names in NAMES_OF_GOLDEN.items():
-        folder = GOLDEN / str(number)
+        folder = stored_models.GOLDEN / str(number)
         known = json.loads((folder / "answers.json").read_text())
         for name in sorted(names):
             check_golden(folder, name, known[name])
@@ -105,12 +98,12 @@ def test_maps_that_are_being_built(path):
     samples = [({f"f{j}": (7 * i + 3 * j) % 101 / 9 for j in range(6)}, 0) for i in range(900)]
     for n in (600, 699, 700, 701, 704):
         model = rm.IsolationFeatures(40, 30, pool_size=700, seed=1)
-        learn(model, samples[:n])
+        stored_models.learn(model, samples[:n])
         rm.save(model, path)
         found = rm.load(path)
         assert found.frozen == model.frozen
-        learn(model, samples[n:])
-        learn(found, samples[n:])
+        stored_models.learn(model, samples[n:])
+        stored_models.learn(found, samples[n:])
         assert model.frozen
         for x, _ in samples[:20]:
             assert found.transform_one(x) == model.transform_one(x)
@@ -120,36 +113,18 @@ def test_sets_of_many_classes(path):
     model, rng = rm.MondrianForestClassifier(2, seed=1), np.random.default_rng(0)
     values, labels = rng.random(900).tolist(), rng.integers(70, size=900).tolist()
     samples = [({"a": a}, k) for a, k in zip(values, labels, strict=True)]
-    learn(model, samples)
+    stored_models.learn(model, samples)
     rm.save(model, path)
     found = rm.load(path)
     for one in (model, found):
-        learn(one, samples[:300])
+        stored_models.learn(one, samples[:300])
     assert found.predict_proba_one({"a": 0.3}) == model.predict_proba_one({"a": 0.3})
 
 
-NAMES = [
-    "a",
-    "",
-    "\ud800 ü",
-    7,
-    2**70,
-    -1.5,
-    float("inf"),
-    True,
-    b"\x00\xff",
-    (1, ("x", None), 2.5),
-    np.int64(3),
-    np.uint8(200),
-    np.float32(0.1),
-    np.float64(0.25),
-    np.bool_(False),
-    np.str_("numpy"),
-    np.str_(""),
-    np.bytes_(b"raw"),
-    np.datetime64("2020-02-02"),
-    np.complex64(1j),
-]
+NAMES = ["a", "", "\ud800 ü", 7, 2**70, -1.5, float("inf"), True, b"\x00\xff"]
+NAMES += [(1, ("x", None), 2.5), np.int64(3), np.uint8(200), np.float32(0.1), np.float64(0.25)]
+NAMES += [np.bool_(False), np.str_("numpy"), np.str_(""), np.bytes_(b"raw")]
+NAMES += [np.datetime64("2020-02-02"), np.complex64(1j)]
 
 
 def alike(found, value):
@@ -166,7 +141,7 @@ def test_labels(label, path):
         lambda: rm.DualOGDClassifier(),
     ):
         model = make()
-        learn(model, [({"a": 0.1}, label), ({"a": 0.9}, "other")])
+        stored_models.learn(model, [({"a": 0.1}, label), ({"a": 0.9}, "other")])
         rm.save(model, path)
         found = rm.load(path)
         assert alike(found.classes[0], label)
@@ -186,7 +161,7 @@ FOREIGN = [Color.RED, datetime.date(2020, 2, 2), Text("t"), (1, Color.RED)]
 
 @pytest.mark.parametrize("label", FOREIGN, ids=repr)
 def test_other_labels_and_names_are_refused(label, path):
-    rm.save(learned("classifier"), path)
+    rm.save(stored_models.learned("classifier"), path)
     before = path.read_bytes()
     inner = label[1] if isinstance(label, tuple) else label
     kind = type(inner).__name__
@@ -194,7 +169,7 @@ def test_other_labels_and_names_are_refused(label, path):
         (rm.MondrianForestClassifier(2), "model/_labels"),
         (rm.OGDClassifier(rm.MondrianFeatures(2)), "model/_labels"),
     ):
-        learn(model, [({"a": 0.1}, label)])
+        stored_models.learn(model, [({"a": 0.1}, label)])
         with pytest.raises(
             TypeError, match=rf"cannot save .*{kind}\), which is in {place}.*: files hold"
         ):
@@ -208,7 +183,7 @@ def test_other_labels_and_names_are_refused(label, path):
 
 
 def test_extra(path):
-    model = learned("means")
+    model = stored_models.learned("means")
     extra = {
         "position": 7,
         "seen": [1, (2, None), {"x": b"y"}],
@@ -228,7 +203,7 @@ def test_extra(path):
     extra["scaler"].learn_one({"a": 2.0, "b": 5.0})
     rm.save(model, path, extra=extra)
     found, read = rm.load(path, with_extra=True)
-    assert answers(found) == answers(model)
+    assert stored_models.answers(found) == stored_models.answers(model)
     assert list(read) == list(extra)
     for name in ("array", "columns", "empty", "number"):
         assert read[name].dtype == extra[name].dtype
@@ -248,9 +223,9 @@ def test_extra(path):
 
 
 def test_what_cannot_be_saved_is_named(path):
-    model = learned("classifier")
+    model = stored_models.learned("classifier")
     for value, text in (
-        ({"f": answers}, "function answers"),
+        ({"f": stored_models.answers}, "function answers"),
         ({"deep": [{1: object()}]}, "extra/deep/0/0"),
         ({"objects": np.array([None])}, "arrays of object"),
         ({"set": {Color.RED}}, "Color.RED"),
@@ -318,7 +293,7 @@ CODE = {
 def test_code_is_given_again(name, n, path):
     make, code = CODE[name]
     model = make()
-    learn(model, stream(n))
+    stored_models.learn(model, stored_models.stream(n))
     rm.save(model, path)
     for missing in code:
         rest = {k: v for k, v in code.items() if k != missing}
@@ -327,9 +302,9 @@ def test_code_is_given_again(name, n, path):
     with pytest.raises(TypeError, match="does not lack other, which was given as code"):
         rm.load(path, **code, other=3)
     found = rm.load(path, **code)
-    learn(model, stream(40, 3))
-    learn(found, stream(40, 3))
-    assert answers(found) == answers(model)
+    stored_models.learn(model, stored_models.stream(40, 3))
+    stored_models.learn(found, stored_models.stream(40, 3))
+    assert stored_models.answers(found) == stored_models.answers(model)
 
 
 def test_a_state_that_is_not_known_is_refused(path):
@@ -340,7 +315,7 @@ def test_a_state_that_is_not_known_is_refused(path):
 
 def test_memory_that_has_not_been_written_is_not_saved(path):
     # Rows of nodes are not zeroed: what another process had there must not get into a file.
-    first, second = (learned("classifier", 300) for _ in range(2))
+    first, second = (stored_models.learned("classifier", 300) for _ in range(2))
     rm.save(first, path)
     content = path.read_bytes()
     rm.save(second, path)
@@ -354,7 +329,7 @@ KILLS = int(os.environ.get("FILES_KILLS", "20"))
 
 
 def test_any_reader_of_safetensors_reads_them(path):
-    model = learned("classifier", 40)
+    model = stored_models.learned("classifier", 40)
     rm.save(model, path)
     with safetensors.safe_open(path, framework="np") as file:
         names = set(file.keys())
@@ -379,7 +354,7 @@ def refused(content, path, text=""):
 
 
 def test_flipped_bits_are_refused(path):
-    rm.save(learned("classifier", 30), path)
+    rm.save(stored_models.learned("classifier", 30), path)
     content = path.read_bytes()
     places = {*range(40), *range(len(content) - 40, len(content))}
     places |= set(np.random.default_rng(0).integers(len(content), size=400).tolist())
@@ -391,12 +366,12 @@ def test_flipped_bits_are_refused(path):
 
 
 def test_files_that_are_cut_off_are_refused(path):
-    rm.save(learned("ogd", 30), path)
+    rm.save(stored_models.learned("ogd", 30), path)
     content = path.read_bytes()
     for n in {*range(30), *range(100, len(content), 97), len(content) - 1}:
         refused(content[:n], path, "is no stored model")
     refused(content + b"\0", path, "is no stored model")
-    refused(pickle.dumps(learned("ogd", 3)), path, "is no stored model")
+    refused(pickle.dumps(stored_models.learned("ogd", 3)), path, "is no stored model")
     with pytest.raises(FileNotFoundError):
         rm.load(path.parent / "none")
 
@@ -413,7 +388,7 @@ def rewritten(path, change):
 
 
 def test_later_formats_are_refused(path):
-    rm.save(learned("fourier"), path)
+    rm.save(stored_models.learned("fourier"), path)
     later = store.FORMAT + 1
     rewritten(path, lambda a, m, t: m.update(format=str(later), river_mondrian="9.1"))
     text = (
@@ -425,7 +400,7 @@ def test_later_formats_are_refused(path):
 
 def test_formats_of_before_the_first_release_are_refused(path):
     for number in (1, store.FIRST_FORMAT - 1):
-        rm.save(learned("fourier"), path)
+        rm.save(stored_models.learned("fourier"), path)
         rewritten(path, lambda a, m, t, number=number: m.update(format=str(number)))
         with pytest.raises(rm.ModelFormatError, match="written before the first release"):
             rm.load(path)
@@ -483,7 +458,7 @@ WRONG = {
 
 @pytest.mark.parametrize("change", WRONG)
 def test_files_that_are_no_models_are_refused(change, path):
-    rm.save(learned("classifier", 30), path)
+    rm.save(stored_models.learned("classifier", 30), path)
     rewritten(path, WRONG[change])
     with pytest.raises(rm.ModelFormatError, match="is no stored model"):
         rm.load(path)
@@ -502,7 +477,7 @@ def test_files_that_are_no_models_are_refused(change, path):
     ],
 )
 def test_no_class_but_those_of_river_is_found(forged, path):
-    rm.save(learned("classifier", 30), path)
+    rm.save(stored_models.learned("classifier", 30), path)
     seed = {"river": forged, "arguments": [], "state": None, "number": 900}
     rewritten(path, lambda a, m, t: attributes(t["model"]).update(seed=seed))
     with pytest.raises(
@@ -538,7 +513,7 @@ def test_all_names_of_classes_mean_one():
 
 
 def test_a_write_that_fails_leaves_what_was_there(path, monkeypatch):
-    rm.save(learned("classifier"), path, extra={"n": 1})
+    rm.save(stored_models.learned("classifier"), path, extra={"n": 1})
 
     def full(number):
         raise OSError(28, "No space left on device")
@@ -546,7 +521,7 @@ def test_a_write_that_fails_leaves_what_was_there(path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            rm.save(learned("classifier"), path, extra={"n": 2})
+            rm.save(stored_models.learned("classifier"), path, extra={"n": 2})
     assert os.listdir(path.parent) == [path.name]
     assert rm.load(path, with_extra=True)[1] == {"n": 1}
 
@@ -556,7 +531,7 @@ def test_links_stay_and_files_may_be_read_by_others(path):
     link.symlink_to(path)
     old = os.umask(0o022)
     try:
-        rm.save(learned("fourier"), link)
+        rm.save(stored_models.learned("fourier"), link)
     finally:
         os.umask(old)
     assert link.is_symlink()
@@ -564,8 +539,8 @@ def test_links_stay_and_files_may_be_read_by_others(path):
 
 
 def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
-    small, large = learned("classifier", 3), learned("classifier", 260)
-    expected = {1: answers(small), 2: answers(large)}
+    small, large = stored_models.learned("classifier", 3), stored_models.learned("classifier", 260)
+    expected = {1: stored_models.answers(small), 2: stored_models.answers(large)}
     # To write it takes long enough to be killed in.
     room = np.arange(1 << 20)
     start = time.perf_counter()
@@ -587,6 +562,6 @@ def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
         os.kill(child, signal.SIGKILL)
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
         found, extra = rm.load(path, with_extra=True)
-        assert answers(found) == expected[extra["n"]]
+        assert stored_models.answers(found) == expected[extra["n"]]
         met.add(extra["n"])
     assert met == {1, 2}

@@ -4,7 +4,6 @@ import math
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -77,8 +76,7 @@ values = st.one_of(
 levels = st.sampled_from(["red", "blue", "", True, None])
 kinds = {"a": values, "b": values, "c": levels, 1: values, ("t", 2): values, "d": st.booleans()}
 samples = st.tuples(
-    st.fixed_dictionaries({}, optional=kinds),
-    st.sampled_from(["x", "y", 3, (1, 2), True, None]),
+    st.fixed_dictionaries({}, optional=kinds), st.sampled_from(["x", "y", 3, (1, 2), True, None])
 )
 
 
@@ -134,24 +132,6 @@ def test_whatever_comes_the_counts_add_up(stream, lifetime, split_pure, max_node
 # Reading.
 
 
-def test_reading_a_tree():
-    model, X, _ = learned()
-    frame = model.to_dataframe(1)
-    inner = frame[~frame.is_leaf]
-    assert set(inner.feature) <= set(NAMES)
-    assert (frame.parent[1:] >= 0).all()
-    for x in rows(X[:50]):
-        node = frame.loc[0]
-        while not node.is_leaf:
-            goes_left = x[node.feature] <= node.threshold
-            node = frame.loc[node.left if goes_left else node.right]
-        text = model.debug_one(x, tree=1)
-        assert f"{node.n_samples} samples" in text.split("forest")[0].splitlines()[-1]
-    with pytest.raises(ValueError, match="tree"):
-        model.debug_one(rows(X[:1])[0], tree=4)
-    assert MondrianForestClassifier().debug_one({"a": 1.0}) == "nothing has been learned yet"
-
-
 # What the parameters promise.
 
 
@@ -160,52 +140,6 @@ def test_gamma_is_fixed_by_the_features_of_the_warm_up():
     assert model._trees.forest.gamma == 40.0
     model.learn_one({"a": 1.0, "late": 1.0}, 0)
     assert model._trees.forest.gamma == 40.0
-
-
-def test_bounded_forests_stop_growing_and_go_on_learning():
-    X, _ = make_data(4000)
-    y = (X[:, 0] > 0.0).tolist()
-    model = MondrianForestClassifier(seed=1, n_estimators=3, max_nodes=101)
-    for x, label in zip(rows(X[:2000]), y[:2000], strict=True):
-        model.learn_one(x, label)
-    size = model._raw_memory_usage
-    nodes = [len(model.to_dataframe(t)) for t in range(3)]
-    hits = 0
-    for x, label in zip(rows(X[2000:]), y[2000:], strict=True):
-        hits += model.predict_one(x) == label
-        model.learn_one(x, label)
-    assert model._raw_memory_usage <= 1.1 * size
-    assert all(n <= 101 for n in nodes)
-    assert model.to_dataframe(0)["n_samples"].iloc[0] == 4000
-    assert hits / 2000 > 0.6
-    with pytest.raises(ValueError, match="max_nodes"):
-        model.resample()
-
-
-def test_many_samples_of_one_class_then_others():
-    rng = np.random.default_rng(0)
-    model = MondrianForestClassifier(seed=1, n_estimators=3)
-    X = rng.random((20_000, 3))
-    model.learn_many(pd.DataFrame(X, columns=NAMES[:3]), ["same"] * len(X))
-    assert model.predict_proba_one({"a": 0.5, "b": 0.5, "c": 0.5}) == {"same": 1.0}
-    assert len(model.to_dataframe(0)) == 1
-    for x in rows(rng.random((200, 3)), NAMES[:3]):
-        model.learn_one(x, "other")
-    frame = model.to_dataframe(0)
-    assert frame.loc[0, "n_samples"] == 20_200
-    assert frame.loc[frame.is_leaf, "n_samples"].sum() == 20_200
-    assert frame.loc[frame.is_leaf, "count_other"].sum() == 200
-
-
-def test_resample_draws_another_forest_from_the_same_samples():
-    model, X, y = learned(n=600)
-    before = model.to_dataframe(0)
-    model.resample()
-    after = model.to_dataframe(0)
-    assert after.loc[0, "n_samples"] == before.loc[0, "n_samples"] == 600
-    assert after.loc[0, "time"] != before.loc[0, "time"]
-    hits = [model.predict_one(x) == label for x, label in zip(rows(X), y, strict=True)]
-    assert np.mean(hits) == 1.0
 
 
 def test_a_sample_that_lacks_the_value_of_a_cut_goes_to_the_nearer_child():

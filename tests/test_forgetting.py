@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import test_gaussian
+from common import fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import forgetting as naive
@@ -17,7 +18,7 @@ from test_gaussian import dense
 from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
-from river_mondrian.partitions.mondrian.records import FREE, NONE, STEADY
+from river_mondrian.partitions.mondrian.records import FREE, NONE
 from river_mondrian.posteriors.targets.messages import LARGE
 
 KINDS = {"classifier": MondrianForestClassifier, "regressor": MondrianForestRegressor}
@@ -233,8 +234,7 @@ def test_a_window_holds_the_latest_samples(kind, window, missing):
         if i % 150 == 20:
             stored(checked(model), samples[max(i + 1 - window, 0) : i + 1])
     assert model.n_samples == 700
-    for x, y in stream(700, 3, missing, places=200):
-        model.learn_one(x, y)
+    fed(model, stream(700, 3, missing, places=200))
     for tree in model._trees.trees:
         # Rows of what has been forgotten are taken again.
         assert tree.nodes.n_rows <= 2 * window + 4
@@ -261,49 +261,6 @@ def test_a_window_goes_on_when_samples_get_weights():
 
 
 @kinds
-def test_what_is_not_stored_cannot_be_forgotten(kind):
-    model = KINDS[kind](2, seed=1)
-    with pytest.raises(KeyError, match=r"no sample that is stored equals \{'a': 1.0\} with y = 1"):
-        model.forget_one({"a": 1.0}, 1)
-    for x, y in stream(300, 1):
-        model.learn_one(x, y)
-    x, y = stream(300, 1)[50]
-    before = pickle.dumps(model)
-    for sample in (
-        (x | {"a": 0.123}, y),
-        (x | {"new": 1.0}, y),
-        ({"a": x["a"]}, y),
-        ({}, y),
-        (x, y + 1),
-        (x, 7),
-        (x, y, 2.0),
-        (x, y, 0.0),
-        (x | {"a": 1e30}, y),
-    ):
-        with pytest.raises(KeyError):
-            model.forget_one(*sample)
-    for sample, error, text in (
-        ((x | {"a": "red"}, y), TypeError, "'a'"),
-        ((x | {"a": math.inf}, y), ValueError, "'a'"),
-        ((x, None), (TypeError, ValueError), "None"),
-        ((x, y, -1.0), ValueError, "-1.0"),
-    ):
-        with pytest.raises(error, match=text):
-            model.forget_one(*sample)
-    X = pd.DataFrame([x, x])
-    with pytest.raises(KeyError, match="row 0 is to be forgotten 2 times"):
-        model.forget_many(X, [y, y])
-    with pytest.raises(KeyError, match="row 1 "):
-        model.forget_many(X, [y, y + 1])
-    with pytest.raises(KeyError, match="row 0 is to be forgotten 2 times"):
-        model.forget_many(pd.DataFrame([x, x | {"a": x["a"] + 1e-12}]), [y, y])
-    assert pickle.dumps(model) == before
-    model.forget_many(X[:1], [y])
-    with pytest.raises(KeyError):
-        model.forget_one(x, y)
-
-
-@kinds
 def test_bounds_of_nodes_keep_samples_from_being_forgotten(kind):
     model = KINDS[kind](2, max_nodes=9, seed=1)
     model.learn_one({"a": 1.0}, 1)
@@ -327,8 +284,7 @@ def test_nothing_is_left_of_the_values(kind, window):
             x, y = samples[i]
             model.forget_one(x | {"a": secret, "b": secret}, y)
     else:
-        for x, y in samples[:60]:
-            model.learn_one(x, y)
+        fed(model, samples[:60])
     assert pattern not in pickle.dumps(model)
     assert not any(pattern in chunk.tobytes() for chunk in model._trees.points.chunks[0])
 
@@ -346,24 +302,6 @@ def test_a_block_that_has_become_too_small_is_not_cut():
     for y in range(3):
         model.learn_one({"a": 0.0}, y)
     assert [len(model._trees.read(t)) for t in range(3)] == [3, 3, 3]
-
-
-@kinds
-def test_what_a_renewal_has_left_is_read_back(kind):
-    model, samples = KINDS[kind](3, seed=1), stream(2000, 4, at=300)
-    i = 0
-    for x, y in samples:
-        model.learn_one(x, y)
-        i += 1
-        if model._trees.forest.phase == STEADY and model._trees.forest.renewed_at_sample > 0:
-            break
-    model.forget_one(*samples[5])
-    held = [*samples[:5], *samples[6:i]]
-    assert answers(checked(model)) == answers(model)
-    stored(model, held)
-    # A sample whose values have been rounded under other widths is found.
-    model.forget_many(pd.DataFrame([x for x, _ in held[:50]]), [y for _, y in held[:50]])
-    stored(checked(model), held[50:])
 
 
 def test_a_late_feature_is_missing_from_samples_that_take_a_place_again():

@@ -1,28 +1,22 @@
 """The target posterior against its dense twin, its quadrature, its choice, and the trees' law."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle
 
 import numpy as np
 import pytest
+from common import as_kernels
 from naive import gaussian as naive
 from naive import tails as twin
 from scipy import stats
 
-from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
+from river_mondrian.posteriors.targets import components, learning, messages, scale_mixture
 from river_mondrian.posteriors.targets import hyperparameters as choice
-from river_mondrian.posteriors.targets import learning, messages, scale_mixture
-from river_mondrian.posteriors.targets.components import moments_of_branch as branch_moments
 from river_mondrian.posteriors.targets.target_trees import SPREAD_FROM, TargetTrees
 
-
-@kernel
-def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
-    return branch_moments(eta, span, gamma2, decay)
+moments_of_branch, is_used = as_kernels(components.moments_of_branch, scale_mixture.is_used)
 
 
 SETTINGS = [
@@ -296,11 +290,6 @@ def test_only_blocks_of_enough_samples_are_cut():
 # The learned law of targets against its twin, and what it is for: intervals that hold.
 
 
-@kernel
-def is_used(n: int) -> bool:
-    return scale_mixture.is_used(n)
-
-
 def parts(trees, X, y, w, x):
     """Return the components of a prediction by the dense twin, and the targets' variance."""
     scale, lifetime = 2.0 * trees.hyperparameters["prior_variance"], float(trees.trees[0].lifetime)
@@ -366,20 +355,6 @@ def test_the_laws_are_the_twins():
     np.testing.assert_allclose(
         scale_mixture.new_scale_mixture()[: scale_mixture.N_SCALES], twin.weights([]), atol=1e-15
     )
-
-
-def test_at_scale_1_alone_it_is_the_normal_law():
-    X, y = draw(300, 1)
-    plain, learned = (grow(X, y, n_trees=3, learns_law=learns) for learns in (False, True))
-    before, after = (trees.__getstate__() for trees in (plain, learned))
-    for a, b in zip(before["nodes"].rows, after["nodes"].rows, strict=True):
-        np.testing.assert_array_equal(a, b)
-    queries = np.vstack([X[:20], 3.0 * X[20:40] - 1.0])
-    normal = plain.predict_rows(queries, 1)
-    assert (learned.predict_rows(queries, 1)[:, 1] != normal[:, 1]).all()
-    learned.law_numbers[: scale_mixture.N_SCALES] = np.array(scale_mixture.SCALES) == 1.0
-    np.testing.assert_allclose(learned.predict_rows(queries, 1), normal, rtol=1e-12)
-    assert plain.tail_weights == {1.0: 1.0}
 
 
 def test_which_targets_are_used():

@@ -33,9 +33,7 @@ def compiled_pair():
         return x / 2.0
 
     helper = numba.njit(
-        pipeline_class=pipelines.HelperCompiler,
-        no_cpython_wrapper=True,
-        no_cfunc_wrapper=True,
+        pipeline_class=pipelines.HelperCompiler, no_cpython_wrapper=True, no_cfunc_wrapper=True
     )(half)
 
     @numba.njit
@@ -61,11 +59,7 @@ def test_helpers_make_no_machine_code_of_their_own(forgotten):
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [
-        (codegen, "JITCodeLibrary"),
-        (typed_passes, "NativeLowering"),
-        (_dynfunc, "make_function"),
-    ],
+    [(codegen, "JITCodeLibrary"), (typed_passes, "NativeLowering"), (_dynfunc, "make_function")],
     ids=["library", "lowering", "function"],
 )
 @pytest.mark.parametrize("is_there", [False, True])

@@ -14,14 +14,9 @@ from test_gaussian import as_twin as target_twin
 from test_gaussian import dense, hyperparameters, kernel_moments
 from test_gaussian import draw as draw_targets
 from test_gaussian import grow as grow_targets
-from test_kernels import as_twin, draw, grow
-from test_weights import grow as grow_weighted
+from test_kernels import as_twin, draw, grow, weights_of
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-)
+import river_mondrian as rm
 from river_mondrian.learners import experts as attribution
 from river_mondrian.learners.experts import FIRST_SQUARES, FLOOR, LARGEST_EXPONENT, STEP, Mixture
 from river_mondrian.posteriors.adaptive.adaptive_trees import Explanation
@@ -49,9 +44,7 @@ def test_class_importances_are_a_mean_over_all_prunings(params, places, most, se
     """A whole weight counts as so many samples."""
     X, y = draw(13, seed, places=places)
     repeats = [1 + i % most for i in range(13)]
-    trees = grow(X, y, n_trees=2, seed=seed, **params)
-    if most > 1:
-        trees = grow_weighted(X, y, repeats, seed, 2, **params)
+    trees = grow(X, y, 2, seed, weights=repeats if most > 1 else None, **params)
     twins = [
         naive.class_importances(route(as_twin(trees, t), X), y, max(y) + 1, 3, repeats)
         for t in range(2)
@@ -70,34 +63,23 @@ def test_leaves_of_full_trees_count_what_they_have_not_stored():
 @pytest.mark.blas
 @pytest.mark.parametrize("params", [{}, {"gamma2": 0.5, "noise_variance": 0.2}, {"lifetime": 60.0}])
 @pytest.mark.parametrize("same", [0, 6])
+@pytest.mark.parametrize("weights", [[1.0], [0.0, 0.5, 1.0, 3.0]])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_target_importances_leave_each_sample_out(params, same, seed):
+def test_target_importances_leave_each_sample_out(params, same, weights, seed):
     """All leaves but one, where samples are at the same place, hold one sample."""
     X, y = draw_targets(40, seed)
     X[:same] = X[0]
-    trees = grow_targets(X, y, n_trees=2, seed=seed, **params)
+    w = np.random.default_rng(seed).choice(weights, len(y))
+    trees = grow_targets(X, y, w, n_trees=2, seed=seed, **params)
     if "lifetime" in params:
         assert max(len(node.points) for node in target_twin(trees, 0, X)) == max(same, 1)
     expected = []
     for t in range(2):
         gamma2, noise = hyperparameters(trees, t)
-        nodes, prior = target_twin(trees, t, X), float(np.mean(y))
-        ones = [1.0] * len(y)
-        expected.append(naive.gaussian_importances(nodes, y, ones, gamma2, noise, prior, 3))
+        nodes, prior = target_twin(trees, t, X), float(np.average(y, weights=w))
+        own = (nodes, y, w.tolist(), gamma2, noise, prior, 3)
+        expected.append(naive.gaussian_importances(*own))
     np.testing.assert_allclose(trees.importances, np.mean(expected, axis=0), rtol=0, atol=1e-9)
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("seed", SEEDS)
-def test_target_importances_are_those_of_weighted_samples(seed):
-    X, y = draw_targets(30, seed)
-    w = np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 3.0], len(y))
-    trees = grow_targets(X, y, w, seed=seed)
-    gamma2, noise = hyperparameters(trees, 0)
-    prior = float(np.average(y, weights=w))
-    nodes = target_twin(trees, 0, X)
-    expected = naive.gaussian_importances(nodes, y, w.tolist(), gamma2, noise, prior, 3)
-    np.testing.assert_allclose(trees.importances, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("same", [0, 6])
@@ -131,11 +113,7 @@ def test_plain_means_are_read_at_their_lifetime():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_explained_probabilities_are_the_twins(params, weighted, seed):
     X, y = draw(60, seed, places=20)
-    if weighted:
-        weights = np.random.default_rng(seed).exponential(size=60).tolist()
-        trees = grow_weighted(X, y, weights, seed, 2, **params)
-    else:
-        trees = grow(X, y, n_trees=2, seed=seed, **params)
+    trees = grow(X, y, 2, seed, weights=weights_of(60, seed) if weighted else None, **params)
     roots = [as_twin(trees, t) for t in range(2)]
     for x in queries_of(X, seed):
         bad, found = trees.explain(x)
@@ -275,15 +253,15 @@ def test_a_softmax_is_shared_out_as_its_logits_grow():
 
 
 def classifier(**params):
-    return MondrianForestClassifier(3, seed=1, **params)
+    return rm.MondrianForestClassifier(3, seed=1, **params)
 
 
 def regressor(**params):
-    return MondrianForestRegressor(3, seed=1, **params)
+    return rm.MondrianForestRegressor(3, seed=1, **params)
 
 
 def adaptive(**params):
-    return AdaptiveMondrianForestClassifier(4, seed=1, **params)
+    return rm.AdaptiveMondrianForestClassifier(4, seed=1, **params)
 
 
 EXPLAINED = [name for name, make in CONFIGURATIONS.items() if hasattr(make(), "baseline")]
@@ -316,7 +294,7 @@ def check_sums(model, x):
     if isinstance(model, base.Regressor):
         assert list(found) == model.feature_names
         total = start + math.fsum(found.values())
-        rel = ROUNDING if isinstance(model, MondrianForestRegressor) else 1e-9
+        rel = ROUNDING if isinstance(model, rm.MondrianForestRegressor) else 1e-9
         assert total == pytest.approx(model.predict_one(x), rel=rel)
         return
     predicted = model.predict_proba_one(x)
@@ -394,19 +372,3 @@ def test_before_any_learning_there_is_nothing(name):
     if not is_regressor:
         assert model.baseline == {1: 1.0}
         assert model.explain_one({"a": 1.0}) == {1: {}}
-
-
-def test_forgotten_samples_do_not_matter():
-    model = adaptive()
-    for x, y in stream(500, missing=0.0):
-        model.learn_one(x, y)
-    for x, y in stream(500, seed=1, missing=0.0):
-        model.learn_one({**x, "a": x["c"], "c": x["a"]}, y)
-        # Trees are being built, and recent ones come and go.
-        if model.n_samples % 50 < 3:
-            check_sums(model, x)
-            assert len(model.feature_importances) == 4
-    model._trees.forget_before(450)
-    model.resample()
-    found = model.feature_importances
-    assert found["c"] > found["b"] > found["a"]

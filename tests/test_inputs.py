@@ -24,22 +24,7 @@ from river import base, compose, feature_extraction, feature_selection, preproce
 from test_contract import MODELS, answer
 from test_contract import learn as learn_all
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    DensityForest,
-    DualOGDClassifier,
-    IsolationFeatures,
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    NearestNeighborDetector,
-    NystromFeatures,
-    OGDClassifier,
-    RandomCutForest,
-    load,
-    save,
-)
+import river_mondrian as rm
 from river_mondrian.distributed.keyed import KeyedClassifier
 
 
@@ -142,7 +127,7 @@ def test_an_error_for_a_time_tells_how_it_becomes_a_number(learned, value):
 
 
 def test_targets_that_are_missing_or_not_numbers_are_refused():
-    model = MondrianForestRegressor(2, seed=1)
+    model = rm.MondrianForestRegressor(2, seed=1)
     for bad, error in ((pd.NA, ValueError), (None, TypeError), ("1.5", TypeError)):
         with pytest.raises(error, match="target"):
             model.learn_one({"a": 1.0}, bad)
@@ -177,14 +162,14 @@ def test_a_missing_name_of_a_feature_is_refused(learned, name):
 
 def test_a_frame_with_a_missing_name_is_refused():
     with pytest.raises(ValueError, match="name of a feature"):
-        MondrianForestRegressor(2, seed=1).learn_many(
+        rm.MondrianForestRegressor(2, seed=1).learn_many(
             pd.DataFrame([[1.0, 2.0]], columns=["a", math.nan]), [1.0]
         )
 
 
 @pytest.mark.parametrize(("text", "what"), [("3.5", "number"), ("2020-01-31 12:00", "date")])
 def test_text_that_is_a_number_or_a_date_is_warned_of_once(text, what):
-    model = MondrianForestClassifier(2, seed=1)
+    model = rm.MondrianForestClassifier(2, seed=1)
     with pytest.warns(UserWarning, match=f"'a' begins with the text '{text}'.*{what}.*converters"):
         model.learn_one({"a": text, "b": "3 red"}, 1)
     with warnings.catch_warnings():
@@ -249,7 +234,7 @@ def test_a_clone_with_attributes_is_a_deep_copy(learned):
 
 
 def test_a_clone_with_attributes_takes_parameters():
-    model = MondrianForestClassifier(2, n_jobs=1, seed=1)
+    model = rm.MondrianForestClassifier(2, n_jobs=1, seed=1)
     model.learn_one({"a": 1.0}, "x")
     made = model.clone({"n_jobs": 2}, include_attributes=True)
     assert (made.n_jobs, made.predict_one({"a": 1.0})) == (2, "x")
@@ -266,35 +251,35 @@ def test_pickles_of_any_protocol_are_read(learned, protocol):
 
 @pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
 def test_saving_replaces_files_alone_and_keeps_their_modes(tmp_path):
-    model = MondrianForestClassifier(2, seed=1)
-    save(model, "/dev/null")
+    model = rm.MondrianForestClassifier(2, seed=1)
+    rm.save(model, "/dev/null")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     pipe, path = tmp_path / "pipe", tmp_path / "model"
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as reader:
         content = reader.submit(pipe.read_bytes)
-        save(model, pipe)
+        rm.save(model, pipe)
         path.write_bytes(content.result())
     assert stat.S_ISFIFO(os.stat(pipe).st_mode)
-    assert load(path).n_estimators == 2
+    assert rm.load(path).n_estimators == 2
     # What shells call a pipe to a command.
     reading, writing = os.pipe()
     with ThreadPoolExecutor(1) as reader, open(reading, "rb") as file:
         content = reader.submit(file.read)
-        save(model, f"/dev/fd/{writing}")
+        rm.save(model, f"/dev/fd/{writing}")
         os.close(writing)
         path.write_bytes(content.result())
-    assert load(path).n_estimators == 2
+    assert rm.load(path).n_estimators == 2
     path.chmod(0o640)
-    save(model, path)
+    rm.save(model, path)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
 
 
 def test_a_loaded_model_is_freed_with_its_last_reference(learned, tmp_path):
-    save(learned[0], tmp_path / "model")
+    rm.save(learned[0], tmp_path / "model")
     gc.disable()
     try:
-        model = load(tmp_path / "model")
+        model = rm.load(tmp_path / "model")
         alive = weakref.ref(model)
         del model
         assert alive() is None
@@ -327,8 +312,8 @@ def test_transformers_of_river_go_along_with_a_model(name, tmp_path):
     for x, y in samples:
         step.learn_one(x, float(y)) if supervised else step.learn_one(x)
     path = tmp_path / "model"
-    save(MondrianForestClassifier(2, seed=1), path, extra={"step": step})
-    _, extra = load(path, with_extra=True)
+    rm.save(rm.MondrianForestClassifier(2, seed=1), path, extra={"step": step})
+    _, extra = rm.load(path, with_extra=True)
     new = {"a": 7.0, "b": -1.0, "category": "w"}
     # The restored one transforms, and goes on learning, alike.
     for x in (samples[3][0], new):
@@ -346,14 +331,14 @@ def test_integers_of_128_bits_and_decimals_are_read_from_frames():
         pl.DataFrame({"a": whole, "b": tenths}),
         pl.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.1, None, 0.3]}),
     ):
-        model = MondrianForestRegressor(2, seed=1)
+        model = rm.MondrianForestRegressor(2, seed=1)
         model.learn_many(X, pl.Series(tenths).fill_null(2), w=whole)
         made.append(model.predict_many(X).to_list())
     assert made[0] == made[1]
 
 
 def test_labels_of_equal_text_are_not_one_column():
-    model = MondrianForestClassifier(2, seed=1)
+    model = rm.MondrianForestClassifier(2, seed=1)
     model.learn_one({"a": 1.0}, 1)
     model.learn_one({"a": 2.0}, "1")
     for X in (pl.DataFrame({"a": [1.0]}), pa.table({"a": [1.0]})):
@@ -363,7 +348,7 @@ def test_labels_of_equal_text_are_not_one_column():
 
 
 def test_keys_of_numpy_are_those_of_python():
-    models = KeyedClassifier("user", MondrianForestClassifier(2, seed=1))
+    models = KeyedClassifier("user", rm.MondrianForestClassifier(2, seed=1))
     models.learn_one({"user": np.int64(3), "a": 1.0}, "x")
     models.learn_one({"user": np.str_("u"), "a": 1.0}, "y")
     assert models.predict_one({"user": 3, "a": 1.0}) == "x"
@@ -374,27 +359,27 @@ def test_keys_of_numpy_are_those_of_python():
 
 
 def isolation(**params):
-    return IsolationFeatures(20, 8, pool_size=64, seed=1, **params)
+    return rm.IsolationFeatures(20, 8, pool_size=64, seed=1, **params)
 
 
 # Those that do not scale, or that scale within the map.
 FAR = {
-    "exact": lambda: MondrianForestClassifier(3, scale=False, seed=1),
-    "exact, zero": lambda: MondrianForestClassifier(3, scale=False, missing="zero", seed=1),
-    "oblique": lambda: MondrianForestClassifier(3, directions=3, scale=False, seed=1),
-    "regressor": lambda: MondrianForestRegressor(3, scale=False, seed=1),
-    "adaptive": lambda: AdaptiveMondrianForestClassifier(3, scale=False, seed=1),
-    "adaptive regressor": lambda: AdaptiveMondrianForestRegressor(3, scale=False, seed=1),
-    "random cuts": lambda: RandomCutForest(3, scale=False, seed=1),
-    "nearest neighbors": lambda: NearestNeighborDetector(scale=False, seed=1),
-    "density": lambda: DensityForest(5, seed=1),
-    "mondrian": lambda: OGDClassifier(MondrianFeatures(10, 5.0, seed=1)),
-    "mondrian, auto": lambda: OGDClassifier(MondrianFeatures(10, "auto", seed=1)),
-    "isolation": lambda: OGDClassifier(isolation()),
-    "isolation, scaled": lambda: OGDClassifier(isolation(scale=True)),
-    "isolation, trees": lambda: OGDClassifier(isolation(method="iforest", scale=True)),
-    "nystrom": lambda: OGDClassifier(NystromFeatures(30, 15, lifetime=2.0, seed=1)),
-    "dual": lambda: DualOGDClassifier(isolation(), learning_rate=0.3),
+    "exact": lambda: rm.MondrianForestClassifier(3, scale=False, seed=1),
+    "exact, zero": lambda: rm.MondrianForestClassifier(3, scale=False, missing="zero", seed=1),
+    "oblique": lambda: rm.MondrianForestClassifier(3, directions=3, scale=False, seed=1),
+    "regressor": lambda: rm.MondrianForestRegressor(3, scale=False, seed=1),
+    "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(3, scale=False, seed=1),
+    "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(3, scale=False, seed=1),
+    "random cuts": lambda: rm.RandomCutForest(3, scale=False, seed=1),
+    "nearest neighbors": lambda: rm.NearestNeighborDetector(scale=False, seed=1),
+    "density": lambda: rm.DensityForest(5, seed=1),
+    "mondrian": lambda: rm.OGDClassifier(rm.MondrianFeatures(10, 5.0, seed=1)),
+    "mondrian, auto": lambda: rm.OGDClassifier(rm.MondrianFeatures(10, "auto", seed=1)),
+    "isolation": lambda: rm.OGDClassifier(isolation()),
+    "isolation, scaled": lambda: rm.OGDClassifier(isolation(scale=True)),
+    "isolation, trees": lambda: rm.OGDClassifier(isolation(method="iforest", scale=True)),
+    "nystrom": lambda: rm.OGDClassifier(rm.NystromFeatures(30, 15, lifetime=2.0, seed=1)),
+    "dual": lambda: rm.DualOGDClassifier(isolation(), learning_rate=0.3),
 }
 
 

@@ -1,50 +1,25 @@
 """The kernels against their twins on the same tree, and the trees' law by distribution."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
 import numpy as np
 import pytest
+from common import as_kernels
 from naive import hnsp
 from naive import mondrian as naive
-from naive.ranges import robust_range
 from scipy import stats
 
-from river_mondrian.compiling.kernels import kernel
 from river_mondrian.partitions.mondrian import boxes, inputs, sampling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.label_trees import PAUSE_LIMIT, LabelTrees
-from river_mondrian.records import Array, Float32s, Float64s, Memory
+from river_mondrian.records import Float32s, Float64s, Memory
 
-
-@kernel
-def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> float:
-    return boxes.distance_outside(x, lower, upper, n_dims)
-
-
-@kernel
-def hold(point: Point, lower: Float32s, upper: Float32s, n_dims: int) -> None:
-    boxes.hold(point, 0, lower, upper, n_dims)
-
-
-@kernel
-def hold_batch(
-    batch: Array[boxes.PointAt], n: int, lower: Float32s, upper: Float32s, n_dims: int
-) -> None:
-    boxes.hold_batch(batch, n, 0, lower, upper, n_dims)
-
-
-@kernel
-def exponential(tree: Tree, rate: float) -> float:
-    return sampling.exponential(tree, rate)
-
-
-@kernel
-def exponential_before(tree: Tree, rate: float, end: float) -> float:
-    return sampling.exponential_before(tree, rate, end)
+distance_outside, hold, hold_batch = as_kernels(
+    boxes.distance_outside, boxes.hold, boxes.hold_batch
+)
+exponential, exponential_before = as_kernels(sampling.exponential, sampling.exponential_before)
 
 
 # Every test of a law uses this level on each of its seeds, divided by how many it makes.
@@ -69,7 +44,7 @@ def draw(n, seed, dims=3, classes=4, places=0):
     return X.astype(np.float32).astype(float), y.tolist()
 
 
-def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
+def grow(X, y, n_trees=1, seed=0, gamma=7.0, weights=None, **params):
     partitions = Partitions(
         n_trees,
         params.get("lifetime", math.inf),
@@ -81,10 +56,28 @@ def grow(X, y, n_trees=1, seed=0, gamma=7.0, **params):
     trees.add_inputs(list(range(X.shape[1])), X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
-    for x, label in zip(X, y, strict=True):
+    if weights is not None:
+        trees.weigh()
+    for x, label, weight in zip(X, y, weights or [1.0] * len(y), strict=True):
         trees.vector[: len(x)] = x
-        assert trees.learn(label, 1.0) == -1
+        assert trees.learn(label, weight) == -1
     return trees
+
+
+def weights_of(n, seed):
+    """Return weights below and above 1."""
+    return np.random.default_rng(seed).exponential(size=n).tolist()
+
+
+weighted_or_not = pytest.mark.parametrize("weighted", [False, True])
+any_params = pytest.mark.parametrize("params", [*SETTINGS, {"max_nodes": 31}])
+
+
+def test_values_that_single_precision_does_not_hold_are_found():
+    trees = grow(*draw(20, 1))
+    for value, bad in ((3.4e38, -1), (math.nan, -1), (-3.5e38, 1), (math.inf, 1)):
+        row = np.array([[0.0, value, 0.0]])
+        assert inputs.find_too_large(trees.forest, Float64s.of(row)) == bad
 
 
 @pytest.mark.parametrize("dims", [1, 2, 7, 8, 9, 15, 16, 17, 54])
@@ -106,9 +99,9 @@ def test_boxes_are_the_twins(dims):
             for place, row in zip(places, batch, strict=True):
                 place.point = Point(row.ctypes.data)
             if n == 1:
-                hold(places[0].point, lower, upper, dims)
+                hold(places[0].point, 0, lower, upper, dims)
             else:
-                hold_batch(places.array, n, lower, upper, dims)
+                hold_batch(places.array, n, 0, lower, upper, dims)
             for row in batch.tolist():
                 twin.grow(row)
             np.testing.assert_array_equal(box, [twin.lower, twin.upper])
@@ -128,27 +121,6 @@ def test_a_time_before_an_end_is_the_exponential_one(end):
     assert stats.binomtest(sum(found), 2000, -math.expm1(-1.7 * end)).pvalue > LEVEL / 4
 
 
-def test_inputs_are_scaled_by_their_robust_ranges():
-    rng = np.random.default_rng(5)
-    X = 10.0 ** rng.integers(-5, 6, 9) * rng.standard_normal((64, 9))
-    X[rng.random(X.shape) < 0.2] = np.nan
-    X[:, 7], X[:, 8] = 0.0, -4.0
-    X[20, 3], X[30, 4] = 1e30, -1e9
-    trees = LabelTrees(Partitions(1, math.inf, scale=True, seed=1))
-    trees.add_class()
-    trees.add_inputs(list(range(9)), np.nan_to_num(X[0]))
-    for x in X:
-        trees.vector[:] = x
-        assert trees.learn(0, 1.0) == -1
-    for d in range(9):
-        low, high = robust_range(X[:, d].tolist(), 100.0)
-        factor = 1.0 / ((high - low) or abs(low) or 1.0)
-        assert trees.scaling[:, d].tolist() == [low, pytest.approx(factor, rel=1e-15)]
-    for value, bad in ((3.4e38, -1), (math.nan, -1), (-3.5e38, 4), (math.inf, 4)):
-        X[0, :4], X[0, 4] = 0.0, value
-        assert inputs.find_too_large(trees.forest, Float64s.of(X)) == bad
-
-
 def as_twin(trees, t, hidden=False):
     """Copy a tree into the twin's nodes."""
     read = trees.read(t, hidden)
@@ -164,12 +136,14 @@ def assert_predictions_are_the_twins(trees, queries, gamma=7.0):
         np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("params", SETTINGS)
+@any_params
 @pytest.mark.parametrize("places", [0, 12])
+@weighted_or_not
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_prediction_is_the_twins(params, places, seed):
+def test_prediction_is_the_twins(params, places, weighted, seed):
     X, y = draw(300, seed, places=places)
-    trees = grow(X, y, n_trees=3, seed=seed, **params)
+    weights = weights_of(300, seed) if weighted else None
+    trees = grow(X, y, n_trees=3, seed=seed, weights=weights, **params)
     queries = np.vstack([X[:40], draw(40, seed + 9)[0], 3.0 * draw(40, seed + 5)[0] - 1.0])
     assert_predictions_are_the_twins(trees, queries)
 
@@ -193,35 +167,22 @@ def test_what_hides_below_a_paused_leaf_is_not_predicted(lifetime):
     assert_predictions_are_the_twins(trees, 2.0 * draw(60, 1)[0] - 0.5, 0.5)
 
 
-@pytest.mark.parametrize("params", SETTINGS)
+@any_params
 @pytest.mark.parametrize("places", [0, 12])
+@weighted_or_not
 @pytest.mark.parametrize("seed", [0, 1])
-def test_counts_are_those_of_algorithm_5(params, places, seed):
+def test_counts_are_those_of_algorithm_5(params, places, weighted, seed):
     X, y = draw(250, seed, places=places)
-    trees = grow(X, y, seed=seed, **params)
-    root = as_twin(trees, 0)
+    weights = weights_of(250, seed) if weighted else None
+    root = as_twin(grow(X, y, seed=seed, weights=weights, **params), 0)
     stored = {id(node): list(node.count) for node in naive.walk(root)}
-    hnsp.initialize_counts(naive.route(root, X), y, 4)
+    hnsp.initialize_counts(naive.route(root, X), y, 4, weights)
     for node in naive.walk(root):
-        assert node.count == stored[id(node)]
+        # Sums of whole weights are exact.
+        assert stored[id(node)] == pytest.approx(node.count, rel=1e-12 * weighted, abs=0.0)
         points = [n for leaf in naive.leaves(node) for n in leaf.points]
         np.testing.assert_array_equal(node.lower, X[points].min(axis=0))
         np.testing.assert_array_equal(node.upper, X[points].max(axis=0))
-
-
-def test_lock_step_and_threads_leave_the_trees_as_they_are():
-    X, y = draw(900, 4)
-    alone = grow(X, y, n_trees=5, seed=2)
-    for n_jobs in (1, 2):
-        batch = grow(X[:1], y[:1], n_trees=5, seed=2)
-        while batch.forest.n_classes < 4:
-            batch.add_class()
-        batch.learn_rows(X[1:], np.array(y[1:], dtype=np.int64), np.ones(len(X) - 1), n_jobs)
-        for t in range(5):
-            a, b = alone.nodes, batch.nodes
-            n = alone.trees[t].nodes.n_rows
-            np.testing.assert_array_equal(a.rows(t, n), b.rows(t, n))
-    np.testing.assert_array_equal(alone.predict_rows(X, 1), batch.predict_rows(X, 3))
 
 
 def test_a_path_longer_than_the_room_for_it():

@@ -3,10 +3,9 @@
 import copy
 import pickle
 import random
-from unittest import mock
 
 import pytest
-from river import base, checks, compose, datasets, linear_model, metrics, preprocessing, stats
+from river import base, compose, linear_model, metrics, preprocessing, stats
 
 import river_mondrian as rm
 from river_mondrian.distributed import KeyedModels
@@ -155,29 +154,3 @@ def test_a_file_of_another_key_is_refused(tmp_path):
     wrong.write_bytes(other._store.path_of(1).read_bytes())
     with pytest.raises(ValueError, match="has the model of 1 instead of 2"):
         other.predict_one({"user": 2, "a": 1.0})
-
-
-def one_key(x):
-    return "all"
-
-
-KEYED = {
-    "classifier": lambda: KeyedModels(one_key, rm.MondrianForestClassifier(2, seed=1)),
-    "regressor": lambda: KeyedModels(one_key, rm.MondrianForestRegressor(2, seed=1)),
-    "detector": lambda: KeyedModels(one_key, rm.DensityForest(2, seed=1)),
-}
-
-
-def cases():
-    # The stream for anomaly detectors is one to download: another takes its place.
-    with mock.patch.object(datasets, "CreditCard", datasets.Shuttle):
-        return [
-            pytest.param(name, check, id=f"{name}-{check.__name__}")
-            for name, make in KEYED.items()
-            for check in checks.yield_checks(make())
-        ]
-
-
-@pytest.mark.parametrize("name, check", cases())
-def test_rivers_checks(name, check):
-    check(KEYED[name]())

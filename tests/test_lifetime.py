@@ -157,22 +157,6 @@ def test_the_posterior_and_the_average_over_it():
         sweep(learners=["ridge"], prior=useless)
 
 
-def test_learners_share_the_cuts_and_a_seed_gives_the_same_path():
-    everything, alone = sweep(), sweep(learners=["forest"])
-    np.testing.assert_array_equal(everything.cuts, alone.cuts)
-    np.testing.assert_array_equal(
-        everything.errors["forest"]["test"], alone.errors["forest"]["test"]
-    )
-    again = sweep()
-    for learner, errors in everything.errors.items():
-        for kind, values in errors.items():
-            np.testing.assert_array_equal(values, again.errors[learner][kind])
-    assert not np.array_equal(sweep(seed=2).cuts[:5], everything.cuts[:5])
-    longer = sweep(learners=["forest"], lifetime_max=15.0)
-    assert len(longer.cuts) > len(alone.cuts)
-    np.testing.assert_array_equal(longer.cuts[: len(alone.cuts)], alone.cuts)
-
-
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_frames_are_read_by_name(kind):
     train, val, _ = data()

@@ -190,7 +190,7 @@ def test_classes_that_appear_are_learned_as_by_the_twin(multiclass, loss, rate, 
     model = OGDClassifier(
         features, loss, optim.AdaGrad(rate) if adagrad else rate, multiclass=multiclass
     )
-    names: list[str] = []
+    names = []
     for i, x in enumerate(rows(300)):
         y = f"class {label(x, 2 + i // 60)}"
         if y not in names:
@@ -312,28 +312,6 @@ def stream(kind, n, seed=0):
         for i, x in enumerate(data)
     ]
     return data, targets, np.random.default_rng(seed).uniform(0, 2, size=n).tolist()
-
-
-def state(model):
-    """Pickle part by part: equal parts may or may not be the same object to a whole one."""
-    return {
-        name: {k: pickle.dumps(v) for k, v in part.__getstate__().items()}
-        if name in ("_current", "_next") and part is not None
-        else pickle.dumps(part)
-        for name, part in model.__dict__.items()
-        if name not in ("_features", "features")
-    } | {name: pickle.dumps(part) for name, part in model._features.__dict__.items()}
-
-
-def test_memory_does_not_grow_once_the_map_is_final():
-    model = build("softmax")
-    data, targets, _ = stream("softmax", 1500)
-    sizes = []
-    for i, (x, y) in enumerate(zip(data, targets, strict=True)):
-        model.learn_one(x, targets[i % 100] if i > 100 else y)
-        sizes.append(model._raw_memory_usage)
-    assert len(set(sizes[160:])) == 1
-    assert sizes[-1] < max(sizes)
 
 
 # Bad input and small cases.

@@ -7,35 +7,18 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from common import as_kernels, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import drift
 
-from river_mondrian import AdaptiveMondrianForestClassifier, ModelFormatError, load, save
+from river_mondrian import AdaptiveMondrianForestClassifier, load, save
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.posteriors.adaptive import adaptive_trees
-from river_mondrian.posteriors.adaptive.nodes import (
-    GROWTHS,
-    HEAD_WORDS,
-    LINKS_WORD,
-    N_FIRST,
-    N_FORGETTING,
-    N_MORE,
-    AdaptiveForest,
-    AdaptiveTree,
-    Statistics,
-    most_rows,
-)
-from river_mondrian.posteriors.adaptive.seen import (
-    NO_SIDE,
-    add_sample,
-    new_row,
-    numbers_of,
-    sides_of,
-)
+from river_mondrian.posteriors.adaptive import adaptive_trees, nodes, seen
 from river_mondrian.records import Float64s
 
-N_NUMBERS = 2 + N_FORGETTING
+N_NUMBERS = 2 + nodes.N_FORGETTING
+new_row, add_sample = as_kernels(seen.new_row, seen.add_sample)
 
 
 @pytest.fixture(autouse=True)
@@ -46,14 +29,17 @@ def few(monkeypatch):
 
 @kernel
 def read_classes(
-    forest: AdaptiveForest, tree: AdaptiveTree, statistics: Statistics, out: Float64s
+    forest: nodes.AdaptiveForest,
+    tree: nodes.AdaptiveTree,
+    statistics: nodes.Statistics,
+    out: Float64s,
 ) -> None:
     """Read the weights and the sides of all classes at a node."""
     for k in range(forest.n_classes):
-        numbers = numbers_of(forest, tree, statistics, k)
-        for m in range(1 + N_FORGETTING):
+        numbers = seen.numbers_of(forest, tree, statistics, k)
+        for m in range(1 + nodes.N_FORGETTING):
             out[N_NUMBERS * k + m] = numbers.words[m * numbers.step]
-        out[N_NUMBERS * k + 1 + N_FORGETTING] = sides_of(forest, tree, statistics, k)
+        out[N_NUMBERS * k + 1 + nodes.N_FORGETTING] = seen.sides_of(forest, tree, statistics, k)
 
 
 def classes_at(trees, t, j):
@@ -64,22 +50,6 @@ def classes_at(trees, t, j):
     read_classes(trees.forest, tree, own, Float64s.of(found.reshape(-1)))
     head = [own.weight, own.n_seen, own.n_sides, *own.stops.view(), *own.shares.view()]
     return found, np.array([*head, *own.totals.view(), *own.units.view()])
-
-
-@kernel
-def begin_node(forest: AdaptiveForest, tree: AdaptiveTree) -> int:
-    """Return the number of a new row of statistics."""
-    number = new_row(forest, tree)
-    tree.side_rows.row(number).begin()
-    return number
-
-
-@kernel
-def see(
-    forest: AdaptiveForest, tree: AdaptiveTree, row: int, label: int, weight: float, side: int
-) -> None:
-    """Let a node see a sample."""
-    add_sample(forest, tree, tree.side_rows.row(row), label, weight, True, side)
 
 
 def draw(n, n_classes, seed):
@@ -139,19 +109,20 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
     trees = model._trees
     forest, tree = trees.forest, trees.trees[0]
     trees.side_rows.grow(0, tree.side_rows, tree.side_rows.n_rows + 200)
-    row = begin_node(forest, tree)
+    row = new_row(forest, tree)
+    tree.side_rows.row(row).begin()
     twin, n_sides = {}, 0
     for i, n in enumerate(numbers):
         # As many classes as there would be by then.
         known = min(16 * (i + 1), int(forest.n_classes))
         for label in rng.integers(0, known, n).tolist():
             weight, side = float(rng.integers(1, 4)), int(rng.integers(-1, 2))
-            see(forest, tree, row, label, weight, side)
+            add_sample(forest, tree, tree.side_rows.row(row), label, weight, True, side)
             own = twin.setdefault(label, np.zeros(N_NUMBERS))
             for known_class in twin.values():
-                known_class[1:-1] /= GROWTHS
+                known_class[1:-1] /= nodes.GROWTHS
             own[:-1] += weight
-            bits = int(own[-1]) | (0 if side == NO_SIDE else 1 + side)
+            bits = int(own[-1]) | (0 if side == seen.NO_SIDE else 1 + side)
             n_sides += bits.bit_count() - int(own[-1]).bit_count()
             own[-1] = bits
     statistics = tree.side_rows.row(row)
@@ -170,16 +141,16 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
 def test_rows_are_as_many_as_are_made_room_for(seed, n_classes, n_steps):
     """Whatever the order in which classes come."""
     order = np.random.default_rng(seed).permutation(n_classes * n_steps)[:n_classes]
-    room, links = [N_FIRST], [{}]
+    room, links = [nodes.N_FIRST], [{}]
     for label in order.tolist():
         row, bits = 0, label
         while room[row] == 0:
             row, bits = links[row].setdefault(bits & 1, len(room)), bits >> 1
             if row == len(room):
-                room.append(N_MORE)
+                room.append(nodes.N_MORE)
                 links.append({})
         room[row] -= 1
-    assert len(room) <= most_rows(n_classes)
+    assert len(room) <= nodes.most_rows(n_classes)
 
 
 def test_many_classes_take_memory_by_what_is_seen():
@@ -216,7 +187,7 @@ def test_many_classes_are_stored(how, tmp_path):
 
 def first_linked(rows):
     """Return a row that another one is linked to."""
-    return int(np.flatnonzero(rows[:, LINKS_WORD])[0])
+    return int(np.flatnonzero(rows[:, nodes.LINKS_WORD])[0])
 
 
 @pytest.mark.parametrize("damage", ["back", "beyond", "twice", "class"])
@@ -229,12 +200,11 @@ def test_damaged_rows_are_refused(damage):
     used = rows[: tree.side_rows.n_rows]
     j = first_linked(used)
     if damage == "back":
-        used[j, LINKS_WORD] = 1
+        used[j, nodes.LINKS_WORD] = 1
     elif damage == "beyond":
-        used[j, LINKS_WORD] = tree.side_rows.n_rows + 1
+        used[j, nodes.LINKS_WORD] = tree.side_rows.n_rows + 1
     elif damage == "twice":
-        used[j, LINKS_WORD + 1] = used[j, LINKS_WORD]
+        used[j, nodes.LINKS_WORD + 1] = used[j, nodes.LINKS_WORD]
     else:
-        used[j, HEAD_WORDS] = 4 * (trees.forest.n_classes + 1)
-    with pytest.raises(ModelFormatError, match="side_rows"):
-        pickle.loads(pickle.dumps(model))
+        used[j, nodes.HEAD_WORDS] = 4 * (trees.forest.n_classes + 1)
+    refused(model, "side_rows")

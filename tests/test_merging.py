@@ -193,6 +193,7 @@ def test_ridges_that_do_not_add_up():
         (model(fourier()), model(rm.RandomBinningFeatures(4, seed=1)), "the features are of"),
         (model(growing), model(growing), "the partitions of MondrianFeatures depend"),
         (model(), model(), "IsolationFeatures are drawn from the samples"),
+        (model(fourier(), window=9), model(fourier(), window=9), r"no order.*window=9"),
         (model(pooled()), model(rm.IsolationFeatures(6, 4, pool_size=40)), "drawn from the sam"),
         (
             model(rm.RandomBinningFeatures(4, seed=1), max_columns=5),

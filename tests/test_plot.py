@@ -6,22 +6,13 @@ import math
 import matplotlib as mpl
 import numpy as np
 import pytest
+from common import fed
 from naive import stit
 from river import datasets, drift, evaluate, metrics, naive_bayes, utils
 from river.datasets import synth
 
 import river_mondrian
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    DensityForest,
-    MondrianFeatures,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    NearestNeighborDetector,
-    RandomCutForest,
-    plot,
-)
+import river_mondrian as rm
 from river_mondrian.plot import canvas
 
 mpl.use("Agg")
@@ -36,17 +27,15 @@ def closed():
 
 
 def bananas(model, n=200):
-    for x, y in datasets.Bananas().take(n):
-        model.learn_one(x, y)
-    return model
+    return fed(model, datasets.Bananas().take(n))
 
 
 def classifier():
-    return bananas(MondrianForestClassifier(2, seed=1))
+    return bananas(rm.MondrianForestClassifier(2, seed=1))
 
 
 def regressor():
-    model = MondrianForestRegressor(2, seed=1)
+    model = rm.MondrianForestRegressor(2, seed=1)
     for x, _ in datasets.Bananas().take(200):
         model.learn_one(x, x["1"] * x["2"])
     return model
@@ -62,7 +51,7 @@ def names(ax):
 
 def test_lines_of_the_truth_have_the_colour_of_text():
     with mpl.rc_context({"text.color": "white"}):
-        ax = plot.intervals([1.0, 2.0], [None, None])
+        ax = rm.plot.intervals([1.0, 2.0], [None, None])
     assert ax.lines[0].get_color() == "white"
 
 
@@ -70,7 +59,11 @@ def test_lines_of_the_truth_have_the_colour_of_text():
 
 
 def test_a_whole_tree_has_a_dot_for_each_leaf():
-    for model in (classifier(), regressor(), bananas(AdaptiveMondrianForestClassifier(3, seed=1))):
+    for model in (
+        classifier(),
+        regressor(),
+        bananas(rm.AdaptiveMondrianForestClassifier(3, seed=1)),
+    ):
         frame = model.to_dataframe(0)
         ax = model.draw(0)
         (lines,), dots = ax.collections[:1], ax.collections[1:]
@@ -89,7 +82,7 @@ def test_a_whole_tree_has_a_dot_for_each_leaf():
 def test_the_top_of_a_tree_tells_what_is_below(depth):
     model = classifier()
     frame = model.to_dataframe(1)
-    ax = plot.tree(model, 1, max_depth=depth)
+    ax = rm.plot.tree(model, 1, max_depth=depth)
     below = frame[(frame.depth == depth) & ~frame.is_leaf]
     assert len(ax.patches) == len(below)
     texts = [text.get_text().replace("\n", " ") for text in ax.texts]
@@ -116,7 +109,7 @@ def test_the_top_of_a_tree_tells_what_is_below(depth):
 
 def test_leaves_have_the_colour_and_the_name_of_their_class():
     model = classifier()
-    ax = plot.tree(model)
+    ax = rm.plot.tree(model)
     counts = model.to_dataframe(0)
     counts = counts[counts.is_leaf][[f"count_{label}" for label in model.classes]].to_numpy()
     assert names(ax) == [str(label) for label in model.classes]
@@ -128,14 +121,14 @@ def test_leaves_have_the_colour_and_the_name_of_their_class():
 def test_a_bar_tells_the_means_of_a_regressor():
     model = regressor()
     means = model.to_dataframe(0)["mean"]
-    ax = plot.tree(model)
+    ax = rm.plot.tree(model)
     bar = ax.figure.axes[1]
     assert bar.get_ylabel() == "mean" and not names(ax)
     assert bar.get_ylim() == pytest.approx((means.min(), means.max()))
 
 
 def test_many_classes_make_no_endless_legend():
-    model = MondrianForestClassifier(1, seed=1)
+    model = rm.MondrianForestClassifier(1, seed=1)
     for i in range(40):
         model.learn_one({"a": i * 37 % 41, "b": i * 17 % 43}, i % 20)
     ax = model.draw()
@@ -146,16 +139,14 @@ def test_many_classes_make_no_endless_legend():
 def test_names_of_users_are_shown_as_they_are():
     names = ["_hidden", "$50 to $100", "in $"]
     stream = [({"$a$": float(i), "_b": float(i % 3)}, names[i % 3]) for i in range(60)]
-    model = MondrianForestClassifier(3, seed=1)
-    for x, y in stream:
-        model.learn_one(x, y)
-    ax = plot.partition(model)
+    model = fed(rm.MondrianForestClassifier(3, seed=1), stream)
+    ax = rm.plot.partition(model)
     ax.figure.canvas.draw()
     shown = [text.get_text() for text in ax.get_legend().get_texts()]
     assert [text.strip().replace("\\$", "$") for text in shown] == names
-    plot.tree(model).figure.canvas.draw()
-    plot.importances(model.feature_importances).figure.canvas.draw()
-    ax = plot.progressive({name: [(1, 0.5), (2, 0.6)] for name in names})
+    rm.plot.tree(model).figure.canvas.draw()
+    rm.plot.importances(model.feature_importances).figure.canvas.draw()
+    ax = rm.plot.progressive({name: [(1, 0.5), (2, 0.6)] for name in names})
     ax.figure.canvas.draw()
     assert len(ax.get_legend().get_texts()) == 3
 
@@ -167,7 +158,7 @@ def test_names_of_users_are_shown_as_they_are():
 def test_cells_are_those_of_the_time_and_tile_the_plane(time):
     for model in (classifier(), regressor()):
         frame = model.to_dataframe(0)
-        ax = plot.partition(model, time=time)
+        ax = rm.plot.partition(model, time=time)
         cells = [patch for patch in ax.patches if patch.get_alpha() is not None]
         assert len(cells) == ((frame.time <= time) & ~frame.is_leaf).sum() + 1
         assert len(ax.patches) == 3 * len(cells)
@@ -178,26 +169,17 @@ def test_cells_are_those_of_the_time_and_tile_the_plane(time):
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("1", "2")
 
 
-def test_features_and_forests_have_partitions():
-    features = MondrianFeatures(2, lifetime=2.0, seed=1)
-    for x, _ in datasets.Bananas().take(100):
-        features.learn_one(x)
-    drawn, same = plot.partition(features, 1), features.draw_partition(1)
-    assert len(drawn.patches) == len(same.patches) > 1
-    assert names(plot.partition(classifier())) == ["False", "True"]
-
-
 # Curves.
 
 
 def test_curves_are_rivers_progressive_scores():
     samples = list(datasets.Phishing().take(120))
-    made = {"forest": MondrianForestClassifier, "NB": naive_bayes.GaussianNB}
+    made = {"forest": rm.MondrianForestClassifier, "NB": naive_bayes.GaussianNB}
 
     def run(model, metric):
         return evaluate.iter_progressive_val_score(samples, model, metric, step=30)
 
-    ax = plot.progressive(
+    ax = rm.plot.progressive(
         {name: run(model(), metrics.Accuracy()) for name, model in made.items()}, drifts=[60, 90]
     )
     for line, (name, model) in zip(ax.lines, made.items(), strict=False):
@@ -209,22 +191,22 @@ def test_curves_are_rivers_progressive_scores():
     assert [line.get_xdata()[0] for line in ax.lines[2:]] == [60, 90]
     assert names(ax) == ["forest", "NB", "drift"]
     assert ax.get_ylabel() == "Accuracy"
-    ax = plot.progressive(
+    ax = rm.plot.progressive(
         {"NB": run(naive_bayes.GaussianNB(), utils.Rolling(metrics.Accuracy, window_size=50))}
     )
     assert ax.get_ylabel() == "Accuracy of the latest 50"
     both = metrics.Accuracy() + metrics.CohenKappa()
-    ax = plot.progressive({"NB": run(naive_bayes.GaussianNB(), both)}, metric="CohenKappa")
+    ax = rm.plot.progressive({"NB": run(naive_bayes.GaussianNB(), both)}, metric="CohenKappa")
     assert ax.get_ylabel() == "CohenKappa"
 
 
 def test_drifts_of_a_model_are_read_after_its_run():
-    model = AdaptiveMondrianForestClassifier(10, drift_detector=drift.binary.HDDMA(), seed=1)
+    model = rm.AdaptiveMondrianForestClassifier(10, drift_detector=drift.binary.HDDMA(), seed=1)
     before = synth.Sine(classification_function=0, seed=1).take(1000)
     after = synth.Sine(classification_function=1, seed=2).take(400)
     samples = itertools.chain(before, after)
     run = evaluate.iter_progressive_val_score(samples, model, metrics.Accuracy(), step=100)
-    ax = plot.progressive({"adaptive": run}, drifts=model)
+    ax = rm.plot.progressive({"adaptive": run}, drifts=model)
     assert model.drift_log
     assert [line.get_xdata()[0] for line in ax.lines[1:]] == [n for n, _ in model.drift_log]
 
@@ -233,13 +215,13 @@ def test_drifts_of_a_model_are_read_after_its_run():
 
 
 def test_intervals_are_those_of_the_laws():
-    model = MondrianForestRegressor(3, seed=1)
+    model = rm.MondrianForestRegressor(3, seed=1)
     targets, laws = [], []
     for x, y in datasets.TrumpApproval().take(60):
         targets.append(y)
         laws.append(model.predict_one(x, with_dist=True) if model.n_samples else None)
         model.learn_one(x, y)
-    ax = plot.intervals(targets, laws, levels=(0.5, 0.9))
+    ax = rm.plot.intervals(targets, laws, levels=(0.5, 0.9))
     wide, narrow = ax.collections
     for band, level in ((wide, 0.9), (narrow, 0.5)):
         drawn = band.get_paths()[0].vertices
@@ -259,11 +241,9 @@ def test_intervals_are_those_of_the_laws():
 
 
 def test_bars_are_importances():
-    model = MondrianForestClassifier(2, seed=1)
-    for x, y in datasets.Phishing().take(200):
-        model.learn_one(x, y)
+    model = fed(rm.MondrianForestClassifier(2, seed=1), datasets.Phishing().take(200))
     found = model.feature_importances
-    ax = plot.importances(model, most=4)
+    ax = rm.plot.importances(model, most=4)
     ranked = sorted(found, key=lambda name: -abs(found[name]))
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels == [*ranked[:4], f"{len(found) - 4} others"]
@@ -274,7 +254,7 @@ def test_bars_are_importances():
 
 
 def test_bars_of_an_explanation_have_signs():
-    ax = plot.importances({"a": -2.0, "b": 1.0, 3: 0.5}, most=3)
+    ax = rm.plot.importances({"a": -2.0, "b": 1.0, 3: 0.5}, most=3)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "3"]
     below, above = ax.patches[0].get_facecolor(), ax.patches[1].get_facecolor()
     assert mpl.colors.same_color(below, canvas.COLORS[1])
@@ -284,12 +264,12 @@ def test_bars_of_an_explanation_have_signs():
 
 @pytest.mark.parametrize("kind", ["classes", "numbers", "scores"])
 def test_an_explanation_is_drawn_from_the_baseline_to_the_prediction(kind):
-    detector = RandomCutForest(2, seed=1)
+    detector = rm.RandomCutForest(2, seed=1)
     for x, _ in datasets.Bananas().take(60):
         detector.learn_one(x)
     model = {"classes": classifier, "numbers": regressor, "scores": lambda: detector}[kind]()
     x = {"1": 0.5, "2": -1.25}
-    ax = plot.explanation(model, x)
+    ax = rm.plot.explanation(model, x)
     ends = [x for line in ax.lines for x in line.get_xdata()]
     found, baseline = model.explain_one(x), getattr(model, "baseline", 0.0)
     asked = {"numbers": "predict_one", "scores": "score_one"}.get(kind, "predict_one")
@@ -297,7 +277,7 @@ def test_an_explanation_is_drawn_from_the_baseline_to_the_prediction(kind):
     if kind == "classes":
         found, baseline = found[expected], baseline[expected]
         expected = model.predict_proba_one(x)[expected]
-        other = plot.explanation(model, x, label=not model.predict_one(x))
+        other = rm.plot.explanation(model, x, label=not model.predict_one(x))
         assert other.lines[0].get_xdata()[1] == pytest.approx(1.0 - expected)
     assert ends == pytest.approx([baseline, expected])
     widths = sorted(found.values(), key=lambda added: -abs(added))
@@ -311,7 +291,7 @@ def test_an_explanation_is_drawn_from_the_baseline_to_the_prediction(kind):
 
 def test_nothing_of_an_explanation_is_cut():
     """Not long names, nor such as matplotlib would interpret, nor what is at the ends."""
-    model = MondrianForestRegressor(2, seed=1)
+    model = rm.MondrianForestRegressor(2, seed=1)
     long = "a name of very many words " * 5
     for x, _ in datasets.Bananas().take(60):
         x = {
@@ -320,7 +300,7 @@ def test_nothing_of_an_explanation_is_cut():
             "color\nof": long if x["1"] > 0 else "red",
         }
         model.learn_one(x, 1e6 * x["$1$ & $x_1^2$"])
-    ax = plot.explanation(model, x)
+    ax = rm.plot.explanation(model, x)
     figure = ax.figure
     figure.draw_without_rendering()
     for axis in (ax.yaxis, ax.child_axes[0].yaxis, ax.xaxis):
@@ -337,14 +317,14 @@ def test_nothing_of_an_explanation_is_cut():
 
 def test_what_cannot_be_explained_is_named():
     with pytest.raises(TypeError, match="explain_one"):
-        plot.explanation(DensityForest(2, seed=1), {"a": 1.0})
+        rm.plot.explanation(rm.DensityForest(2, seed=1), {"a": 1.0})
     with pytest.raises(ValueError, match=r"label must be one of \[False, True\], got 'x'"):
-        plot.explanation(classifier(), {"1": 0.5}, label="x")
+        rm.plot.explanation(classifier(), {"1": 0.5}, label="x")
     with pytest.raises(ValueError, match="label must be one of"):
-        plot.explanation(MondrianForestClassifier(2, seed=1), {"1": 0.5})
+        rm.plot.explanation(rm.MondrianForestClassifier(2, seed=1), {"1": 0.5})
     with pytest.raises(ValueError, match="most"):
-        plot.explanation(classifier(), {"1": 0.5}, most=0)
-    assert len(plot.explanation(regressor(), {"1": 0.5}, most=1).patches) == 2
+        rm.plot.explanation(classifier(), {"1": 0.5}, most=0)
+    assert len(rm.plot.explanation(regressor(), {"1": 0.5}, most=1).patches) == 2
 
 
 # Weights.
@@ -360,14 +340,10 @@ def history_of(model, stream):
 
 
 def test_areas_are_weights_added_up_by_kind():
-    model = AdaptiveMondrianForestClassifier(3, seed=1)
+    model = rm.AdaptiveMondrianForestClassifier(3, seed=1)
     history = history_of(model, synth.Sine(seed=1).take(200))
-    ax = plot.weights(history)
-    assert names(ax) == [
-        "trees of all samples",
-        "trees of all and of recent samples",
-        "lines",
-    ]
+    ax = rm.plot.weights(history)
+    assert names(ax) == ["trees of all samples", "trees of all and of recent samples", "lines"]
     last = history[-1][1]
     tops = [area.get_paths()[0].vertices for area in ax.collections]
     of_all = sum(weight for name, weight in last.items() if name.endswith(", trees of all samples"))
@@ -375,16 +351,16 @@ def test_areas_are_weights_added_up_by_kind():
     assert at_end == pytest.approx(of_all)
     total = sum(last.values())
     assert tops[-1][tops[-1][:, 0] == history[-1][0]][:, 1].max() == pytest.approx(total)
-    chosen = plot.weights(history, groups=dict.fromkeys(last, "all") | {"naive Bayes": None})
+    chosen = rm.plot.weights(history, groups=dict.fromkeys(last, "all") | {"naive Bayes": None})
     assert names(chosen) == ["all"]
 
 
 def test_negative_weights_are_lines():
-    model = AdaptiveMondrianForestRegressor(3, autoregressive=True, seed=1)
+    model = rm.AdaptiveMondrianForestRegressor(3, autoregressive=True, seed=1)
     stream = [(x, y) for x, y in datasets.TrumpApproval().take(120)]
     history = history_of(model, stream)
     assert min(min(weights.values()) for _, weights in history[1:]) < 0.0
-    ax = plot.weights(history)
+    ax = rm.plot.weights(history)
     assert not ax.collections
     kinds = {"lines", "bends", "waves", "trees", "trees of residuals", "trees of errors"}
     assert set(names(ax)) == kinds | {"first mixture", "series"}
@@ -397,14 +373,14 @@ def test_negative_weights_are_lines():
 
 def test_reliability_by_hand():
     predictions = [{}, {"a": 0.9, "b": 0.1}, {"a": 0.9, "b": 0.1}, {"a": 0.4, "b": 0.6}]
-    ax = plot.reliability(predictions, ["a", "a", "b", "b"], n_bins=2)
+    ax = rm.plot.reliability(predictions, ["a", "a", "b", "b"], n_bins=2)
     line = ax.lines[1]
     # Below 1/2: .1, .1, .4, of which one came true; from there on .9, .9, .6, of which two did.
     np.testing.assert_allclose(line.get_xydata(), [[0.2, 1 / 3], [0.8, 2 / 3]])
     assert names(ax) == [f"calibration error {2 / 15:.3f}"]
     sizes = ax.collections[0].get_sizes()
     assert sizes[0] == sizes[1]
-    several = plot.reliability({"one": predictions, "two": predictions}, ["a", "a", "b", "b"])
+    several = rm.plot.reliability({"one": predictions, "two": predictions}, ["a", "a", "b", "b"])
     assert [name.partition(":")[0] for name in names(several)] == ["one", "two"]
 
 
@@ -414,7 +390,7 @@ def test_reliability_by_hand():
 def test_scores_of_any_detector():
     scores = [0.1, 0.2, 0.9, 0.95, 0.1, 0.3, 0.2, 0.1, 0.2, 0.97]
     odd = [i in (2, 9) for i in range(10)]
-    ax = plot.scores(scores, 0.75, odd)
+    ax = rm.plot.scores(scores, 0.75, odd)
     assert ax.lines[0].get_xydata().tolist() == [[i + 1, s] for i, s in enumerate(scores)]
     assert ax.lines[2].get_xdata().tolist() == [3, 4, 10]
     # Of several in a row the first one is named.
@@ -425,7 +401,7 @@ def test_scores_of_any_detector():
 @pytest.mark.parametrize("noise", [1e-3, 1.0])
 def test_labels_of_scores_do_not_overlap(noise):
     rng = np.random.default_rng(1)
-    crowd = plot.scores(np.tile([0.0, 1.0], 600) + noise * rng.random(1200), 0.5)
+    crowd = rm.plot.scores(np.tile([0.0, 1.0], 600) + noise * rng.random(1200), 0.5)
     crowd.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in crowd.texts]
     assert len(boxes) > 9
@@ -434,12 +410,14 @@ def test_labels_of_scores_do_not_overlap(noise):
     assert str(highest) in [text.get_text() for text in crowd.texts]
 
 
-@pytest.mark.parametrize("make", [lambda: RandomCutForest(3, seed=1), NearestNeighborDetector])
+@pytest.mark.parametrize(
+    "make", [lambda: rm.RandomCutForest(3, seed=1), rm.NearestNeighborDetector]
+)
 def test_scores_of_a_detector_are_its_own(make):
     model = make()
     for x, _ in datasets.Bananas().take(100):
         model.learn_one(x)
-    drawn, same = plot.scores(model, 0.9), model.draw_scores(0.9)
+    drawn, same = rm.plot.scores(model, 0.9), model.draw_scores(0.9)
     assert drawn.lines[0].get_ydata().tolist() == model.recent_scores
     assert drawn.lines[0].get_xdata()[-1] == model.n_samples
     assert drawn.lines[0].get_xydata().tolist() == same.lines[0].get_xydata().tolist()
@@ -449,20 +427,20 @@ def test_scores_of_a_detector_are_its_own(make):
 
 
 def test_maps_show_what_models_say_at_each_place():
-    forest, detector = DensityForest(5, seed=1), RandomCutForest(5, seed=1)
+    forest, detector = rm.DensityForest(5, seed=1), rm.RandomCutForest(5, seed=1)
     rng = np.random.default_rng(1)
     for a, b in rng.normal(size=(200, 2)).tolist():
         forest.learn_one({"a": a, "b": b})
         detector.learn_one({"a": a, "b": b, "c": 0.5})
     ranges = {"b": (-1.0, 2.0), "a": (0.0, 1.0)}
-    density = plot.density_map(forest, ranges, n=4)
+    density = rm.plot.density_map(forest, ranges, n=4)
     drawn = density.collections[0].get_array().reshape(4, 4)
     for i, a in enumerate(np.linspace(0.0, 1.0, 4).tolist()):
         for j, b in enumerate(np.linspace(-1.0, 2.0, 4).tolist()):
             assert drawn[i, j] == forest.density_one({"a": a, "b": b})
     assert (density.get_xlabel(), density.get_ylabel()) == ("b", "a")
     assert density.figure.axes[1].get_ylabel() == "density"
-    score = plot.score_map(detector, ranges, at={"c": 0.5}, n=3)
+    score = rm.plot.score_map(detector, ranges, at={"c": 0.5}, n=3)
     drawn = score.collections[0].get_array().reshape(3, 3)
     assert drawn[2, 0] == detector.score_one({"a": 1.0, "b": -1.0, "c": 0.5})
 
@@ -472,7 +450,7 @@ def test_maps_show_what_models_say_at_each_place():
 
 def drawings():
     """Return one call of each function, by its name."""
-    model, detector = classifier(), RandomCutForest(2, seed=1)
+    model, detector = classifier(), rm.RandomCutForest(2, seed=1)
     detector.learn_one({"a": 1.0})
     path = river_mondrian.lifetime_path(
         np.arange(20.0)[:, None] / 20,
@@ -484,24 +462,24 @@ def drawings():
     )
     unit = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
     return {
-        "tree": lambda ax: plot.tree(model, ax=ax),
-        "partition": lambda ax: plot.partition(model, ax=ax),
-        "progressive": lambda ax: plot.progressive({"a": [(1, 0.5)]}, ax=ax),
-        "intervals": lambda ax: plot.intervals([1.0], [None], ax=ax),
-        "importances": lambda ax: plot.importances({"a": 1.0}, ax=ax),
-        "explanation": lambda ax: plot.explanation(model, {"1": 0.5}, ax=ax),
-        "weights": lambda ax: plot.weights([(1, {"a": 1.0})], ax=ax),
-        "reliability": lambda ax: plot.reliability([{"a": 1.0}], ["a"], ax=ax),
-        "scores": lambda ax: plot.scores([0.5], ax=ax),
-        "density_map": lambda ax: plot.density_map(DensityForest(2), unit, n=2, ax=ax),
-        "score_map": lambda ax: plot.score_map(detector, unit, n=2, ax=ax),
-        "lifetimes": lambda ax: plot.lifetimes(path, ax=ax),
+        "tree": lambda ax: rm.plot.tree(model, ax=ax),
+        "partition": lambda ax: rm.plot.partition(model, ax=ax),
+        "progressive": lambda ax: rm.plot.progressive({"a": [(1, 0.5)]}, ax=ax),
+        "intervals": lambda ax: rm.plot.intervals([1.0], [None], ax=ax),
+        "importances": lambda ax: rm.plot.importances({"a": 1.0}, ax=ax),
+        "explanation": lambda ax: rm.plot.explanation(model, {"1": 0.5}, ax=ax),
+        "weights": lambda ax: rm.plot.weights([(1, {"a": 1.0})], ax=ax),
+        "reliability": lambda ax: rm.plot.reliability([{"a": 1.0}], ["a"], ax=ax),
+        "scores": lambda ax: rm.plot.scores([0.5], ax=ax),
+        "density_map": lambda ax: rm.plot.density_map(rm.DensityForest(2), unit, n=2, ax=ax),
+        "score_map": lambda ax: rm.plot.score_map(detector, unit, n=2, ax=ax),
+        "lifetimes": lambda ax: rm.plot.lifetimes(path, ax=ax),
     }
 
 
 def test_each_function_takes_axes_and_returns_them():
     calls = drawings()
-    assert sorted(calls) == sorted(plot.__all__)
+    assert sorted(calls) == sorted(rm.plot.__all__)
     for name, call in calls.items():
         _, ax = plt.subplots()
         assert call(ax) is ax, name
@@ -510,24 +488,24 @@ def test_each_function_takes_axes_and_returns_them():
 
 
 REFUSED = [
-    (lambda: plot.tree(3), TypeError, "forest whose trees can be drawn, got int"),
-    (lambda: plot.tree(MondrianForestClassifier()), RuntimeError, "has to learn"),
-    (lambda: plot.tree(classifier(), 2), ValueError, "tree must be in 0..1, got 2"),
-    (lambda: plot.tree(classifier(), max_depth=-1), ValueError, "max_depth must be an integer"),
-    (lambda: plot.tree(classifier(), ax=[1]), TypeError, "ax must be axes"),
-    (lambda: plot.partition(DensityForest()), TypeError, "MondrianFeatures or a forest"),
-    (lambda: plot.partition(classifier(), time="now"), ValueError, "time must be a number"),
-    (lambda: plot.partition(MondrianFeatures()), RuntimeError, "has to learn"),
-    (lambda: plot.progressive([1, 2]), TypeError, "curves must be a mapping"),
-    (lambda: plot.progressive({"a": [1, 2]}), TypeError, "curve of 'a' must hold"),
-    (lambda: plot.intervals([1.0], [3]), TypeError, "must have intervals"),
-    (lambda: plot.intervals([1.0], []), ValueError, "1 targets, 0 distributions"),
-    (lambda: plot.importances({"a": {"b": 1.0}}), TypeError, "for each label: choose one"),
-    (lambda: plot.weights([{"a": 1.0}]), TypeError, "history must hold pairs"),
-    (lambda: plot.reliability([{"a": 1.0}], []), ValueError, "1 predictions but 0 labels"),
-    (lambda: plot.reliability(["a"], ["a"]), TypeError, "as predict_proba_one"),
-    (lambda: plot.scores([1.0], anomalies=[]), ValueError, "1 scores but 0 anomalies"),
-    (lambda: plot.score_map(RandomCutForest(), {"a": (0, 1)}), ValueError, "two features"),
+    (lambda: rm.plot.tree(3), TypeError, "forest whose trees can be drawn, got int"),
+    (lambda: rm.plot.tree(rm.MondrianForestClassifier()), RuntimeError, "has to learn"),
+    (lambda: rm.plot.tree(classifier(), 2), ValueError, "tree must be in 0..1, got 2"),
+    (lambda: rm.plot.tree(classifier(), max_depth=-1), ValueError, "max_depth must be an integer"),
+    (lambda: rm.plot.tree(classifier(), ax=[1]), TypeError, "ax must be axes"),
+    (lambda: rm.plot.partition(rm.DensityForest()), TypeError, "MondrianFeatures or a forest"),
+    (lambda: rm.plot.partition(classifier(), time="now"), ValueError, "time must be a number"),
+    (lambda: rm.plot.partition(rm.MondrianFeatures()), RuntimeError, "has to learn"),
+    (lambda: rm.plot.progressive([1, 2]), TypeError, "curves must be a mapping"),
+    (lambda: rm.plot.progressive({"a": [1, 2]}), TypeError, "curve of 'a' must hold"),
+    (lambda: rm.plot.intervals([1.0], [3]), TypeError, "must have intervals"),
+    (lambda: rm.plot.intervals([1.0], []), ValueError, "1 targets, 0 distributions"),
+    (lambda: rm.plot.importances({"a": {"b": 1.0}}), TypeError, "for each label: choose one"),
+    (lambda: rm.plot.weights([{"a": 1.0}]), TypeError, "history must hold pairs"),
+    (lambda: rm.plot.reliability([{"a": 1.0}], []), ValueError, "1 predictions but 0 labels"),
+    (lambda: rm.plot.reliability(["a"], ["a"]), TypeError, "as predict_proba_one"),
+    (lambda: rm.plot.scores([1.0], anomalies=[]), ValueError, "1 scores but 0 anomalies"),
+    (lambda: rm.plot.score_map(rm.RandomCutForest(), {"a": (0, 1)}), ValueError, "two features"),
 ]
 
 
@@ -543,7 +521,7 @@ def test_checkpoints_in_a_list_are_refused():
         datasets.Phishing().take(60), naive_bayes.GaussianNB(), metrics.Accuracy(), step=20
     )
     with pytest.raises(ValueError, match="not a list of it"):
-        plot.progressive({"NB": list(run)})
+        rm.plot.progressive({"NB": list(run)})
     run = evaluate.iter_progressive_val_score(
         datasets.Phishing().take(60),
         naive_bayes.GaussianNB(),
@@ -551,7 +529,7 @@ def test_checkpoints_in_a_list_are_refused():
         step=20,
     )
     with pytest.raises(ValueError, match="which one to draw"):
-        plot.progressive({"NB": run})
+        rm.plot.progressive({"NB": run})
 
 
 def test_more_things_than_colours_differ_by_more():
@@ -559,21 +537,15 @@ def test_more_things_than_colours_differ_by_more():
         assert len({(canvas.color(k), styles(k)) for k in range(24)}) == 24
 
 
-def test_a_depth_that_a_tree_has_not_shows_all_of_it():
-    model = classifier()
-    ax = model.draw(0, max_depth=1000)
-    assert not ax.patches and ax.get_title() == model.draw(0).get_title()
-
-
 def test_detectors_have_trees_without_classes():
-    model = RandomCutForest(2, seed=1)
+    model = rm.RandomCutForest(2, seed=1)
     for x, _ in datasets.Bananas().take(50):
         model.learn_one(x)
-    ax = plot.tree(model, max_depth=2)
+    ax = rm.plot.tree(model, max_depth=2)
     assert ax.get_legend() is None and len(ax.figure.axes) == 1
 
 
 def test_curves_of_pairs():
-    ax = plot.progressive({"a": [(1, 0.5), (2, 0.75)], "b": iter([(1, 0.25)])})
+    ax = rm.plot.progressive({"a": [(1, 0.5), (2, 0.75)], "b": iter([(1, 0.25)])})
     assert ax.lines[0].get_xydata().tolist() == [[1, 0.5], [2, 0.75]]
     assert ax.lines[1].get_xydata().tolist() == [[1, 0.25]]

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from river import proba
 from scipy import integrate, stats
 
-from river_mondrian import (
-    AdaptiveMondrianForestRegressor,
-    MondrianForestRegressor,
-    PredictiveDistribution,
-    RandomFourierFeatures,
-    RidgeRegressor,
-)
+import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest
 
 
@@ -25,7 +19,7 @@ def drawn(seed, n=4):
     weights = rng.dirichlet(np.ones(n))
     scales = np.exp(rng.normal(size=n))
     centres = np.full(n, rng.normal())
-    return PredictiveDistribution(weights, centres, scales, rng.choice([3.0, 9.0, np.inf], n))
+    return rm.PredictiveDistribution(weights, centres, scales, rng.choice([3.0, 9.0, np.inf], n))
 
 
 def naive_cdf(law, y):
@@ -88,7 +82,7 @@ def test_samples_follow_it():
 
 
 def test_a_point_is_allowed_to_be_narrow():
-    law = PredictiveDistribution(np.ones(1), np.ones(1), np.full(1, 1e-290), np.full(1, 3.0))
+    law = rm.PredictiveDistribution(np.ones(1), np.ones(1), np.full(1, 1e-290), np.full(1, 3.0))
     assert law.cdf(0.9) == pytest.approx(0.0)
     assert law.crps(1.5) == pytest.approx(0.5)
     assert math.isfinite(law.log_pdf(2.0))
@@ -104,13 +98,13 @@ def test_levels_are_checked(value):
 
 
 REGRESSORS = {
-    "exact": lambda: MondrianForestRegressor(3, seed=1),
-    "adaptive": lambda: AdaptiveMondrianForestRegressor(3, seed=1),
-    "ridge": lambda: RidgeRegressor(RandomFourierFeatures(8, seed=1)),
-    "ridge, known noise": lambda: RidgeRegressor(
-        RandomFourierFeatures(8, seed=1), noise_variance=0.2
+    "exact": lambda: rm.MondrianForestRegressor(3, seed=1),
+    "adaptive": lambda: rm.AdaptiveMondrianForestRegressor(3, seed=1),
+    "ridge": lambda: rm.RidgeRegressor(rm.RandomFourierFeatures(8, seed=1)),
+    "ridge, known noise": lambda: rm.RidgeRegressor(
+        rm.RandomFourierFeatures(8, seed=1), noise_variance=0.2
     ),
-    "sharded": lambda: ShardedForest(MondrianForestRegressor(3, seed=1), n_shards=1),
+    "sharded": lambda: ShardedForest(rm.MondrianForestRegressor(3, seed=1), n_shards=1),
 }
 
 
@@ -124,7 +118,7 @@ def test_all_regressors_return_one_class(name):
     for i in range(30):
         model.learn_one({"a": i / 30}, math.sin(i) + i)
     found = model.predict_one(x, with_dist=True)
-    assert type(found) is type(before) is PredictiveDistribution
+    assert type(found) is type(before) is rm.PredictiveDistribution
     assert isinstance(found, proba.base.ContinuousDistribution)
     assert found.n_samples == 30
     if name != "adaptive":
@@ -145,7 +139,7 @@ def test_all_regressors_return_one_class(name):
 def test_ridge_regression_predicts_by_the_t_distribution():
     """The predictive density is the ratio of marginal likelihoods: exact, at any sample."""
     rng = np.random.default_rng(0)
-    model = RidgeRegressor(RandomFourierFeatures(6, seed=1))
+    model = rm.RidgeRegressor(rm.RandomFourierFeatures(6, seed=1))
     for i in range(40):
         x, y = {"a": rng.normal(), "b": rng.normal()}, rng.normal()
         before = model.log_marginal_likelihood

@@ -12,10 +12,9 @@ import pytest
 from test_configurations import CONFIGURATIONS, READINGS
 
 import river_mondrian as rm
-from river_mondrian import progress as module
 from river_mondrian.distributed import sharded
 
-N = 2 * module.PIECE + 300
+N = 2 * rm.progress.PIECE + 300
 RNG = np.random.default_rng(1)
 X = pd.DataFrame(RNG.random((N, 3)), columns=list("abc"))
 LABELS = pd.Series(np.where(X["a"] + X["b"] > 1.0, "high", "low"))
@@ -127,7 +126,7 @@ def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
 )
 def test_rows_are_forgotten_piece_by_piece(make, bars):
     model, shown = make(), make()
-    n = module.PIECE + 100
+    n = rm.progress.PIECE + 100
     for one, more in ((model, {}), (shown, {"progress": True})):
         one.learn_many(*arguments(one))
         one.forget_many(*arguments(one, n), **more)
@@ -155,25 +154,15 @@ def test_shards_show_blocks(name, bars, engine, monkeypatch):
         assert bar.total == sum(bar.steps) == N and len(bar.steps) == 5
 
 
-def test_bad_rows_are_refused_before_the_first_piece(bars):
-    bad = X.copy()
-    bad.loc[N - 1, "b"] = np.inf
-    for name, make in MODELS.items():
-        model = make()
-        with pytest.raises(ValueError, match=f"'b'.*row {N - 1}"):
-            model.learn_many(bad, *arguments(model)[1:], progress=True)
-        assert getattr(model, "n_samples", 0) == 0, name
-
-
 def test_without_tqdm_there_are_lines_of_text(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    monkeypatch.setattr(module, "EVERY_IN_A_LOG", 0.0)
+    monkeypatch.setattr(rm.progress, "EVERY_IN_A_LOG", 0.0)
     model = rm.MondrianForestClassifier(2, seed=1)
     model.learn_many(X, LABELS, progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith(f"{N:,} of {N:,} rows, ") and len(lines) > 3
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(module, "EVERY", 0.0)
+    monkeypatch.setattr(rm.progress, "EVERY", 0.0)
     model.predict_many(X, progress=True)
     shown = capsys.readouterr().err
     assert shown.count("\r\033[K") > 2 and shown.endswith("\n") and shown.count("\n") == 1
@@ -199,18 +188,3 @@ def test_what_is_no_flag_is_refused(name):
     with pytest.raises(ValueError, match="progress must be True or False, got 'yes'"):
         model.learn_many(*arguments(model), progress="yes")
     assert getattr(model, "n_samples", 0) == 0
-
-
-def test_it_is_a_keyword_that_is_off():
-    for name, make in MODELS.items():
-        parameter = inspect.signature(make().learn_many).parameters["progress"]
-        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY, name
-        assert parameter.default is False
-
-
-def test_pipelines_hand_it_on(bars):
-    from river import preprocessing
-
-    model = preprocessing.StandardScaler() | rm.MondrianForestClassifier(2, seed=1)
-    model.learn_many(X, LABELS, progress=True)
-    assert len(bars) == 1

@@ -1,22 +1,17 @@
 """Random Fourier features and random binning: their twins, their laws, and features that appear."""
 
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+from common import fed
 from naive import dual as kernels
 from naive import features as naive
 from river import datasets
 from scipy import stats
 
-from river_mondrian import (
-    MondrianFeatures,
-    NystromFeatures,
-    RandomBinningFeatures,
-    RandomFourierFeatures,
-)
+import river_mondrian as rm
 
 LEVEL = 0.01
 
@@ -56,7 +51,7 @@ def grids_of(features):
 @pytest.mark.blas
 @pytest.mark.parametrize("kernel", ["laplace", "gaussian"])
 def test_fourier_features_are_the_twins(kernel):
-    features = RandomFourierFeatures(20, kernel, lifetime=0.1, gamma=WIDTH, seed=3)
+    features = rm.RandomFourierFeatures(20, kernel, lifetime=0.1, gamma=WIDTH, seed=3)
     for x in samples(60):
         features.learn_one(x)
         expected = naive.fourier(x, rows_of(features))
@@ -68,7 +63,7 @@ def test_fourier_features_are_the_twins(kernel):
 
 
 def test_binning_cells_are_the_twins_in_the_order_of_meeting():
-    features = RandomBinningFeatures(15, lifetime=WIDTH, seed=5)
+    features = rm.RandomBinningFeatures(15, lifetime=WIDTH, seed=5)
     stream = samples(200)
     # All features first, so that the twin has all grids: those of later ones change no cell.
     names = {name: 0.0 for x in stream for name in x}
@@ -99,9 +94,9 @@ def test_binning_cells_are_the_twins_in_the_order_of_meeting():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: RandomFourierFeatures(16, "laplace", seed=1),
-        lambda: RandomFourierFeatures(16, "gaussian", seed=1),
-        lambda: RandomBinningFeatures(16, seed=1),
+        lambda: rm.RandomFourierFeatures(16, "laplace", seed=1),
+        lambda: rm.RandomFourierFeatures(16, "gaussian", seed=1),
+        lambda: rm.RandomBinningFeatures(16, seed=1),
     ],
 )
 def test_random_numbers_belong_to_names(make):
@@ -130,16 +125,16 @@ def drawn(features, n=3):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_frequencies_have_the_laws_of_the_kernels_transforms(seed):
     level = LEVEL / (2 * len(SEEDS))
-    found = drawn(RandomFourierFeatures(1000, "gaussian", gamma=WIDTH, seed=seed))
+    found = drawn(rm.RandomFourierFeatures(1000, "gaussian", gamma=WIDTH, seed=seed))
     assert stats.kstest(found, stats.norm(scale=math.sqrt(2 * WIDTH)).cdf).pvalue > level
-    found = drawn(RandomFourierFeatures(1000, "laplace", lifetime=WIDTH, seed=seed))
+    found = drawn(rm.RandomFourierFeatures(1000, "laplace", lifetime=WIDTH, seed=seed))
     assert stats.kstest(found, stats.cauchy(scale=WIDTH).cdf).pvalue > level
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_grids_have_gamma_pitches_and_uniform_shifts(seed):
     level = LEVEL / (2 * len(SEEDS))
-    features = RandomBinningFeatures(800, lifetime=WIDTH, seed=seed)
+    features = rm.RandomBinningFeatures(800, lifetime=WIDTH, seed=seed)
     features.learn_one({"a": 1.0})
     pitches, shifts = rows_of(features)["a"][:1600].reshape(800, 2).T
     assert stats.kstest(pitches, stats.gamma(2, scale=1 / WIDTH).cdf).pvalue > level
@@ -147,7 +142,7 @@ def test_grids_have_gamma_pitches_and_uniform_shifts(seed):
 
 
 def test_the_range_of_values_is_met_without_overflow():
-    features = RandomBinningFeatures(30, lifetime=1e6, seed=1)
+    features = rm.RandomBinningFeatures(30, lifetime=1e6, seed=1)
     far = [{"a": 3e38}, {"a": -3e38}, {"a": 1e30}]
     for x in far:
         features.learn_one(x)
@@ -185,7 +180,9 @@ def dot(features, x, y):
 @pytest.mark.parametrize("rank", [3, 20])
 def test_dot_products_are_the_twins_at_every_build(kernel, rank):
     twin = getattr(kernels, kernel)(WIDTH_OF_NYSTROM)
-    features = NystromFeatures(20, rank, kernel, lifetime=WIDTH_OF_NYSTROM, gamma=WIDTH_OF_NYSTROM)
+    features = rm.NystromFeatures(
+        20, rank, kernel, lifetime=WIDTH_OF_NYSTROM, gamma=WIDTH_OF_NYSTROM
+    )
     samples = stream(25)
     used = None
     for n, x in enumerate(samples, 1):
@@ -206,7 +203,7 @@ def test_dot_products_are_the_twins_at_every_build(kernel, rank):
 
 
 def test_landmarks_that_coincide():
-    features = NystromFeatures(8, 4, lifetime=WIDTH_OF_NYSTROM)
+    features = rm.NystromFeatures(8, 4, lifetime=WIDTH_OF_NYSTROM)
     for _ in range(4):
         features.learn_one({"a": 1.0})
         features.learn_one({"a": 2.0})
@@ -216,7 +213,7 @@ def test_landmarks_that_coincide():
 
 
 def test_empty_landmarks():
-    features = NystromFeatures(2)
+    features = rm.NystromFeatures(2)
     features.learn_one({})
     features.learn_one({"a": math.nan})
     assert dot(features, {}, {"a": 1.0}) == pytest.approx(1.0)
@@ -224,7 +221,7 @@ def test_empty_landmarks():
 
 def test_text_like_mappings_are_not_made_dense():
     rng = np.random.default_rng(2)
-    features = NystromFeatures(50, 10, lifetime=0.01)
+    features = rm.NystromFeatures(50, 10, lifetime=0.01)
     for _ in range(60):
         names = rng.integers(0, 1_000_000, 100)
         features.learn_one({f"w{name}": 1.0 for name in names})
@@ -241,7 +238,7 @@ def test_landmarks_are_drawn_from_the_pool():
     twin, samples = kernels.laplace(WIDTH_OF_NYSTROM), stream(70)
     drawn = []
     for seed in (1, 1, 2):
-        features = NystromFeatures(20, 20, lifetime=WIDTH_OF_NYSTROM, pool_size=60, seed=seed)
+        features = rm.NystromFeatures(20, 20, lifetime=WIDTH_OF_NYSTROM, pool_size=60, seed=seed)
         for n, x in enumerate(samples, 1):
             features.learn_one(x)
             assert features.frozen == (n >= 60)
@@ -258,7 +255,7 @@ def test_landmarks_are_drawn_from_the_pool():
 def test_all_samples_of_a_pool_are_drawn_as_often():
     samples, times = stream(12), np.zeros(12)
     for seed in range(400):
-        features = NystromFeatures(4, 4, lifetime=WIDTH_OF_NYSTROM, pool_size=12, seed=seed)
+        features = rm.NystromFeatures(4, 4, lifetime=WIDTH_OF_NYSTROM, pool_size=12, seed=seed)
         for x in samples:
             features.learn_one(x)
         times[landmarks_of(features, samples)] += 1
@@ -272,12 +269,14 @@ def test_all_samples_of_a_pool_are_drawn_as_often():
 # What all peers of the isolation kernel have in common as transformers.
 
 MAPS = {
-    "fourier gaussian": lambda: RandomFourierFeatures(40, seed=1),
-    "fourier laplace": lambda: RandomFourierFeatures(40, "laplace", seed=1),
-    "binning": lambda: RandomBinningFeatures(40, lifetime=0.3, seed=1),
-    "mondrian": lambda: MondrianFeatures(40, lifetime=0.3, seed=1),
-    "nystrom laplace": lambda: NystromFeatures(60, lifetime=0.3),
-    "nystrom gaussian": lambda: NystromFeatures(60, 60, "gaussian", gamma=0.3),
+    "fourier gaussian": lambda: rm.RandomFourierFeatures(40, seed=1),
+    "fourier laplace": lambda: rm.RandomFourierFeatures(40, "laplace", seed=1),
+    "binning": lambda: rm.RandomBinningFeatures(40, lifetime=0.3, seed=1),
+    "mondrian": lambda: rm.MondrianFeatures(40, lifetime=0.3, seed=1),
+    "isolation": lambda: rm.IsolationFeatures(40, 8, pool_size=80, seed=1),
+    "isolation trees": lambda: rm.IsolationFeatures(40, 8, "iforest", 80, seed=1),
+    "nystrom laplace": lambda: rm.NystromFeatures(60, lifetime=0.3),
+    "nystrom gaussian": lambda: rm.NystromFeatures(60, 60, "gaussian", gamma=0.3),
 }
 
 
@@ -291,10 +290,7 @@ FRAME = pd.DataFrame(STREAM, index=range(7, 157))
 
 
 def learned(make, n=100):
-    features = make()
-    for x in STREAM[:n]:
-        features.learn_one(x)
-    return features
+    return fed(make(), STREAM[:n])
 
 
 @pytest.mark.blas
@@ -324,49 +320,3 @@ def rounding_of_products(matrix, n):
     """
     magnitudes = abs(matrix)
     return (n + 1) * np.finfo(float).eps * (magnitudes @ magnitudes.T).toarray()
-
-
-@pytest.mark.blas
-@pytest.mark.parametrize("make", [make for name, make in MAPS.items() if name != "mondrian"])
-def test_missing_is_zero_and_the_order_of_keys_does_not_matter(make):
-    whole, holes, turned = make(), make(), make()
-    whole.learn_one(STREAM[0] | {"z": 1.0})
-    holes.learn_one(STREAM[0] | {"z": 1.0})
-    turned.learn_one(dict(reversed((STREAM[0] | {"z": 1.0}).items())))
-    for x in STREAM[1:100]:
-        whole.learn_one(x | {"z": 0.0})
-        holes.learn_one({k: v for k, v in x.items() if v != 0.0} | {"z": math.nan})
-        turned.learn_one(dict(reversed(x.items())))
-    assert pickle.dumps(whole) == pickle.dumps(turned) == pickle.dumps(holes)
-    for x in STREAM[100:]:
-        expected = whole.transform_one(x)
-        assert whole.transform_one(x | {"z": math.nan, "new": 5.0}) == expected
-        assert whole.transform_one(dict(reversed(x.items()))) == expected
-
-
-def test_unseeded_maps_differ_and_seeded_ones_do_not():
-    for make in (RandomFourierFeatures, RandomBinningFeatures):
-        first, second = make(), make()
-        third, fourth = make(seed=4), make(seed=4)
-        for features in (first, second, third, fourth):
-            features.learn_one({"a": 1.0})
-        assert not np.array_equal(rows_of(first)["a"], rows_of(second)["a"])
-        assert pickle.dumps(third) == pickle.dumps(fourth)
-
-
-def test_the_default_rank_is_a_fifth():
-    features = NystromFeatures(30)
-    for x in stream(30):
-        features.learn_one(x)
-    assert len(features.transform_one({})) == 6
-
-
-def test_while_there_are_few_all_are_landmarks():
-    samples = stream(40)
-    features = NystromFeatures(20, 20, lifetime=WIDTH_OF_NYSTROM, pool_size=60, seed=1)
-    for n, x in enumerate(samples, 1):
-        features.learn_one(x)
-        if n == 16:
-            assert landmarks_of(features, samples) == list(range(16))
-    found = landmarks_of(features, samples)
-    assert len(found) == 20 and max(found) < 32

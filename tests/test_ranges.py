@@ -12,13 +12,7 @@ from naive.following import spread_of, telling
 from naive.ranges import robust_range
 from scipy import sparse
 
-from river_mondrian.partitions.ranges import (
-    Rounding,
-    known_ranges,
-    robust_ranges,
-    robust_ranges_of_sparse,
-    without_rounding,
-)
+from river_mondrian.partitions import ranges
 
 SEEDS = range(3)
 LARGEST = 3.4e38
@@ -34,7 +28,7 @@ columns = st.integers(0, 40).flatmap(lambda n: st.lists(values, min_size=n, max_
 
 def range_of(column):
     """Return the range of one column."""
-    low, high = robust_ranges(np.array(column, dtype=float)[:, None])
+    low, high = ranges.robust_ranges(np.array(column, dtype=float)[:, None])
     return float(low[0]), float(high[0])
 
 
@@ -43,7 +37,7 @@ def range_of(column):
 @pytest.mark.filterwarnings("error")
 def test_all_columns_are_as_the_twin_has_each(n, d, fence, data):
     rows = np.array(data.draw(st.lists(values, min_size=n * d, max_size=n * d))).reshape(n, d)
-    low, high = robust_ranges(rows, fence)
+    low, high = ranges.robust_ranges(rows, fence)
     expected = np.array([robust_range(column, fence) for column in rows.T]).reshape(d, 2)
     np.testing.assert_array_equal(np.stack([low, high], axis=1), expected)
 
@@ -51,7 +45,7 @@ def test_all_columns_are_as_the_twin_has_each(n, d, fence, data):
 @given(columns)
 @settings(max_examples=300, deadline=None)
 def test_ranges_are_known_by_the_values_that_tell_them(column):
-    found = known_ranges(np.array(column, dtype=float)[:, None], 3.0)
+    found = ranges.known_ranges(np.array(column, dtype=float)[:, None], 3.0)
     values = telling(column)
     assert found.known == [len(values)]
     assert found.spread == pytest.approx([spread_of(values)], rel=1e-12)
@@ -62,9 +56,9 @@ def test_ranges_are_known_by_the_values_that_tell_them(column):
 def test_rounded_numbers_are_joined_as_the_twin_joins_them(column, offset, relative, least):
     offset = 0.0 if math.isnan(offset) else offset
     ordered = np.sort(np.array(column, dtype=float))
-    rounding = Rounding(np.array([offset]), np.ones(1), relative, np.full(1, least))
+    rounding = ranges.Rounding(np.array([offset]), np.ones(1), relative, np.full(1, least))
     errors = relative * (1.0 + np.abs(ordered - offset)) + least
-    found = without_rounding(ordered[None], rounding)[0]
+    found = ranges.without_rounding(ordered[None], rounding)[0]
     np.testing.assert_array_equal(found, naive.without_rounding(ordered.tolist(), errors.tolist()))
 
 
@@ -109,8 +103,8 @@ def test_ranges_of_sparse_rows_are_those_of_dense_ones(seed, n, d, share, few):
     rng = np.random.default_rng(seed)
     rows = (rng.integers(-2, 3, (n, d)) if few else rng.standard_cauchy((n, d))).astype(np.float32)
     rows *= rng.random((n, d)) < share * rng.random(d)
-    found = robust_ranges_of_sparse(sparse.csr_matrix(rows))
-    np.testing.assert_array_equal(found, robust_ranges(rows.astype(float)))
+    found = ranges.robust_ranges_of_sparse(sparse.csr_matrix(rows))
+    np.testing.assert_array_equal(found, ranges.robust_ranges(rows.astype(float)))
 
 
 def test_wide_sparse_rows_are_never_dense():
@@ -119,7 +113,7 @@ def test_wide_sparse_rows_are_never_dense():
     places = rng.integers(d, size=n_entries), rng.integers(n, size=n_entries)
     rows = sparse.coo_matrix((np.ones(n_entries, np.float32), places[::-1]), shape=(n, d)).tocsr()
     tracemalloc.start()
-    low, high = robust_ranges_of_sparse(rows)
+    low, high = ranges.robust_ranges_of_sparse(rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (low == 0.0).all()
@@ -133,5 +127,5 @@ def test_few_values():
     assert range_of([math.nan, -3.0]) == (-3.0, -3.0)
     assert range_of([2.0, 1.0]) == (1.0, 2.0)
     assert np.isnan(range_of([math.nan])).all()
-    assert np.isnan(robust_ranges(np.empty((0, 2)))).all()
-    assert robust_ranges(np.empty((5, 0)))[0].shape == (0,)
+    assert np.isnan(ranges.robust_ranges(np.empty((0, 2)))).all()
+    assert ranges.robust_ranges(np.empty((5, 0)))[0].shape == (0,)

@@ -123,16 +123,6 @@ def test_fields_keep_what_is_written(small, large, bits, single, real):
         assert not any(Int32s(neighbour, 0, Whole.SIZE // 4).view())
 
 
-@given(INT64S)
-def test_a_view_and_an_address_are_the_same_memory(value):
-    _, record = make_whole()
-    at_address = Whole(int(record))
-    at_address.after = value
-    assert record.after == value
-    record.large = value
-    assert at_address.large == value
-
-
 def test_kernels_read_and_write_the_same():
     memory, record = make_whole()
     record.small, record.large, record.single, record.real, record.after = 1, 20, 0.5, 300.0, 4000

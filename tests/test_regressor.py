@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from common import fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -69,20 +70,6 @@ def test_targets_in_any_unit():
         a, b = euros.predict_one(x, with_dist=True), cents.predict_one(x, with_dist=True)
         assert b.mean == pytest.approx(100.0 * a.mean - 5e4, abs=1e-6)
         assert b.var**0.5 == pytest.approx(100.0 * a.var**0.5, rel=1e-9)
-
-
-def test_a_weight_counts_as_so_many_samples_at_one_place():
-    X, y = make_data(200)
-    fixed = {"prior_variance": 1.0, "prior_rate": 0.5, "noise_variance": 0.3, "tails": "normal"}
-    weighted, repeated = (MondrianForestRegressor(**fixed, scale=False, seed=2) for _ in range(2))
-    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
-        weighted.learn_one(x, target, w=1 + i % 3)
-        for _ in range(1 + i % 3):
-            repeated.learn_one(x, target)
-    for x in rows(make_data(50, seed=1)[0]):
-        a, b = weighted.predict_one(x, with_dist=True), repeated.predict_one(x, with_dist=True)
-        assert a.mean == pytest.approx(b.mean, abs=1e-9)
-        assert a.var**0.5 == pytest.approx(b.var**0.5, abs=1e-9)
 
 
 def test_before_learning_and_with_one_sample():
@@ -151,8 +138,7 @@ def test_means_have_no_distribution():
 def test_a_lifetime_that_falls_is_refused(lifetime, words):
     model = MondrianForestRegressor(lifetime=lifetime, posterior="mean", seed=1)
     X, y = make_data(400)
-    for x, target in zip(rows(X[:9]), y.tolist(), strict=False):
-        model.learn_one(x, target)
+    fed(model, zip(rows(X[:9]), y.tolist(), strict=False))
     before = state(model)
     with pytest.raises(ValueError, match=words):
         model.learn_one(rows(X)[9], 1.0)
@@ -228,15 +214,13 @@ def begun(n=BEGIN + 5, **params):
     """Return a regressor in which a change is under way, and the samples to come."""
     model = rm.MondrianForestRegressor(N_TREES, seed=1, **params)
     xs, ys = stream(n + 300)
-    for x, y in zip(xs[:n], ys[:n], strict=True):
-        model.learn_one(x, y)
+    fed(model, zip(xs[:n], ys[:n], strict=True))
     assert model._trees.change is not None
     return model, xs[n:], ys[n:]
 
 
 def learned_of_choosing(model, xs, ys):
-    for x, y in zip(xs, ys, strict=True):
-        model.learn_one(x, y)
+    fed(model, zip(xs, ys, strict=True))
     assert model._trees.change is None
     return model
 
@@ -283,9 +267,7 @@ def test_a_sample_that_is_forgotten_ends_the_change():
 
 @pytest.mark.parametrize("params", [{"window": 5000}, {"max_nodes": 4001}])
 def test_where_points_move_or_lack_a_change_is_made_at_once(params):
-    model = rm.MondrianForestRegressor(2, seed=1, **params)
-    for x, y in zip(*stream(BEGIN), strict=True):
-        model.learn_one(x, y)
+    model = fed(rm.MondrianForestRegressor(2, seed=1, **params), zip(*stream(BEGIN), strict=True))
     assert model._trees.change is None
     assert model._trees._climbed[0] == BEGIN
 
@@ -326,7 +308,6 @@ def test_a_lifetime_that_ends_at_infinity():
         )
         for _ in range(2)
     ]
-    for x, target in zip(rows(X), y.tolist(), strict=True):
-        models[0].learn_one(x, target)
+    fed(models[0], zip(rows(X), y.tolist(), strict=True))
     models[1].learn_many(pd.DataFrame(X, columns=NAMES), y)
     assert state(models[0]) == state(models[1])

@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -129,25 +128,6 @@ def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_
 
 
 # On workers.
-
-
-@forests
-def test_models_are_gathered_and_scattered_at_any_moment(name, engine, tmp_path):
-    whole, blocks = begun(name)
-    sharded, phases = ShardedForest.scatter(whole, 2), set()
-    for i, (X, y) in enumerate(blocks):
-        whole.learn_many(X, y)
-        sharded.learn_many(X, y)
-        phases.add(phase_of(whole))
-        gathered = sharded.gather()
-        assert_same(gathered, whole, tmp_path)
-        sharded = [
-            lambda model: ShardedForest.scatter(model, 3),
-            lambda _, old=sharded: copy.deepcopy(old),
-            lambda model: ShardedForest.scatter(model, 2),
-            lambda _, old=sharded: old if name == "means" else pickle.loads(pickle.dumps(old)),
-        ][i % 4](gathered)
-    assert phases >= {STEADY, DRAWING}
 
 
 @forests

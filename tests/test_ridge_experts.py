@@ -1,17 +1,15 @@
 """Ridge regressions with columns of their own: dense algebra, invariance, wild values, state."""
 
-from __future__ import annotations
-
 import math
 import pickle
 
 import numpy as np
 import pytest
+from common import as_kernels, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import regression as naive
 
-from river_mondrian import ModelFormatError
 from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.learners.regression import designs, ridges, solving
 from river_mondrian.learners.regression.records import (
@@ -31,55 +29,25 @@ from river_mondrian.learners.regression.records import (
     SUMS,
     WAVES,
     Candidate,
-    Design,
-    Ridges,
 )
 from river_mondrian.learners.regression.ridges import RidgeExperts
 from river_mondrian.records import Array, Float64s
 
+predict, learn, solve_all, measure = as_kernels(
+    ridges.predict, ridges.learn, solving.solve_all, solving.measure, decorator=exact_kernel
+)
+examine, examine_wave, note_units, draw_wave = as_kernels(
+    designs.examine,
+    designs.examine_wave,
+    designs.note_units,
+    designs.draw_wave,
+    decorator=exact_kernel,
+)
+
+
 # Arrays of a design that tell what its columns are.
 OF_COLUMNS = ("centres", "rates", "firsts", "seconds", "knots", "means", "factors")
 OF_COLUMNS += ("arms", "arm_inputs", "arm_factors", "phases")
-
-
-@exact_kernel
-def predict(record: Ridges, inputs: Float64s) -> None:
-    ridges.predict(record, inputs)
-
-
-@exact_kernel
-def learn(record: Ridges, inputs: Float64s, target: float, weight: float, size: float) -> None:
-    ridges.learn(record, inputs, target, weight, size)
-
-
-@exact_kernel
-def solve_all(record: Ridges) -> None:
-    solving.solve_all(record, record.designs[record.active])
-
-
-@exact_kernel
-def examine(record: Ridges, design: Design, candidate: Candidate) -> None:
-    designs.examine(record, design, candidate)
-
-
-@exact_kernel
-def measure(record: Ridges, design: Design, i: int) -> None:
-    solving.measure(record, design, i)
-
-
-@exact_kernel
-def examine_wave(record: Ridges, design: Design, w: int, candidate: Candidate) -> None:
-    designs.examine_wave(record, design, w, candidate)
-
-
-@exact_kernel
-def note_units(record: Ridges, design: Design) -> None:
-    designs.note_units(record, design)
-
-
-@exact_kernel
-def draw_wave(record: Ridges, design: Design, w: int) -> None:
-    designs.draw_wave(record, design, w)
 
 
 def new(n_inputs, room=0, **options):
@@ -138,7 +106,7 @@ def test_weights_are_those_of_dense_least_squares(n, missing):
     v = (y - design["low"]) / design["unit"]
     targets[N_PLAIN:N_RIDGES] = np.sign(v) * np.log1p(np.abs(v))
     targets[SIZES] = sizes
-    solve_all(own.record)
+    solve_all(own.record, own.designs[own.record.active])
     found = {}
     for k in (*solving.ORDER, LOG_WAVES):
         width = record.width_of(k)
@@ -343,29 +311,15 @@ def test_rows_are_thinned_where_there_is_no_room():
     np.testing.assert_array_equal(kept, X[:: own.record.stride][: own.record.n_kept])
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("firsts[0]", 9), ("seconds[1]", -4), ("arms[0]", N_ARMS + 1), ("arm_inputs[1]", -1)],
-)
-def test_damaged_columns_are_refused(name, value):
+DAMAGES = [("firsts[0]", 9), ("seconds[1]", -4), ("arms[0]", N_ARMS + 1), ("arm_inputs[1]", -1)]
+DAMAGES += [("active", 2), ("n_kept", 5000), ("stride", 0), ("n_inputs", 4), ("n_columns", 10_000)]
+
+
+@pytest.mark.parametrize(("name", "value"), DAMAGES)
+def test_damaged_numbers_are_refused(name, value):
     own = new(3)
-    own.learned[name][1] = value
-    with pytest.raises(ModelFormatError, match=name.partition("[")[0]):
-        pickle.loads(pickle.dumps(own))
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("active", 2), ("n_kept", 5000), ("stride", 0), ("n_inputs", 4)]
-)
-def test_damaged_records_are_refused(name, value):
-    own = new(3)
-    setattr(own.record, name, value)
-    with pytest.raises(ModelFormatError, match=name):
-        pickle.loads(pickle.dumps(own))
-
-
-def test_a_design_too_wide_is_refused():
-    own = new(3)
-    own.designs[0].n_columns = 10_000
-    with pytest.raises(ModelFormatError, match="n_columns"):
-        pickle.loads(pickle.dumps(own))
+    if name in own.learned:
+        own.learned[name][1] = value
+    else:
+        setattr(own.designs[0] if name == "n_columns" else own.record, name, value)
+    refused(own, name.partition("[")[0])

@@ -54,14 +54,3 @@ def test_processes_that_share_arrays():
     found = work(joblib.delayed(learned_there)(model) for model in there.values())
     for name, theirs in zip(there, found, strict=True):
         assert theirs == learned_there(there[name]), name
-
-
-@models
-def test_ray(name):
-    ray = pytest.importorskip("ray")
-    if not ray.is_initialized():
-        ray.init(num_cpus=1, include_dashboard=False)
-    model = learned(name, 300)
-    place = ray.put(model)
-    first, second = ray.get(place), ray.get(place)
-    assert learned_there(first) == learned_there(second) == learned_there(model)

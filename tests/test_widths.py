@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from common import fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import columns as naive
@@ -16,15 +17,7 @@ from naive.following import history
 from naive.ranges import robust_range
 from scipy import stats
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    ModelFormatError,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    load,
-    save,
-)
+import river_mondrian as rm
 from river_mondrian.estimators.merging import divided
 from river_mondrian.partitions.mondrian.records import DRAWING, REBASING, STEADY
 from river_mondrian.partitions.ranges import without_rounding
@@ -32,17 +25,12 @@ from river_mondrian.posteriors.rebuilt.forest import LONG, RECENT
 
 COLORS = ("red", "green", "blue")
 GIVEN = [{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": -0.5}, {"c": 2.0}]
-EXACT = {"exact": MondrianForestClassifier, "regressor": MondrianForestRegressor}
+EXACT = {"exact": rm.MondrianForestClassifier, "regressor": rm.MondrianForestRegressor}
 ADAPTIVE = {
-    "adaptive": AdaptiveMondrianForestClassifier,
-    "adaptive regressor": AdaptiveMondrianForestRegressor,
+    "adaptive": rm.AdaptiveMondrianForestClassifier,
+    "adaptive regressor": rm.AdaptiveMondrianForestRegressor,
 }
-SETS = {
-    "plain": {},
-    "categories": {},
-    "drawn": {"directions": 3},
-    "given": {"directions": GIVEN},
-}
+SETS = {"plain": {}, "categories": {}, "drawn": {"directions": 3}, "given": {"directions": GIVEN}}
 # Each kind and each set, in pairs: adaptive trees have no directions.
 OF_EXACT = [
     ("exact", "plain"),
@@ -84,9 +72,7 @@ def samples(X, own="plain", since=0):
 
 
 def learned(model, X, y, own="plain", since=0):
-    for x, label in zip(samples(X, own, since), y, strict=True):
-        model.learn_one(x, label)
-    return model
+    return fed(model, zip(samples(X, own, since), y, strict=True))
 
 
 def make(kind, own="plain", **more):
@@ -97,10 +83,10 @@ def make(kind, own="plain", **more):
 
 
 def answer(model, x):
-    if isinstance(model, MondrianForestRegressor):
+    if isinstance(model, rm.MondrianForestRegressor):
         law = model.predict_one(x, with_dist=True)
         return law.mean, law.var**0.5
-    if isinstance(model, AdaptiveMondrianForestRegressor):
+    if isinstance(model, rm.AdaptiveMondrianForestRegressor):
         return model.predict_one(x)
     return model.predict_proba_one(x)
 
@@ -183,11 +169,11 @@ def test_first_widths_are_the_twins(kind, missing):
 
 
 def test_widths_of_models_that_do_not_scale():
-    assert MondrianForestClassifier().widths == {}
+    assert rm.MondrianForestClassifier().widths == {}
     X, y = corner(600)
     for kind in (*EXACT, *ADAPTIVE):
         assert set(learned(make(kind, scale=False), X, y).widths.values()) == {1.0}
-    model = MondrianForestClassifier(3, seed=1)
+    model = rm.MondrianForestClassifier(3, seed=1)
     model.learn_one({"a": 5.0, "color": "red"}, 0)
     assert model.widths == {"a": 5.0, "color": 1.0}
 
@@ -445,9 +431,7 @@ def test_frames_and_single_samples_learn_the_same(kind, own, n_jobs):
     X, y = corner(1300)
     X[1:][np.random.default_rng(2).random((1299, 3)) < 0.02] = math.nan
     rows = list(samples(X, own))
-    model = make(kind, own, **more)
-    for x, label in zip(rows, y, strict=True):
-        model.learn_one(x, label)
+    model = fed(make(kind, own, **more), zip(rows, y, strict=True))
     for size in (37, 400):
         of_frames = make(kind, own, **more)
         for first in range(0, len(X), size):
@@ -469,14 +453,13 @@ def test_copies_and_files_go_on_alike_at_any_time(kind, own, tmp_path):
             if i % 2:
                 copies[i] = checked(model)
             else:
-                save(model, tmp_path / "model")
-                copies[i] = load(tmp_path / "model")
+                rm.save(model, tmp_path / "model")
+                copies[i] = rm.load(tmp_path / "model")
             assert answers(copies[i], own) == answers(model, own)
     assert phases == {STEADY, DRAWING, REBASING}
     expected = answers(model, own)
     for i, copy in copies.items():
-        for x, label in zip(rows[i + 1 :], y[i + 1 :], strict=True):
-            copy.learn_one(x, label)
+        fed(copy, zip(rows[i + 1 :], y[i + 1 :], strict=True))
         assert answers(copy, own) == expected
 
 
@@ -494,9 +477,9 @@ EVENTS = {
 }
 
 
-# Each event with each kind, at one of several moments of a renewal.
+# Each event with each kind, at one of several moments of a renewal or after it.
 MEANWHILE = [
-    (event, *which, (395, 440, 480, 505)[(i + j) % 4])
+    (event, *which, (395, 440, 480, 505, 900)[(i + j) % 5])
     for i, event in enumerate(EVENTS)
     for j, which in enumerate(KINDS)
     if event != "category" or which[1] not in ("drawn", "given")
@@ -507,7 +490,7 @@ MEANWHILE = [
 def test_what_may_happen_meanwhile(event, kind, own, n):
     X, y = corner(1000)
     model = learned(make(kind, own), X[:n], y[:n], own)
-    assert phase_of(model) != STEADY or kind in ADAPTIVE
+    assert phase_of(model) != STEADY or kind in ADAPTIVE or n == 900
     EVENTS[event](model, next(samples(X[n:], own)))
     copy = checked(model)
     assert answers(copy, own) == answers(model, own)
@@ -517,20 +500,6 @@ def test_what_may_happen_meanwhile(event, kind, own, n):
     assert phase_of(checked(model)) == STEADY
     assert model.widths["a"] == pytest.approx(10.0, rel=0.1)
     assert model.widths == model.tree_widths(0)
-
-
-@plain_kinds
-@pytest.mark.parametrize("event", ["weight", "class", "feature"])
-def test_what_may_happen_after_a_renewal(kind, event):
-    """Also to what a file has, in which the spare tree has nothing left."""
-    X, y = corner(1000)
-    model = learned(make(kind), X, y)
-    assert phase_of(model) == STEADY and model._trees.forest.renewed > 0
-    copy = checked(model)
-    for one in (model, copy):
-        EVENTS[event](one, {"a": 3.0, "b": 0.2, "c": 0.05})
-        learned(one, X[:50], y[:50])
-    assert answers(copy) == answers(model)
 
 
 @pytest.mark.parametrize("kind, own", OWN[:-1])
@@ -624,7 +593,7 @@ def test_damaged_forests_are_refused(own, text):
         model._trees.trees[1].first_value = 3
     else:
         DAMAGES[text](model)
-    with pytest.raises(ModelFormatError, match=text):
+    with pytest.raises(rm.ModelFormatError, match=text):
         checked(model)
 
 
@@ -634,7 +603,7 @@ def test_damaged_forests_are_refused(own, text):
 def test_inputs_that_differ_by_rounding_are_one_value():
     """Of a feature that is mostly 0, as stored, the range of the others is found, not of noise."""
     stream = corner(400, stretched=(1.0, 1.0, 1.0))
-    model = learned(MondrianForestClassifier(2, seed=1), *stream)
+    model = learned(rm.MondrianForestClassifier(2, seed=1), *stream)
     trees = model._trees
     offsets, factors = trees.scaling[:, :3]
     rng = np.random.default_rng(0)
@@ -664,7 +633,7 @@ def test_inputs_that_differ_by_rounding_are_one_value():
 @pytest.mark.parametrize("factor", [1e-6, 1e-9, 1e-10])
 def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
     """Values that are as dense as what rounding parts are not one value where they are many."""
-    model = MondrianForestClassifier(1, window=window, seed=0)
+    model = rm.MondrianForestClassifier(1, window=window, seed=0)
     for i, value in enumerate(np.random.default_rng(0).normal(size=4000).tolist()):
         model.learn_one({"a": value if i < 600 else factor * value}, False)
     # The range of normal values that are all within fences is about 6.5 deviations.
@@ -692,24 +661,6 @@ def test_a_category_may_come_at_any_time(since):
             np.testing.assert_allclose(kept[:, places], X[: i + 1], 0.0, 10.0 * 2.0**-47)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_full_trees_have_the_law_of_trees_that_learned_under_their_widths(seed):
-    X, y = corner(600, seed, at=280)
-    own = {"n_estimators": 200, "max_nodes": 901}
-    model = learned(make("regressor", seed=seed, **own), X, y)
-    assert model._trees.forest.is_full and model.widths["a"] > 5.0
-    ranges = {name: (0.0, width) for name, width in model.widths.items()}
-    other = learned(make("regressor", seed=99 - seed, ranges=ranges, **own), X, y)
-    first, second = (shapes_of(one, range(200)) for one in (model, other))
-    assert (first[:, 3] == 901).all() and (second[:, 3] == 901).all()
-    # In raw units.
-    for shapes, one in ((first, model), (second, other)):
-        shapes[:, 2] = [
-            one._trees.cut_of(t, int(shape[1]), shape[2])[1] for t, shape in enumerate(shapes)
-        ]
-    assert_one_law(first[:, [0, 1, 2, 4, 4]], second[:, [0, 1, 2, 4, 4]], 3, 1e-3)
-
-
 @sets
 @pytest.mark.parametrize("n", [300, 430, 505])
 def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
@@ -726,13 +677,3 @@ def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
     assert [answer(part, x) for x in asked] == [answer(model, x) for x in asked]
     frame = pd.DataFrame(asked)
     assert part.predict_proba_many(frame).equals(model.predict_proba_many(frame))
-
-
-def test_a_forest_that_was_full_before_the_first_look_keeps_its_widths():
-    """Also where what it has stored would tell others."""
-    X, y = corner(900)
-    model = learned(make("regressor", max_nodes=2 * 340 + 1), X[:383], y[:383])
-    assert model._trees.forest.is_full and model.n_samples > model._trees.n_points > 300
-    learned(model, X[383:], y[383:])
-    assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
-    assert answers(checked(model)) == answers(model)

@@ -136,16 +136,6 @@ def test_the_extent_is_the_twins(n):
     assert trees._extent(trees.scaling) == pytest.approx(twin.extent(X.astype(np.float32).tolist()))
 
 
-@pytest.mark.parametrize("directions", [None, 3])
-def test_without_outliers_the_extent_is_that_of_the_root_s_box(directions):
-    X, y = draw(5000, 0)
-    trees = grow(X, y, directions=directions, plain_means=True)
-    root = trees.read(0)[0]
-    assert trees._extent(trees.scaling) == pytest.approx(
-        float((root.upper - root.lower).sum()), rel=1e-6
-    )
-
-
 def test_gamma2_follows_the_robust_extent():
     X, y = draw(512, 0)
     X[[60, 200, 300, 301], 1] = 1e6

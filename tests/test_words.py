@@ -1,13 +1,12 @@
 """Words that count by themselves beside the cells of a text, in one learner."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+from common import fed
 from naive import ogd as naive
 from river import optim
 
@@ -37,10 +36,7 @@ def features(method="anne", n_partitions=10):
 
 
 def learned(samples, model=None, **params):
-    model = OGDClassifier(features(), **params) if model is None else model
-    for x, y in samples:
-        model.learn_one(x, y)
-    return model
+    return fed(OGDClassifier(features(), **params) if model is None else model, samples)
 
 
 def probabilities(model, samples):
@@ -63,7 +59,7 @@ def test_cells_and_words_are_learned_as_by_the_twin(method, multiclass, loss, ra
     model = OGDClassifier(
         one, loss, optim.AdaGrad(rate) if adagrad else rate, multiclass=multiclass
     )
-    names: list[str] = []
+    names = []
     for i, (x, y) in enumerate(samples[POOL:]):
         # One score at first.
         y = y if i > 60 else f"class {int(y[-1]) % 2}"

@@ -1,34 +1,26 @@
 """What is absent as 0: forests on bags of words, counts and one-hot encodings."""
 
-import copy
 import math
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
+from common import refused
 
-from river_mondrian import (
-    AdaptiveMondrianForestClassifier,
-    AdaptiveMondrianForestRegressor,
-    ModelFormatError,
-    MondrianForestClassifier,
-    MondrianForestRegressor,
-    NearestNeighborDetector,
-    RandomCutForest,
-    load,
-    save,
-)
+import river_mondrian as rm
 from river_mondrian.inputs import gap_of
 
 NAMES = [f"w{i:02}" for i in range(12)]
 KINDS = {
-    "exact": lambda **more: MondrianForestClassifier(3, seed=1, **more),
-    "weights": lambda **more: MondrianForestClassifier(3, seed=1, **more),
-    "split pure": lambda **more: MondrianForestClassifier(3, split_pure=True, seed=1, **more),
-    "adaptive": lambda **more: AdaptiveMondrianForestClassifier(3, n_candidates=4, seed=1, **more),
-    "gaussian": lambda **more: MondrianForestRegressor(3, seed=1, **more),
-    "mean": lambda **more: MondrianForestRegressor(3, posterior="mean", seed=1, **more),
+    "exact": lambda **more: rm.MondrianForestClassifier(3, seed=1, **more),
+    "weights": lambda **more: rm.MondrianForestClassifier(3, seed=1, **more),
+    "split pure": lambda **more: rm.MondrianForestClassifier(3, split_pure=True, seed=1, **more),
+    "adaptive": lambda **more: rm.AdaptiveMondrianForestClassifier(
+        3, n_candidates=4, seed=1, **more
+    ),
+    "gaussian": lambda **more: rm.MondrianForestRegressor(3, seed=1, **more),
+    "mean": lambda **more: rm.MondrianForestRegressor(3, posterior="mean", seed=1, **more),
 }
 
 
@@ -64,78 +56,17 @@ def predicted(model, x):
     return [model.predict_one(x)]
 
 
-@pytest.mark.parametrize("kind", [*KINDS])
-def test_what_is_absent_counts_as_zero(kind):
-    """Digit for digit as where the zeros are there; so do None and NaN."""
-    sparse, full = KINDS[kind](missing="zero"), KINDS[kind](missing="zero")
-    for i, (x, y) in enumerate([(dict.fromkeys(NAMES, 0.1), 0), *bags(400)]):
-        holes = {NAMES[i % 12]: None, NAMES[(i + 5) % 12]: float("nan")} | x
-        if i > 0:
-            assert predicted(sparse, x) == predicted(sparse, holes) == predicted(full, dense(x))
-        learn(kind, sparse, holes if i % 2 else x, y, i)
-        learn(kind, full, dense(x), y, i)
-
-
-@pytest.mark.parametrize("kind", ["exact", "weights", "split pure", "mean"])
-@pytest.mark.parametrize("many", [False, True])
-def test_a_feature_has_been_zero_before_its_first_value(kind, many):
-    """Digit for digit as where all features are there from the start, in their order."""
-    more = {} if kind == "mean" else {"prior_rate": 20.0}
-    sparse, full = (
-        KINDS[kind](missing=missing, scale=False, **more) for missing in ("zero", "unknown")
-    )
-    pairs = bags(500)
-    if many:
-        frame = pd.DataFrame([x for x, _ in pairs], columns=NAMES)
-        sparse.learn_many(frame, [y for _, y in pairs])
-        full.learn_many(frame.fillna(0.0), [y for _, y in pairs])
-    else:
-        for i, (x, y) in enumerate(pairs):
-            learn(kind, sparse, x, y, i)
-            learn(kind, full, dense(x), y, i)
-    for x, _ in bags(50, 1):
-        assert predicted(sparse, x) == predicted(full, dense(x))
-
-
-@pytest.mark.parametrize("directions", [3, [{"w00": 1.0, "w05": -1.0}, {"w11": 2.0}]])
-def test_directions_of_zeros(directions):
-    sparse = MondrianForestClassifier(3, directions=directions, missing="zero", seed=1)
-    full = MondrianForestClassifier(3, directions=directions, missing="zero", seed=1)
-    for x, y in [(dense({"w00": 1.0}), 0), *bags(300)]:
-        sparse.learn_one(x, y)
-        full.learn_one(dense(x), y)
-    for x, _ in bags(30, 1):
-        assert sparse.predict_proba_one(x) == full.predict_proba_one(dense(x))
-
-
-def test_missing_is_checked():
-    for make in KINDS.values():
-        with pytest.raises(ValueError, match=r'missing must be "unknown" or "zero", got None'):
-            make(missing=None)
-        with pytest.raises(ValueError, match=r"missing\['w'\] must be .*, got 0"):
-            make(missing={"w": 0})
-    model = MondrianForestClassifier(2, seed=1)
+def test_a_damaged_value_of_absent_features_is_refused():
+    model = rm.MondrianForestClassifier(2, seed=1)
     model.learn_one({"a": 1.0}, 0)
     model._trees.forest.absent = 0.0
-    with pytest.raises(ModelFormatError, match="absent"):
-        pickle.loads(pickle.dumps(model))
-
-
-def test_values_far_from_zero_keep_their_resolution():
-    """Years that are always there are cut as finely as with unknown values, bit for bit."""
-    rng = np.random.default_rng(0)
-    known, unknown = (MondrianForestClassifier(3, missing=m, seed=1) for m in ("zero", "unknown"))
-    for _ in range(400):
-        x = {"time": 1.7e9 + float(rng.integers(1000))}
-        for model in (known, unknown):
-            model.learn_one(x, int(x["time"]) % 100 > 50)
-        assert known.predict_proba_one(x) == unknown.predict_proba_one(x)
+    refused(model, "absent")
 
 
 def test_a_feature_that_is_undone_has_counted_nothing():
     """In spare room, too, and where it comes back as a category."""
     names = [f"f{i:02}" for i in range(17)]
-    model = AdaptiveMondrianForestClassifier(2, missing="zero", seed=1)
+    model = rm.AdaptiveMondrianForestClassifier(2, missing="zero", seed=1)
     for i in range(30):
         model.learn_one(dict.fromkeys(names, float(i % 3)), i % 2)
     model.learn_one({"late": 1.0}, 0)
@@ -155,14 +86,16 @@ def test_a_feature_that_is_undone_has_counted_nothing():
 # By feature.
 
 BY_FEATURE = KINDS | {
-    "adaptive regressor": lambda **more: AdaptiveMondrianForestRegressor(3, seed=1, **more),
-    "levels": lambda **more: MondrianForestClassifier(3, seed=1, **more),
-    "adaptive, levels": lambda **more: AdaptiveMondrianForestClassifier(3, seed=1, **more),
-    "directions": lambda **more: MondrianForestClassifier(3, directions=3, seed=1, **more),
-    "random cuts": lambda **more: RandomCutForest(3, seed=1, **more),
-    "random cuts, shingle": lambda **more: RandomCutForest(3, shingle=2, seed=1, **more),
-    "nearest neighbors": lambda **more: NearestNeighborDetector(seed=1, **more),
-    "nearest neighbors, shingle": lambda **more: NearestNeighborDetector(shingle=2, seed=1, **more),
+    "adaptive regressor": lambda **more: rm.AdaptiveMondrianForestRegressor(3, seed=1, **more),
+    "levels": lambda **more: rm.MondrianForestClassifier(3, seed=1, **more),
+    "adaptive, levels": lambda **more: rm.AdaptiveMondrianForestClassifier(3, seed=1, **more),
+    "directions": lambda **more: rm.MondrianForestClassifier(3, directions=3, seed=1, **more),
+    "random cuts": lambda **more: rm.RandomCutForest(3, seed=1, **more),
+    "random cuts, shingle": lambda **more: rm.RandomCutForest(3, shingle=2, seed=1, **more),
+    "nearest neighbors": lambda **more: rm.NearestNeighborDetector(seed=1, **more),
+    "nearest neighbors, shingle": lambda **more: rm.NearestNeighborDetector(
+        shingle=2, seed=1, **more
+    ),
 }
 
 
@@ -255,34 +188,6 @@ def test_words_have_been_zero_and_later_values_have_been_unknown(kind, many):
     assert told(sparse, later) == told(full, expected)
 
 
-@pytest.mark.parametrize("kind", [*BY_FEATURE])
-def test_copies_of_all_kinds_keep_what_missing_means(kind, tmp_path):
-    model = BY_FEATURE[kind](missing={"w": "zero", ("a", 1): "zero"})
-    teach(kind, model, mixed(kind, 60, age_from=30))
-    save(model, tmp_path / "model")
-    made = [load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
-    made.append(model.clone(include_attributes=True))
-    more = mixed(kind, 60, 2, 0)
-    for one in (model, *made):
-        assert one.missing == {"w": "zero", ("a", 1): "zero"}
-        teach(kind, one, more)
-    later = mixed(kind, 20, 1, 0)
-    for one in made:
-        assert told(one, later) == told(model, later)
-    fresh = model.clone()
-    assert fresh.missing == model.missing and fresh.missing is not model.missing
-
-
-def test_samples_with_words_that_came_later_are_forgotten():
-    for more in ({}, {"directions": 3}):
-        model = MondrianForestClassifier(3, missing={"w": "zero"}, seed=1, **more)
-        pairs = [(x | {"age": float(i % 7)}, y) for i, (x, y) in enumerate(bags(120))]
-        teach("exact", model, pairs)
-        for x, y in pairs:
-            model.forget_one(x, y)
-        assert model.n_samples == 0
-
-
 def test_the_longest_key_that_a_name_begins_with_counts():
     missing = {"": "zero", "age": "unknown", "age_group_": "zero", 3: "unknown"}
     missing["a", 1] = "unknown"
@@ -309,7 +214,7 @@ def test_the_longest_key_that_a_name_begins_with_counts():
 def test_categories_that_are_absent_are_a_level():
     """An absent value of a category is as informative as a level."""
     rng = np.random.default_rng(0)
-    for make in (MondrianForestClassifier, AdaptiveMondrianForestClassifier):
+    for make in (rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier):
         right, model = 0, make(seed=1, missing="zero")
         for i in range(600):
             level = (None, "red", "blue")[rng.integers(3)]

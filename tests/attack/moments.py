@@ -57,10 +57,7 @@ LEARNERS = {
     "ogd regressor auto": (rm.OGDRegressor, {"features": AUTO}),
     "ridge": (rm.RidgeRegressor, {"features": CELLS}),
     "ridge capped": (rm.RidgeRegressor, {"features": FOURIER, "max_columns": 6}),
-    "ridge window": (
-        rm.RidgeRegressor,
-        {"features": rm.MondrianFeatures(**OBLIQUE), "window": 14},
-    ),
+    "ridge window": (rm.RidgeRegressor, {"features": rm.MondrianFeatures(**OBLIQUE), "window": 14}),
     "dual": (rm.DualOGDClassifier, {}),
     "dual cells": (rm.DualOGDClassifier, {"kernel": CELLS}),
 }
@@ -389,10 +386,7 @@ OF_ADAPTIVE = GROWTH | {
     "a recent tree begins": (begins(RECENT), {"n_estimators": 8}),
     "a recent tree is placed": (is_placed(RECENT), {}),
     "a drift": (drifts, {"drift_detector": EveryFew()}),
-    "the window ends": (
-        lambda old, new: new.schedule.first > old.schedule.first,
-        {"window": 1000},
-    ),
+    "the window ends": (lambda old, new: new.schedule.first > old.schedule.first, {"window": 1000}),
 }
 HAPPENINGS = {
     "exact": GROWTH,
@@ -406,10 +400,7 @@ HAPPENINGS = {
         ),
     },
     "regressor": GROWTH
-    | {
-        "rows grow, means": (grows("rows"), MEANS),
-        "rows grow, lifetime": (grows("rows"), GROWING),
-    },
+    | {"rows grow, means": (grows("rows"), MEANS), "rows grow, lifetime": (grows("rows"), GROWING)},
     "adaptive regressor": OF_ADAPTIVE
     | {"fences move": (grows("low_fence"), {"autoregressive": True})},
     "cuts": {
@@ -450,31 +441,17 @@ def _learn_sample(model, sample):
 
 # What reads a forest: the name of an attribute, and what a method is given.
 
-READINGS = {
-    "predict_one": (X,),
-    "predict_proba_one": (WIDE,),
+OF_X = ["predict_one", "raw_scores_one", "log_density_one", "debug_one", "explain_one"]
+OF_FRAME = ["transform_many", "predict_many", "predict_proba_many", "score_many", "surprise_many"]
+OF_NOTHING = ["feature_importances", "hyperparameters", "tail_weights", "baseline"]
+OF_NOTHING += ["expert_weights", "drift_log", "recent_scores", "__getstate__"]
+READINGS = dict.fromkeys([*OF_X, "decision_one"], (X,)) | {
     "score_one": ({"x0": 100.0, "x1": 0.0},),
-    "raw_scores_one": (X,),
-    "log_density_one": (X,),
-    "density_one": (WIDE,),
-    "debug_one": (X,),
-    "explain_one": (X,),
     "transform_one": (WIDE | {"unknown": 1.0},),
-    "decision_one": (X,),
-    "transform_many": (FRAME,),
-    "predict_many": (FRAME,),
-    "predict_proba_many": (FRAME,),
-    "score_many": (FRAME,),
-    "surprise_many": (FRAME,),
     "to_dataframe": (0,),
-    "feature_importances": (),
-    "hyperparameters": (),
-    "tail_weights": (),
-    "baseline": (),
-    "expert_weights": (),
-    "drift_log": (),
-    "recent_scores": (),
-    "__getstate__": (),
+    **dict.fromkeys(["predict_proba_one", "density_one"], (WIDE,)),
+    **dict.fromkeys(OF_FRAME, (FRAME,)),
+    **dict.fromkeys(OF_NOTHING, ()),
 }
 
 

@@ -7,11 +7,10 @@ be parted from a tree goes through all places, builds the tree that has it there
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .mondrian import Node, leaves
+from .mondrian import leaves
 
 # The sample that is put in.
 NEW = -1
@@ -20,21 +19,21 @@ NEW = -1
 Shape = frozenset | tuple
 
 
-def shape_of(node: Node) -> Shape:
+def shape_of(node):
     """Return the shape of a tree."""
     if node.is_leaf:
         return frozenset(node.points)
     return shape_of(node.left), shape_of(node.right)
 
 
-def points_of(shape: Shape) -> frozenset:
+def points_of(shape):
     """Return the points of a tree."""
     if isinstance(shape, frozenset):
         return shape
     return points_of(shape[0]) | points_of(shape[1])
 
 
-def displacement(shape: Shape, point: int) -> float:
+def displacement(shape, point):
     """Return the collusive displacement of a point: Definition 4, over the subtrees with it.
 
     Where a subtree is taken out, all points beside it move one cut up.
@@ -47,7 +46,7 @@ def displacement(shape: Shape, point: int) -> float:
     return max(here, displacement(own, point))
 
 
-def depth(shape: Shape, point: int) -> int:
+def depth(shape, point):
     """Return the number of cuts above a point."""
     if isinstance(shape, frozenset):
         return 0
@@ -62,7 +61,7 @@ class Place:
     shape: Shape
 
 
-def places(node: Node, x: Sequence[float]) -> list[Place]:
+def places(node, x):
     """Return all places at which a sample may be put into a tree (Algorithm 4 of Mondrian forests).
 
     The time at which it is parted from a node is exponential, at the rate of its distance.
@@ -81,7 +80,7 @@ def places(node: Node, x: Sequence[float]) -> list[Place]:
     return found
 
 
-def expected(node: Node, x: Sequence[float]) -> tuple[float, float, float]:
+def expected(node, x):
     """Return the expected displacement, logarithm of 1 + displacement, and depth of a sample."""
     found = [0.0, 0.0, 0.0]
     for place in places(node, x):
@@ -91,7 +90,7 @@ def expected(node: Node, x: Sequence[float]) -> tuple[float, float, float]:
     return found[0], found[1], found[2]
 
 
-def parts(node: Node, x: Sequence[float]) -> list[float]:
+def parts(node, x):
     """Return what each dimension adds to the expected logarithm of 1 + displacement.
 
     At a place where the sample is alone beside most points that is of the dimensions in which it is
@@ -121,7 +120,7 @@ def parts(node: Node, x: Sequence[float]) -> list[float]:
     return found
 
 
-def n_in_cell(node: Node, x: Sequence[float], lifetime: float) -> float:
+def n_in_cell(node, x, lifetime):
     """Return the expected number of points in a sample's cell of a tree cut up to a lifetime."""
     eta = node.distance(x)
     if lifetime < node.time:
@@ -131,7 +130,7 @@ def n_in_cell(node: Node, x: Sequence[float], lifetime: float) -> float:
     return stays * n_in_cell(node.left if x[node.dim] <= node.cut else node.right, x, lifetime)
 
 
-def rank(value: float, others: Sequence[float]) -> float:
+def rank(value, others):
     """Return the rank of a score among others, from 0 to 1."""
     known = sorted(others)
     n = len(known)

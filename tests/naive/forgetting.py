@@ -5,22 +5,10 @@ tree with boxes around points, restricted to fewer points: a cut that no longer 
 gone, and boxes are those of the points that are left.
 """
 
-from __future__ import annotations
-
-from collections.abc import Collection
-
-from .mondrian import Labels, Node, Points, around, is_pure, leaves
+from .mondrian import around, is_pure, leaves
 
 
-def restricted(
-    node: Node,
-    kept: Collection[int],
-    X: Points,
-    y: Labels,
-    lifetime: float,
-    paused: bool,
-    parent: Node | None = None,
-) -> Node | None:
+def restricted(node, kept, X, y, lifetime, paused, parent=None):
     """Return a tree on the points that are kept; None where there are none.
 
     Parameters

@@ -7,7 +7,6 @@ conditioned on by solving with it: no messages, no order. Variances are in units
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,19 +31,19 @@ class Node:
     points: list[int] = field(default_factory=list)
 
 
-def sigmoid(a: float) -> float:
+def sigmoid(a):
     """The logistic function."""
     return 1.0 / (1.0 + math.exp(-a)) if a < 700.0 else 1.0
 
 
-def below(nodes: Sequence[Node], i: int) -> list[int]:
+def below(nodes, i):
     """Return the points below a node."""
     if nodes[i].left < 0:
         return nodes[i].points
     return below(nodes, nodes[i].left) + below(nodes, nodes[i].right)
 
 
-def route(nodes: Sequence[Node], x: Sequence[float]) -> list[int]:
+def route(nodes, x):
     """Return the path of a sample from the root to its leaf."""
     path = [0]
     while nodes[path[-1]].left >= 0:
@@ -53,7 +52,7 @@ def route(nodes: Sequence[Node], x: Sequence[float]) -> list[int]:
     return path
 
 
-def ancestors(nodes: Sequence[Node], i: int) -> list[int]:
+def ancestors(nodes, i):
     """Return a node and those above it, the root first."""
     path = [i]
     while nodes[path[-1]].parent >= 0:
@@ -81,15 +80,7 @@ class Posterior:
 
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        y: Sequence[float],
-        w: Sequence[float],
-        gamma2: float,
-        noise: float,
-        prior: float,
-    ) -> None:
+    def __init__(self, nodes, y, w, gamma2, noise, prior):
         self.nodes, self.gamma2, self.noise = nodes, gamma2, noise
         n = len(nodes)
         paths = [ancestors(nodes, i) for i in range(n)]
@@ -114,7 +105,7 @@ class Posterior:
         self.cov = cov - gain @ cov[place]
         self.prior = prior
 
-    def edge(self, i: int) -> tuple[float, float, float, float, float]:
+    def edge(self, i):
         """Return mean and variance of a node's parent, of the node, and their covariance."""
         parent = self.nodes[i].parent
         if parent < 0:
@@ -128,19 +119,13 @@ class Posterior:
         )
 
 
-def distance(node: Node, x: Sequence[float]) -> float:
+def distance(node, x):
     """Sum how far a sample lies outside a node's box, in each dimension a float32 as values are."""
     sides = zip(x, node.lower, node.upper, strict=True)
     return sum(float(np.float32(max(v - hi, 0.0) + max(lo - v, 0.0))) for v, lo, hi in sides)
 
 
-def mixture(
-    posterior: Posterior,
-    x: Sequence[float],
-    scale: float,
-    lifetime: float,
-    moments: Callable[[float, float, float, float], tuple[float, float]],
-) -> list[tuple[float, float, float]]:
+def mixture(posterior, x, scale, lifetime, moments):
     """Return weight, mean and variance of each place where a sample may branch off or stay.
 
     `moments(eta, span, gamma2, start)` gives the mean and the mean square of the share of a
@@ -170,7 +155,7 @@ def mixture(
     return found
 
 
-def cell_mean(nodes: Sequence[Node], x: Sequence[float], y: Sequence[float], time: float) -> float:
+def cell_mean(nodes, x, y, time):
     """Return the mean target in a sample's cell at a time (Equation 17), unless it is empty.
 
     Where the sample has branched off, the mean of the box that it left stands in, with the

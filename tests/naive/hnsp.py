@@ -1,24 +1,19 @@
 """The hierarchical posterior of labels, with its counts, from Lakshminarayanan et al. (2014)."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 
-from .mondrian import Labels, Node, leaves, n_points
+from .mondrian import leaves, n_points
 
 # Counts.
 
 
-def set_count(node: Node, count: list[float]) -> None:
+def set_count(node, count):
     """Set a node's customers and its tables, of which a class has at most one (IKN)."""
     node.count = count
     node.tab = [min(c, 1) for c in count]
 
 
-def count_leaf(
-    leaf: Node, y: Labels, n_classes: int, weights: Sequence[float] | None = None
-) -> list[float]:
+def count_leaf(leaf, y, n_classes, weights=None):
     """Count a leaf's labels, or add up their weights."""
     return [
         sum(1 if weights is None else weights[n] for n in leaf.points if y[n] == k)
@@ -26,12 +21,12 @@ def count_leaf(
     ]
 
 
-def count_inner(node: Node) -> list[float]:
+def count_inner(node):
     """Count the tables of both children."""
     return [a + b for a, b in zip(node.left.tab, node.right.tab, strict=True)]
 
 
-def initialize_inner(root: Node) -> None:
+def initialize_inner(root):
     """Fill the counts of the internal nodes from those of the leaves."""
     if not root.is_leaf:
         initialize_inner(root.left)
@@ -39,9 +34,7 @@ def initialize_inner(root: Node) -> None:
         set_count(root, count_inner(root))
 
 
-def initialize_counts(
-    root: Node, y: Labels, n_classes: int, weights: Sequence[float] | None = None
-) -> None:
+def initialize_counts(root, y, n_classes, weights=None):
     """Algorithm 5, for all leaves of a tree; with real numbers where there are weights."""
     for leaf in leaves(root):
         set_count(leaf, count_leaf(leaf, y, n_classes, weights))
@@ -51,12 +44,12 @@ def initialize_counts(
 # Prediction.
 
 
-def discount(gamma: float, span: float) -> float:
+def discount(gamma, span):
     """Return exp(-gamma span); 0 for an infinite span, whatever gamma is."""
     return 0.0 if math.isinf(span) else math.exp(-gamma * span)
 
 
-def expected_discount(eta: float, gamma: float, delta: float) -> float:
+def expected_discount(eta, gamma, delta):
     """Return E[exp(-gamma Delta)] for Delta ~ Exp(eta), given that it is below delta.
 
     Parameters
@@ -75,7 +68,7 @@ def expected_discount(eta: float, gamma: float, delta: float) -> float:
     return eta / (eta + gamma) * math.expm1(-(eta + gamma) * delta) / math.expm1(-eta * delta)
 
 
-def smooth(count: list[float], tab: list[float], d: float, above: list[float]) -> list[float]:
+def smooth(count, tab, d, above):
     """Equation 4; a node without labels repeats its parent."""
     total = sum(count)
     if total == 0:
@@ -85,7 +78,7 @@ def smooth(count: list[float], tab: list[float], d: float, above: list[float]) -
     ]
 
 
-def posterior(node: Node, gamma: float, base: Sequence[float]) -> list[float]:
+def posterior(node, gamma, base):
     """Algorithm 7, for one node: the posterior mean of its label distribution.
 
     Parameters
@@ -102,7 +95,7 @@ def posterior(node: Node, gamma: float, base: Sequence[float]) -> list[float]:
     return smooth(node.count, node.tab, discount(gamma, node.time - node.parent_time), above)
 
 
-def shares(node: Node, x: Sequence[float]) -> tuple[float, float]:
+def shares(node, x):
     """Return the weights of the left and the right child for a query.
 
     Where its value at the cut is missing, the nearer child takes all; children that are as near
@@ -117,7 +110,7 @@ def shares(node: Node, x: Sequence[float]) -> tuple[float, float]:
     return n_left / (n_left + n_right), n_right / (n_left + n_right)
 
 
-def predict(root: Node, x: Sequence[float], gamma: float, base: Sequence[float]) -> list[float]:
+def predict(root, x, gamma, base):
     """Algorithm 8: class probabilities of x, averaged over all extensions of the tree by x.
 
     Parameters

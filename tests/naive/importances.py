@@ -1,25 +1,22 @@
 """What mattered, from the definitions: every pruning, every sample left out, every node passed."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from . import gaussian, hnsp
-from .mondrian import Node, leaves, walk
+from .mondrian import leaves, walk
 
 # Classes.
 
 
-def points_of(node: Node) -> list[int]:
+def points_of(node):
     """Return the points below a node."""
     return [n for leaf in leaves(node) for n in leaf.points]
 
 
-def sequential_loss(labels: Sequence[int], n_classes: int) -> float:
+def sequential_loss(labels, n_classes):
     """Return the log loss of foreseeing each label from those before it, by Jeffreys' prior."""
     seen = [0] * n_classes
     loss = 0.0
@@ -29,7 +26,7 @@ def sequential_loss(labels: Sequence[int], n_classes: int) -> float:
     return loss
 
 
-def prunings(node: Node) -> Iterator[tuple[float, list[Node], list[Node]]]:
+def prunings(node):
     """Yield each pruning below a node: its prior probability, its cuts, its leaves."""
     if node.is_leaf:
         yield 1.0, [], [node]
@@ -39,13 +36,11 @@ def prunings(node: Node) -> Iterator[tuple[float, list[Node], list[Node]]]:
         yield 0.5 * left[0] * right[0], [node, *left[1], *right[1]], left[2] + right[2]
 
 
-def class_importances(
-    root: Node, y: Sequence[int], n_classes: int, n_dims: int, repeats: Sequence[int] | None = None
-) -> list[float]:
+def class_importances(root, y, n_classes, n_dims, repeats=None):
     """Return what the cuts in each dimension have told per sample; samples may be repeated."""
     repeats = repeats or [1] * len(y)
 
-    def loss(node: Node) -> float:
+    def loss(node):
         labels = [y[n] for n in points_of(node) for _ in range(repeats[n])]
         return sequential_loss(labels, n_classes)
 
@@ -65,9 +60,7 @@ def class_importances(
     return [gain / total / sum(repeats) for gain in found]
 
 
-def explain_classes(
-    root: Node, x: Sequence[float], gamma: float, base: Sequence[float]
-) -> tuple[np.ndarray, np.ndarray]:
+def explain_classes(root, x, gamma, base):
     """Return the root's distribution, and what each dimension adds to it, a row for each."""
     found = np.zeros((len(x), len(base)))
     start = np.zeros(len(base))
@@ -98,7 +91,7 @@ def explain_classes(
 # Targets: nodes are those of `gaussian`.
 
 
-def _gains(nodes: Sequence[gaussian.Node], losses: Sequence[float], n_dims: int) -> list[float]:
+def _gains(nodes, losses, n_dims):
     found = [0.0] * n_dims
     for j, node in enumerate(nodes):
         if node.left >= 0:
@@ -106,15 +99,7 @@ def _gains(nodes: Sequence[gaussian.Node], losses: Sequence[float], n_dims: int)
     return found
 
 
-def gaussian_importances(
-    nodes: Sequence[gaussian.Node],
-    y: Sequence[float],
-    w: Sequence[float],
-    gamma2: float,
-    noise: float,
-    prior: float,
-    n_dims: int,
-) -> list[float]:
+def gaussian_importances(nodes, y, w, gamma2, noise, prior, n_dims):
     """Return what the cuts have told: the posterior is calculated anew without each target."""
     losses = [0.0] * len(nodes)
     for i, leaf in enumerate(nodes):
@@ -126,9 +111,7 @@ def gaussian_importances(
     return [gain / sum(w) for gain in _gains(nodes, losses, n_dims)]
 
 
-def mean_importances(
-    nodes: Sequence[gaussian.Node], y: Sequence[float], n_dims: int
-) -> list[float]:
+def mean_importances(nodes, y, n_dims):
     """Return what the cuts have told where a node predicts the mean of its other targets."""
     losses = [0.0] * len(nodes)
     for i, leaf in enumerate(nodes):
@@ -141,11 +124,7 @@ def mean_importances(
     return [gain / len(y) for gain in _gains(nodes, losses, n_dims)]
 
 
-def explain_targets(
-    posterior: gaussian.Posterior,
-    x: Sequence[float],
-    moments: Callable[[float, float, float, float], tuple[float, float]],
-) -> tuple[float, list[float]]:
+def explain_targets(posterior, x, moments):
     """Return the root's mean, and what each dimension adds; `moments` as for `mixture`."""
     nodes = posterior.nodes
     found, weight = np.zeros(len(x)), 1.0
@@ -170,9 +149,7 @@ def explain_targets(
 # A mixture of experts.
 
 
-def share_out(
-    predict: Callable[[np.ndarray], np.ndarray], start: np.ndarray, parts: np.ndarray, n: int
-) -> np.ndarray:
+def share_out(predict, start, parts, n):
     """Move all experts in `n` small steps, and let each feature have what its part alone moves.
 
     `parts` has the shape (experts, features, classes).

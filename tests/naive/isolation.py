@@ -5,25 +5,19 @@ centres at the same distance the earlier one wins. A sample is a mapping from fe
 single precision, 0 where it has none.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from .ranges import robust_range
 
-Sample = Mapping[Any, float]
 
-
-def single(value: float) -> float:
+def single(value):
     """Round to single precision."""
     return float(np.float32(value))
 
 
-def scaled(pool: Sequence[Sample]) -> dict[Any, float]:
+def scaled(pool):
     """Return the factor of each feature by which the pool's robust range becomes 1."""
     features = {name for x in pool for name in x}
     factors = {}
@@ -35,16 +29,14 @@ def scaled(pool: Sequence[Sample]) -> dict[Any, float]:
     return factors
 
 
-def scale(x: Sample, factors: Mapping[Any, float] | None) -> dict[Any, float]:
+def scale(x, factors):
     """Multiply a sample's features."""
     if factors is None:
         return {name: single(value) for name, value in x.items()}
     return {name: single(single(v) * factors[name]) for name, v in x.items() if name in factors}
 
 
-def draw(
-    seed: int, number: int, n: int, t: int, psi: int
-) -> tuple[list[int], list[list[int]], np.random.Generator]:
+def draw(seed, number, n, t, psi):
     """Draw the pool's order and t subsets of psi of its points, each in that order."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
     order = rng.permutation(n).tolist()
@@ -52,24 +44,19 @@ def draw(
     return order, [[order[i] for i in subset] for subset in subsets], rng
 
 
-def squared_distance(x: Sample, z: Sample) -> float:
+def squared_distance(x, z):
     """Return the squared Euclidean distance, each difference in single precision."""
     gaps = [single(x.get(name, 0.0) - z.get(name, 0.0)) for name in sorted({*x, *z}, key=str)]
     return math.fsum(gap * gap for gap in gaps)
 
 
-def voronoi_cell(centres: Sequence[Sample], x: Sample) -> int:
+def voronoi_cell(centres, x):
     """Return the number of the nearest centre."""
     distances = [squared_distance(x, z) for z in centres]
     return distances.index(min(distances))
 
 
-Tree = int | tuple[Any, float, "Tree", "Tree"]
-
-
-def isolation_tree(
-    points: Sequence[Sample], draws: Sequence[float], places: Mapping[Any, int]
-) -> Tree:
+def isolation_tree(points, draws, places):
     """Isolate every point by cuts along features, drawn from those that vary.
 
     A leaf is the number of the first of its points. The features of a node are numbered as its
@@ -77,8 +64,8 @@ def isolation_tree(
     """
     left = iter(draws)
 
-    def grow(numbers: list[int]) -> Tree:
-        met: dict[Any, None] = {}
+    def grow(numbers):
+        met = {}
         for i in numbers:
             there = [name for name, value in points[i].items() if value != 0.0]
             met.update(dict.fromkeys(sorted(there, key=places.__getitem__)))
@@ -98,7 +85,7 @@ def isolation_tree(
     return grow(list(range(len(points))))
 
 
-def isolation_cell(tree: Tree, x: Sample) -> int:
+def isolation_cell(tree, x):
     """Return the leaf in which a sample falls."""
     while not isinstance(tree, int):
         feature, cut, below, above = tree
@@ -106,22 +93,14 @@ def isolation_cell(tree: Tree, x: Sample) -> int:
     return tree
 
 
-def cells(
-    method: str,
-    pool: Sequence[Sample],
-    x: Sequence[Sample],
-    seed: int,
-    number: int,
-    t: int,
-    psi: int,
-) -> list[list[int]]:
+def cells(method, pool, x, seed, number, t, psi):
     """Return the cells of samples."""
     _, subsets, rng = draw(seed, number, len(pool), t, psi)
     if method == "anne":
         centres = [[pool[i] for i in subset] for subset in subsets]
         return [[voronoi_cell(z, query) for z in centres] for query in x]
     draws = rng.random((t, 2 * psi)).tolist()
-    places: dict[Any, int] = {}
+    places = {}
     for sample in pool:
         for name in sorted(sample):
             places.setdefault(name, len(places))

@@ -3,16 +3,12 @@
 A partition is given by its cuts, as `LifetimePath.cuts` has them.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 
-def cells_of(x: Sequence[float], cuts: Sequence[Any], n_partitions: int) -> list[int]:
+def cells_of(x, cuts, n_partitions):
     """Return the cell of a point in each partition, after these cuts."""
     cells = list(range(n_partitions))
     for number, (m, cell, feature, place) in enumerate(cuts):
@@ -21,7 +17,7 @@ def cells_of(x: Sequence[float], cuts: Sequence[Any], n_partitions: int) -> list
     return cells
 
 
-def features(X: np.ndarray, cuts: Sequence[Any], n_partitions: int) -> np.ndarray:
+def features(X, cuts, n_partitions):
     """Return the features of points: 1 / sqrt(M) in the column of each cell (equation 2)."""
     Phi = np.zeros((len(X), n_partitions + len(cuts)))
     for row, x in zip(Phi, X, strict=True):
@@ -29,12 +25,12 @@ def features(X: np.ndarray, cuts: Sequence[Any], n_partitions: int) -> np.ndarra
     return Phi
 
 
-def ridge(Phi: np.ndarray, y: np.ndarray, delta2: float) -> np.ndarray:
+def ridge(Phi, y, delta2):
     """Return the weights that minimise equation (3)."""
     return np.linalg.solve(Phi.T @ Phi + delta2 * np.eye(Phi.shape[1]), Phi.T @ y)
 
 
-def forest(Phi: np.ndarray, y: np.ndarray, delta2: float) -> np.ndarray:
+def forest(Phi, y, delta2):
     """Return the weights that minimise equation (4): those of each cell on its own."""
     n_partitions = round(1.0 / Phi.max() ** 2)
     inside = Phi > 0.0
@@ -42,21 +38,14 @@ def forest(Phi: np.ndarray, y: np.ndarray, delta2: float) -> np.ndarray:
     return np.array(means) / math.sqrt(n_partitions)
 
 
-def log_density(Phi: np.ndarray, y: np.ndarray, delta2: float, noise: float) -> float:
+def log_density(Phi, y, delta2, noise):
     """Return the log density of targets with noise of this variance, over delta2 for weights."""
     K = noise * (np.eye(len(y)) + Phi @ Phi.T / delta2)
     quadratic = float(y @ np.linalg.solve(K, y))
     return -0.5 * (quadratic + np.linalg.slogdet(K)[1] + len(y) * math.log(2.0 * math.pi))
 
 
-def descend(
-    Phi: np.ndarray,
-    y: np.ndarray,
-    delta2: float,
-    weights: np.ndarray,
-    visits: Sequence[int],
-    rate: float,
-) -> np.ndarray:
+def descend(Phi, y, delta2, weights, visits, rate):
     """Return weights after gradient descent on equation (3), by a rate that falls to 0.
 
     A cell's ridge is shared by its points (section 4.2.2).

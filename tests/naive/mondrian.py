@@ -8,15 +8,9 @@ where both are as near.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-
-Points = Sequence[Sequence[float]]
-# A point without a label (None) belongs to its leaf, but is counted nowhere.
-Labels = Sequence[int | None]
 
 
 @dataclass
@@ -56,18 +50,18 @@ class Node:
     tab: list[float] = field(default_factory=list)
 
     @property
-    def is_leaf(self) -> bool:
+    def is_leaf(self):
         return self.dim == -1
 
     @property
-    def parent_time(self) -> float:
+    def parent_time(self):
         return 0.0 if self.parent is None else self.parent.time
 
-    def distance(self, x: Sequence[float]) -> float:
+    def distance(self, x):
         """Sum how far x lies outside the box."""
         return sum(self.outside(x))
 
-    def outside(self, x: Sequence[float]) -> list[float]:
+    def outside(self, x):
         """Return how far x lies outside the box in each dimension (e of Algorithm 4).
 
         Values are float32, and so is a distance between two.
@@ -78,7 +72,7 @@ class Node:
             for v, low, high in zip(x, self.lower, self.upper, strict=True)
         ]
 
-    def grow(self, x: Sequence[float]) -> None:
+    def grow(self, x):
         """Widen the box so that it holds x."""
         for d, v in enumerate(x):
             if v < self.lower[d] or math.isnan(self.lower[d]):
@@ -87,7 +81,7 @@ class Node:
                 self.upper[d] = v
 
 
-def walk(root: Node) -> Iterator[Node]:
+def walk(root):
     """Yield all nodes, each before its children."""
     yield root
     if not root.is_leaf:
@@ -95,22 +89,22 @@ def walk(root: Node) -> Iterator[Node]:
         yield from walk(root.right)
 
 
-def leaves(root: Node) -> list[Node]:
+def leaves(root):
     """Return the leaves from left to right."""
     return [node for node in walk(root) if node.is_leaf]
 
 
-def depth(node: Node) -> int:
+def depth(node):
     """Return how many ancestors a node has."""
     return 0 if node.parent is None else 1 + depth(node.parent)
 
 
-def n_points(node: Node) -> int:
+def n_points(node):
     """Return how many points lie in a node's block."""
     return sum(len(leaf.points) for leaf in leaves(node))
 
 
-def copied(read: Sequence[Any], counts: Iterable[Sequence[float]] | None = None) -> Node:
+def copied(read, counts=None):
     """Copy nodes as trees are read, with the counts of each; returns the root."""
     nodes = [Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut) for n in read]
     for twin, own in zip(nodes, read, strict=True):
@@ -122,7 +116,7 @@ def copied(read: Sequence[Any], counts: Iterable[Sequence[float]] | None = None)
     return nodes[0]
 
 
-def route(root: Node, X: Points) -> Node:
+def route(root, X):
     """Put points into the leaves; returns the root."""
     for n, x in enumerate(X):
         node = root
@@ -135,9 +129,7 @@ def route(root: Node, X: Points) -> Node:
 # Structure.
 
 
-def draw_split(
-    sides: list[float], start: float, rng: np.random.Generator, end: float
-) -> tuple[float, int]:
+def draw_split(sides, start, rng, end):
     """Draw the time of the first split and its dimension; (inf, -1) if none comes before `end`."""
     rate = sum(sides)
     if rate == 0.0:
@@ -148,7 +140,7 @@ def draw_split(
     return time, int(rng.choice(len(sides), p=np.array(sides) / rate))
 
 
-def draw_cut(low: float, high: float, rng: np.random.Generator) -> float:
+def draw_cut(low, high, rng):
     """Draw a cut from [low, high), so that what lies at `high` goes to the right."""
     cut = rng.uniform(low, high)
     # A draw next to the upper end may round to it.
@@ -157,12 +149,12 @@ def draw_cut(low: float, high: float, rng: np.random.Generator) -> float:
     return cut
 
 
-def is_pure(points: list[int], y: Labels) -> bool:
+def is_pure(points, y):
     """Tell whether all points have the same label."""
     return len({y[n] for n in points}) == 1
 
 
-def nearer_child(node: Node, x: Sequence[float]) -> Node:
+def nearer_child(node, x):
     """Choose the side of a point whose value in the dimension of the cut is missing."""
     to_left, to_right = node.left.distance(x), node.right.distance(x)
     if to_left == to_right:
@@ -170,7 +162,7 @@ def nearer_child(node: Node, x: Sequence[float]) -> Node:
     return node.left if to_left < to_right else node.right
 
 
-def around(points: list[int], X: Points, parent: Node | None) -> Node:
+def around(points, X, parent):
     """Make a leaf that holds the points, with their box."""
     n_dims = len(X[0])
     node = Node([math.nan] * n_dims, [math.nan] * n_dims, parent, points=list(points))
@@ -179,15 +171,7 @@ def around(points: list[int], X: Points, parent: Node | None) -> Node:
     return node
 
 
-def sample_block(
-    points: list[int],
-    parent: Node | None,
-    X: Points,
-    y: Labels,
-    lifetime: float,
-    rng: np.random.Generator,
-    paused: bool,
-) -> Node:
+def sample_block(points, parent, X, y, lifetime, rng, paused):
     """Algorithm 2, and 9 where blocks pause; leaves the counts alone."""
     node = around(points, X, parent)
     time, dim = math.inf, -1
@@ -215,15 +199,7 @@ def sample_block(
     return node
 
 
-def extend_block(
-    node: Node,
-    i: int,
-    X: Points,
-    y: Labels,
-    lifetime: float,
-    rng: np.random.Generator,
-    paused: bool,
-) -> tuple[Node, Node]:
+def extend_block(node, i, X, y, lifetime, rng, paused):
     """Algorithm 4, and 10 where blocks pause; leaves the counts alone.
 
     Returns
@@ -248,16 +224,10 @@ def extend_block(
             new.grow(x)
             if x[dim] > node.upper[dim]:
                 new.cut = draw_cut(node.upper[dim], x[dim], rng)
-                new.left, new.right = (
-                    node,
-                    sample_block([i], new, X, y, lifetime, rng, paused),
-                )
+                new.left, new.right = (node, sample_block([i], new, X, y, lifetime, rng, paused))
             else:
                 new.cut = draw_cut(x[dim], node.lower[dim], rng)
-                new.left, new.right = (
-                    sample_block([i], new, X, y, lifetime, rng, paused),
-                    node,
-                )
+                new.left, new.right = (sample_block([i], new, X, y, lifetime, rng, paused), node)
             node.parent = new
             return new, new
     node.grow(x)
@@ -275,8 +245,6 @@ def extend_block(
     return node, changed
 
 
-def sample_tree(
-    X: Points, y: Labels, lifetime: float, rng: np.random.Generator, paused: bool
-) -> Node:
+def sample_tree(X, y, lifetime, rng, paused):
     """Algorithm 1, with `paused` as in Algorithms 9 and 10; leaves the counts alone."""
     return sample_block(list(range(len(y))), None, X, y, lifetime, rng, paused)

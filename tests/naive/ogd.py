@@ -4,25 +4,19 @@ Extended by AdaGrad (Duchi, Hazan and Singer, 2011) and by several classes, whic
 each from the third on. A mapped sample is a mapping from column to value.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from typing import Any
-
-Mapped = Mapping[Any, float]
 
 
-def sign(y: float) -> float:
+def sign(y):
     return 1.0 if y > 0.5 else -1.0
 
 
-def clipped(value: float, limit: float) -> float:
+def clipped(value, limit):
     return min(max(value, -limit), limit)
 
 
-LOSSES: dict[str, Callable[[float, float], float]] = {
+LOSSES = {
     "hinge": lambda y, f: -sign(y) if sign(y) * f <= 1.0 else 0.0,
     "log": lambda y, f: -sign(y) / (1.0 + math.exp(sign(y) * f)),
     "squared": lambda y, f: 2.0 * (f - y),
@@ -47,18 +41,16 @@ class OGD:
 
     """
 
-    def __init__(
-        self, loss: str, rate: Callable[[int], float], adagrad: bool, softmax: bool = False
-    ) -> None:
+    def __init__(self, loss, rate, adagrad, softmax=False):
         self.loss = LOSSES[loss]
         self.rate = rate
         self.adagrad = adagrad
         self.softmax = softmax
-        self.weights: list[dict[Any, float]] = [defaultdict(float)]
-        self.squares: list[dict[Any, float]] = [defaultdict(float)]
+        self.weights = [defaultdict(float)]
+        self.squares = [defaultdict(float)]
         self.n_steps = 0
 
-    def add_class(self) -> None:
+    def add_class(self):
         """Make room for a class: the third one splits the single score in two."""
         if len(self.weights) == 1:
             share = 0.5 if self.softmax else 1.0
@@ -71,10 +63,10 @@ class OGD:
         self.weights.append(defaultdict(float))
         self.squares.append(defaultdict(float))
 
-    def scores(self, x: Mapped) -> list[float]:
+    def scores(self, x):
         return [sum(weights[c] * v for c, v in x.items()) for weights in self.weights]
 
-    def slopes(self, x: Mapped, y: float) -> list[float]:
+    def slopes(self, x, y):
         """Return the derivatives of the loss by the scores."""
         scores = self.scores(x)
         if len(scores) == 1:
@@ -84,7 +76,7 @@ class OGD:
             return [p / sum(powers) - (k == y) for k, p in enumerate(powers)]
         return [self.loss(float(k == y), f) for k, f in enumerate(scores)]
 
-    def learn(self, x: Mapped, y: float, w: float = 1.0) -> None:
+    def learn(self, x, y, w=1.0):
         """Learn a target, or a class's number."""
         slopes = self.slopes(x, y)
         for weights, squares, slope in zip(self.weights, self.squares, slopes, strict=True):
@@ -106,15 +98,13 @@ class TextOGD(OGD):
     words' rates are those of columns times log2 of the number of classes.
     """
 
-    def __init__(
-        self, loss: str, rate: Callable[[int], float], adagrad: bool, softmax: bool = False
-    ) -> None:
+    def __init__(self, loss, rate, adagrad, softmax=False):
         super().__init__(loss, rate, adagrad, softmax)
-        self.lengths: dict[Any, float] = defaultdict(float)
+        self.lengths = defaultdict(float)
         # Texts learned that have a word.
-        self.n_with: dict[Any, int] = defaultdict(int)
+        self.n_with = defaultdict(int)
 
-    def weighed(self, text: Mapped) -> dict[Any, float]:
+    def weighed(self, text):
         """Return the values by which words count: roots, by rarity, of length 1 together."""
         found = {
             word: math.copysign(math.sqrt(abs(value)), value)
@@ -125,7 +115,7 @@ class TextOGD(OGD):
         length = math.sqrt(sum(value**2 for value in found.values()))
         return {word: value / length for word, value in found.items()}
 
-    def learn_text(self, cells: Mapped, text: Mapped, y: float, w: float = 1.0) -> None:
+    def learn_text(self, cells, text, y, w=1.0):
         """Learn a class's number; the names of cells and of words are different ones."""
         words = self.weighed(text)
         parts = [(words, self.slopes(words, y)), (cells, self.slopes({**cells, **words}, y))]
@@ -146,7 +136,7 @@ class TextOGD(OGD):
         self.n_steps += 1
 
 
-def order_of_learning(n: int, pool_size: int, replay: int) -> list[int]:
+def order_of_learning(n, pool_size, replay):
     """Return the order in which the last map's weights learn samples 0 to n - 1.
 
     The map is there with sample `pool_size` - 1. From then on a call learns its own sample, where

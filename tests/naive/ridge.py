@@ -3,15 +3,9 @@
 A mapped sample is a mapping from column to value.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-
-Mapped = Mapping[Any, float]
 
 
 class Ridge:
@@ -30,18 +24,9 @@ class Ridge:
 
     """
 
-    def __init__(
-        self,
-        rows: Sequence[Mapped],
-        y: Sequence[float],
-        weights: Sequence[float],
-        delta2: float,
-        intercept: bool,
-        limit: int = 10**9,
-        before: Sequence[Mapped] = (),
-    ) -> None:
+    def __init__(self, rows, y, weights, delta2, intercept, limit=10**9, before=()):
         kept = [i for i, w in enumerate(weights) if w > 0.0]
-        self.columns: list[Any] = []
+        self.columns = []
         for row in [*before, *(rows[i] for i in kept)]:
             for column, value in row.items():
                 if value != 0.0 and column not in self.columns and len(self.columns) < limit:
@@ -52,32 +37,32 @@ class Ridge:
         self.y = np.array([y[i] for i in kept])
         self.noise = np.diag([1.0 / weights[i] for i in kept])
 
-    def vector(self, x: Mapped) -> list[float]:
+    def vector(self, x):
         return [1.0] * self.intercept + [x.get(column, 0.0) for column in self.columns]
 
-    def _covariance(self) -> np.ndarray:
+    def _covariance(self):
         """Return the covariance of the targets without the intercept, over the noise's variance."""
         cells = self.Phi[:, self.intercept :]
         return self.noise + cells @ cells.T / self.delta2
 
     @property
-    def _precision(self) -> np.ndarray:
+    def _precision(self):
         prior = np.full(self.Phi.shape[1], self.delta2)
         prior[: self.intercept] = 0.0
         return self.Phi.T @ np.linalg.inv(self.noise) @ self.Phi + np.diag(prior)
 
-    def mean(self, x: Mapped) -> float:
+    def mean(self, x):
         moments = self.Phi.T @ np.linalg.inv(self.noise) @ self.y
         return float(self.vector(x) @ np.linalg.solve(self._precision, moments))
 
-    def variance(self, x: Mapped) -> float:
+    def variance(self, x):
         """Return the variance of a target, over the noise's variance."""
         v = np.array(self.vector(x))
         known = 1.0 + v @ np.linalg.solve(self._precision, v)
         new = [value for column, value in x.items() if column not in self.columns]
         return known + (0.0 if self.full else sum(value**2 for value in new) / self.delta2)
 
-    def log_density(self, noise_variance: float) -> float:
+    def log_density(self, noise_variance):
         """Return the log density of the targets; with an intercept, of all given the first."""
         K = noise_variance * self._covariance()
         y = self.y
@@ -89,7 +74,7 @@ class Ridge:
             y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + len(y) * math.log(2.0 * math.pi)
         )
 
-    def marginal(self) -> float:
+    def marginal(self):
         """Integrate the noise's variance out, by the trapezoidal rule over its logarithm."""
         grid = np.linspace(-30.0, 30.0, 20_001)
         logs = np.array([self.log_density(math.exp(t)) for t in grid[::100]])

@@ -1,9 +1,6 @@
 """Plain-Python twin of the learned law of targets: all densities, weighed at once."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 
 SCALES = [2.0**k for k in range(-4, 4)]
 KEPT = 63.0 / 64.0
@@ -12,11 +9,11 @@ KEPT = 63.0 / 64.0
 LAWS = [(m / 2.0, s) for m in range(-4, 3) for s in (0.0, 0.5, 1.0, 1.5, 2.5)]
 
 
-def cdf(z: float) -> float:
+def cdf(z):
     return 0.5 * (1.0 + math.erf(z / math.sqrt(2.0)))
 
 
-def law(median: float, spread: float) -> list[float]:
+def law(median, spread):
     """Return how likely each scale is: the mass of the logarithms that are closest to its own."""
     found = []
     for s in SCALES:
@@ -30,7 +27,7 @@ def law(median: float, spread: float) -> list[float]:
     return found
 
 
-def variance(own: float, scale: float, whole: float) -> float:
+def variance(own, scale, whole):
     """Return a component's variance at a scale; `whole` is the targets'."""
     if scale >= 1.0:
         return own * scale**2
@@ -39,9 +36,7 @@ def variance(own: float, scale: float, whole: float) -> float:
     return 1.0 / (1.0 / own - beyond + beyond / scale**2)
 
 
-def densities(
-    y: float, components: Sequence[tuple[float, float, float]], whole: float
-) -> list[float]:
+def densities(y, components, whole):
     """Return the density of a target at each scale under weighted normal components."""
     found = []
     for s in SCALES:
@@ -53,7 +48,7 @@ def densities(
     return found
 
 
-def weights(densities: Sequence[Sequence[float]]) -> list[float]:
+def weights(densities):
     """Return the weights of the scales, given the densities of the targets so far."""
     posterior = []
     for median, spread in LAWS:
