@@ -11,6 +11,13 @@ from small_package import installed, processes
 __all__ = ["allocations", "engine", "installed", "processes"]
 
 
+def pytest_generate_tests(metafunc):
+    """Run a test that takes a seed for three of them, unless it names its own."""
+    marks = metafunc.definition.iter_markers("parametrize")
+    if "seed" in metafunc.fixturenames and not any("seed" in mark.args[0] for mark in marks):
+        metafunc.parametrize("seed", range(3))
+
+
 def pytest_collection_modifyitems(config, items):
     """Keep the first seed of each test, unless `TEST_SEEDS=all`, as in the nightly workflow.
 

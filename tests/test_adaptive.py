@@ -107,7 +107,6 @@ def weights_of(n, seed):
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("classes", "dense"), [(3, 3), (2 * BLOCK + 2, 32), (18, 32), (18, 4)])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_posteriors_of_a_built_tree_are_the_twins(
@@ -240,7 +239,6 @@ def test_gains_are_the_twins(weighted):
 
 
 @pytest.mark.parametrize("m", [1, 7])
-@pytest.mark.parametrize("seed", SEEDS)
 def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
     """A dimension's part of them is that of its side, rounded; at any place they have the law."""
     lower = np.array([0.0, 2.0, -1.0, 0.0], dtype=np.float32)
@@ -268,7 +266,6 @@ def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
         assert stats.kstest(within, "uniform").pvalue > level / 2
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_candidate_is_kept(seed):
     """With many candidates the first cut parts two classes that one feature tells apart."""
     rng = np.random.default_rng(seed)
@@ -286,7 +283,6 @@ def test_the_best_candidate_is_kept(seed):
     assert trees.importances[3] > 0.6
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_one_candidate_gives_the_law_of_the_exact_forest(seed, rebuilt):
     """Root times, root features, leaves and depths of many trees, in distribution."""

@@ -100,7 +100,6 @@ def test_means_are_those_of_a_replay_after_building(weighted):
             assert node.late_mean == pytest.approx(twin.late_mean, rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_means_are_those_of_the_samples_that_have_passed(seed):
     """Also while trees grow: weight and mean do not depend on the order."""
     X, y = draw(370, seed)
@@ -139,7 +138,6 @@ def test_small_blocks_of_large_trees_are_not_split():
         assert max(node.n_samples for node in nodes if node.is_leaf) == 2
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_readings_are_the_twins(seed):
     X, y = draw(150, seed)
     weights = weights_of(150, seed)
@@ -184,7 +182,6 @@ def test_gains_are_the_twins(weighted):
 
 
 @pytest.mark.parametrize("extends", [0, 1])
-@pytest.mark.parametrize("seed", SEEDS)
 def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
     """Of a tree that is extended at any time; of another one when it has been built."""
     X, y = draw(24, 7, dims=2)

@@ -79,7 +79,6 @@ def test_places_are_the_twins(level):
             assert np.float32(got) == naive.place(key, feature, level)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_places_are_uniform_and_independent(seed):
     """By levels, trees and features, at a level of 1e-4 for each of 7 tests."""
     states = np.random.default_rng(seed).integers(-(2**63), 2**63, 300)
@@ -329,7 +328,6 @@ def test_cuts_of_levels_can_be_read(name):
 
 
 @pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])
-@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_kernel_of_levels_is_the_limit(lifetime, seed):
     """The share of 2,000 partitions that do not part two samples: binomial, at a level of 1e-5."""
     n = 2000

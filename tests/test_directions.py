@@ -120,7 +120,6 @@ def test_a_later_feature_has_the_isotropic_kernels_mean_size(seed):
     assert stats.kstest(sizes, law.cdf).pvalue > LEVEL / len(SEEDS)
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rows", [THREE_ROWS, np.array([[2.0, 0.3], [-0.4, 1.0]])])
 def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
     """The cells that meet a grid, and the size of the one around its centre, in distribution."""

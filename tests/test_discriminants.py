@@ -14,8 +14,6 @@ from river_mondrian.inputs import level_of
 from river_mondrian.learners import discriminants
 from river_mondrian.records import Float64s
 
-SEEDS = range(3)
-
 
 class Kernels:
     """The kernels over memory of their own, with room for some classes and inputs more."""
@@ -113,7 +111,6 @@ def test_values_of_any_size_give_probabilities(size):
 # Numbers that are wild, and such as change.
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("share", [0.5, 0.02, 0.005])
 def test_means_and_variances_of_what_is_rare_are_all_values(seed, share):
     X = (np.random.default_rng(seed).random((4000, 1)) < share).astype(float)

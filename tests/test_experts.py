@@ -8,8 +8,6 @@ from naive.adaptive import Mixture as Twin
 
 from river_mondrian.learners import experts
 
-SEEDS = range(3)
-
 
 def recorded(rng, n, n_experts, n_classes):
     """Draw predictions, some of which are far better than others for a while, and classes."""
@@ -41,7 +39,6 @@ def run_mixture(predicted, labels, room=0, again=(), weights=None, drifts=()):
         experts.learn(mixture.record, label, 1.0 if weights is None else weights[i])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("room", [0, 3])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_the_mixture_is_the_twins(seed, room, spread):

@@ -97,7 +97,6 @@ def kernel_moments(eta, span, gamma2, start):
 @pytest.mark.blas
 @pytest.mark.parametrize("params", SETTINGS)
 @pytest.mark.parametrize("places", [0, 15])
-@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_posterior_is_the_dense_one(params, places, seed):
     X, y = draw(150, seed, places=places)
     w = np.random.default_rng(seed).choice([0.5, 1.0, 3.0], len(y))

@@ -21,7 +21,6 @@ from river_mondrian.learners import experts as attribution
 from river_mondrian.learners.experts import FIRST_SQUARES, FLOOR, LARGEST_EXPONENT, STEP, Mixture
 from river_mondrian.posteriors.adaptive.adaptive_trees import Explanation
 
-SEEDS = range(3)
 # Sums of at most some hundred terms below 1 in float64.
 ROUNDING = 1e-12
 
@@ -39,7 +38,6 @@ def queries_of(X, seed):
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 2.0}])
 @pytest.mark.parametrize("places", [0, 9])
 @pytest.mark.parametrize("most", [1, 3])
-@pytest.mark.parametrize("seed", SEEDS)
 def test_class_importances_are_a_mean_over_all_prunings(params, places, most, seed):
     """A whole weight counts as so many samples."""
     X, y = draw(13, seed, places=places)
@@ -62,9 +60,7 @@ def test_leaves_of_full_trees_count_what_they_have_not_stored():
 
 @pytest.mark.blas
 @pytest.mark.parametrize("params", [{}, {"gamma2": 0.5, "noise_variance": 0.2}, {"lifetime": 60.0}])
-@pytest.mark.parametrize("same", [0, 6])
-@pytest.mark.parametrize("weights", [[1.0], [0.0, 0.5, 1.0, 3.0]])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("same", "weights"), [(0, [1]), (6, [1]), (0, [0, 0.5, 1, 3])])
 def test_target_importances_leave_each_sample_out(params, same, weights, seed):
     """All leaves but one, where samples are at the same place, hold one sample."""
     X, y = draw_targets(40, seed)
@@ -83,7 +79,6 @@ def test_target_importances_leave_each_sample_out(params, same, weights, seed):
 
 
 @pytest.mark.parametrize("same", [0, 6])
-@pytest.mark.parametrize("seed", SEEDS)
 def test_importances_of_plain_means_leave_each_sample_out(same, seed):
     X, y = draw_targets(60, seed)
     X[:same] = X[0]
@@ -110,7 +105,6 @@ def test_plain_means_are_read_at_their_lifetime():
 
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"lifetime": 2.0}, {"max_nodes": 9}])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
 def test_explained_probabilities_are_the_twins(params, weighted, seed):
     X, y = draw(60, seed, places=20)
     trees = grow(X, y, 2, seed, weights=weights_of(60, seed) if weighted else None, **params)
@@ -126,7 +120,6 @@ def test_explained_probabilities_are_the_twins(params, weighted, seed):
         np.testing.assert_allclose(start + parts.sum(axis=0), predicted, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_both_sides_of_a_missing_value_are_explained(seed):
     """On a small tree no branch is too light, so that the twin follows all of them."""
     X, y = draw(12, seed, classes=2)
@@ -143,7 +136,6 @@ def test_both_sides_of_a_missing_value_are_explained(seed):
 
 @pytest.mark.blas
 @pytest.mark.parametrize("params", [{}, {"lifetime": 2.0}, {"min_samples_split": 6}])
-@pytest.mark.parametrize("seed", SEEDS)
 def test_explained_targets_are_the_twins(params, seed):
     X, y = draw_targets(60, seed)
     trees = grow_targets(X, y, n_trees=2, seed=seed, **params)
@@ -170,7 +162,6 @@ def test_a_path_longer_than_the_room_for_it_is_explained():
 # The adaptive forest.
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
     X, y = draw(200, seed)
     trees = grown(X, y, n_trees=2, seed=seed)
@@ -213,7 +204,6 @@ def learned_mixture(n_experts, seed):
     return own, twin
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_a_mixture_is_shared_out_as_its_experts_move(seed):
     rng = np.random.default_rng(seed)
     own, twin = learned_mixture(5, seed)

@@ -139,7 +139,6 @@ def assert_predictions_are_the_twins(trees, queries, gamma=7.0):
 @any_params
 @pytest.mark.parametrize("places", [0, 12])
 @weighted_or_not
-@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_prediction_is_the_twins(params, places, weighted, seed):
     X, y = draw(300, seed, places=places)
     weights = weights_of(300, seed) if weighted else None
@@ -264,7 +263,6 @@ def law_data(name):
 
 @pytest.mark.parametrize("name", list(LAW_DATA))
 @pytest.mark.parametrize("params", SETTINGS)
-@pytest.mark.parametrize("seed", range(3))
 def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
     X, y = law_data(name)
     n_trees = 1000
@@ -294,7 +292,6 @@ def strip(root):
     return root
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_the_root_is_cut_as_the_uniform_law_says(seed):
     X, y = law_data("spread")
     trees = grow(X, y, n_trees=4000, seed=seed, split_pure=True)
@@ -309,7 +306,6 @@ def test_the_root_is_cut_as_the_uniform_law_says(seed):
     assert stats.kstest(cuts, stats.uniform(0.0, 1.0).cdf).pvalue > LEVEL / 9
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_sampling_hidden_cuts_early_keeps_the_law(seed):
     """A block that has been paused past the limit, then opened, is a batch block."""
     rng = np.random.default_rng(0)
@@ -381,7 +377,6 @@ def test_prediction_is_the_mean_over_extensions(lifetime, paused):
         assert (np.abs(got - drawn.mean(axis=0)) <= 4.0 * error + 1e-9).all(), (x, got, drawn)
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
     """How often a cut falls into a late block depends on how much of the lifetime is left."""
     X = np.array([[0.0], [0.3], [1.3], [0.15]])

@@ -114,7 +114,6 @@ def test_parts_begin_with_the_weight_of_their_cell():
         np.testing.assert_allclose(path.errors["sgd"][kind], constant, rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_cuts_are_those_of_mondrian_processes(seed):
     """The first cut of each partition: its time, feature and place (section 2.2)."""
     rng = np.random.default_rng(seed)

@@ -92,7 +92,6 @@ def test_scores_are_expectations_over_all_places(places, dims, window):
         assert found[DENSITY] * n == pytest.approx(cells, abs=unit * n)
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_scores_are_those_of_samples_that_are_put_in(seed):
     n_trees, X = 400, draw(25, 8)
     tests = [0.1, 0.2], [1.5, -1.0], [4.0, 4.0]
@@ -324,7 +323,6 @@ def learn(model, found):
     return entered
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_each_sample_enters_with_the_same_probability(seed):
     window, most, n = 80, 20, 4000
     entered = learn(rm.RandomCutForest(1, window=window, max_samples=most, seed=seed), samples(n))

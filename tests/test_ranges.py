@@ -14,7 +14,6 @@ from scipy import sparse
 
 from river_mondrian.partitions import ranges
 
-SEEDS = range(3)
 LARGEST = 3.4e38
 
 values = st.one_of(
@@ -62,7 +61,6 @@ def test_rounded_numbers_are_joined_as_the_twin_joins_them(column, offset, relat
     np.testing.assert_array_equal(found, naive.without_rounding(ordered.tolist(), errors.tolist()))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_shapes_of_features(seed):
     rng = np.random.default_rng(seed)
     n = 1000

@@ -197,7 +197,6 @@ def test_a_column_counts_by_what_it_explains():
         assert candidate.score == pytest.approx(naive.explained(h, None, errors), rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_inputs_of_waves_are_drawn_by_what_they_explain(seed):
     X, y = samples(seed, 40, 3)
     own = new(20)

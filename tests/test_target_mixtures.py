@@ -37,7 +37,6 @@ def run(mixture, predicted, y, weights=None):
         learn(mixture.record, target, 1.0 if weights is None else weights[i])
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("loss", [mixing.ABSOLUTE, mixing.SQUARED])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_the_mixture_is_the_twins(seed, loss, spread):

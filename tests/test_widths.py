@@ -234,7 +234,6 @@ def test_levels_are_no_numbers_of_which_widths_are_found(kind, own):
 
 
 @plain_kinds
-@pytest.mark.parametrize("seed", range(3))
 def test_long_tails_and_a_wild_value_are_no_change(kind, seed):
     rng = np.random.default_rng(seed)
     X = np.stack(
@@ -264,7 +263,6 @@ def test_known_ranges_stay(kind):
 
 
 @exact_kinds
-@pytest.mark.parametrize("seed", range(3))
 def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, own, seed):
     """In mid-renewal; at a level of 1e-3 for all kinds of a seed."""
     X, y = corner(455, seed, at=280)
@@ -282,7 +280,6 @@ def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, own, seed):
 
 
 @exact_kinds
-@pytest.mark.parametrize("seed", range(3))
 def test_renewed_trees_have_the_law_of_trees_that_were_told_the_widths(kind, own, seed):
     """Trees that have learned all samples under them, with places and directions of their own."""
     X, y = corner(560, seed, at=280)
