@@ -14,7 +14,7 @@ from scipy import stats
 import river_mondrian as rm
 from river_mondrian.inputs import FeatureIndex, level_of
 from river_mondrian.limits import LEAST_LEVEL
-from river_mondrian.partitions.mondrian.transforms import Categories
+from river_mondrian.partitions.mondrian.transforms import Categories, place_of
 
 COLORS = ("red", "green", "blue", "violet")
 FORESTS = {
@@ -75,7 +75,7 @@ def test_places_are_the_twins(level):
     categories.finish()
     for key, t in zip(naive.keys(states), range(3), strict=True):
         for feature in (0, 1, 9):
-            got = categories.place(t, feature, level_of(level))
+            got = place_of(categories.memory[0], t, feature, level_of(level))
             assert np.float32(got) == naive.place(key, feature, level)
 
 
@@ -83,9 +83,9 @@ def test_places_are_uniform_and_independent(seed):
     """By levels, trees and features, at a level of 1e-4 for each of 7 tests."""
     states = np.random.default_rng(seed).integers(-(2**63), 2**63, 300)
     categories = Categories(states)
-    categories.finish()
+    places = categories.finish()
     grid = np.array(
-        [[[categories.place(t, d, level_of(f"{k}")) for k in range(12)] for d in (0, 1)]
+        [[[place_of(places, t, d, level_of(f"{k}")) for k in range(12)] for d in (0, 1)]
          for t in range(300)]
     )  # fmt: skip
     assert stats.kstest(grid.ravel(), "uniform").pvalue > 1e-4

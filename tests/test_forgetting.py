@@ -18,7 +18,7 @@ from test_gaussian import dense
 from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
-from river_mondrian.partitions.mondrian.records import FREE, NONE
+from river_mondrian.partitions.mondrian.constants import FREE, NONE
 from river_mondrian.posteriors.targets.messages import LARGE
 
 KINDS = {"classifier": MondrianForestClassifier, "regressor": MondrianForestRegressor}

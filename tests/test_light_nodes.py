@@ -11,8 +11,9 @@ import tests.naive.mondrian as naive
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.compiling.box_vectors import BLOCK, MOST_PARTS
 from river_mondrian.partitions.mondrian import boxes, tree_memory
+from river_mondrian.partitions.mondrian.constants import FREE, NONE
 from river_mondrian.partitions.mondrian.parts import joined, part_of
-from river_mondrian.partitions.mondrian.records import FREE, NONE, Point
+from river_mondrian.partitions.mondrian.records import Point
 from river_mondrian.records import Float32s, Float64s, Int64s, Memory
 
 distance_outside, distance_to_batch, distances_to_batch = as_kernels(
@@ -26,22 +27,22 @@ MODELS = {
     "classes": lambda: MondrianForestClassifier(3, seed=1),
     "split pure": lambda: MondrianForestClassifier(2, split_pure=True, lifetime=2.0, seed=1),
     "window": lambda: MondrianForestClassifier(3, window=60, seed=1),
-    "directions": lambda: MondrianForestClassifier(2, directions=5, seed=1),
+    "directions": lambda: MondrianForestClassifier(2, directions=9, seed=1),
     "bounded": lambda: MondrianForestClassifier(2, max_nodes=41, seed=1),
     "targets": lambda: MondrianForestRegressor(2, seed=1),
     "targets, window": lambda: MondrianForestRegressor(2, window=70, min_samples_split=4, seed=1),
 }
 # By dimensions: of how many samples light nodes are. Features appear, so that forests become wide.
-SIZES = {3: 4, 2: 7}
+SIZES = {9: 4, BLOCK: 7}
 
 
 def draw(seed, n=N):
     """Return samples with ties, of which some lack a value; two features come later."""
     rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(n, 6)).round(1)
+    rows = rng.normal(size=(n, 12)).round(1)
     samples = []
     for i, row in enumerate(rows.tolist()):
-        x = dict(enumerate(row[: 2 + 2 * (i > 20) + 2 * (i > 150)]))
+        x = dict(enumerate(row[: BLOCK + 2 * (i > 20) + 2 * (i > 150)]))
         if i > 200 and rng.random() < 0.2:
             x[int(rng.integers(len(x)))] = None
         samples.append((x, int(row[0] > 0.0) + int(row[1] > 1.0)))
@@ -65,7 +66,7 @@ def learn(model, samples):
 
 @pytest.fixture
 def wide(monkeypatch):
-    """Let few dimensions be many."""
+    """Let fewer dimensions be many."""
     monkeypatch.setattr(tree_memory, "LIGHT_SIZES", SIZES)
 
 
@@ -189,7 +190,7 @@ def test_damaged_boxes_are_refused(wide):
     refused(model, r"(free_box|box_row|next_free) is")
     tree.free_box = NONE
     box = inner.box(forest, tree)
-    known, box[inner.dim] = box[inner.dim], 0.5 * (inner.cut + box[2 + inner.dim])
+    known, box[inner.dim] = box[inner.dim], 0.5 * (inner.cut + box[forest.dim_capacity + inner.dim])
     refused(model, "its box is")
     box[inner.dim] = known
     pickle.loads(pickle.dumps(model))

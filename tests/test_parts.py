@@ -14,7 +14,7 @@ import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest, shard
 from river_mondrian.estimators.merging import divided, splits_at, united
 from river_mondrian.files.store import DOCUMENT, read
-from river_mondrian.partitions.mondrian.records import DRAWING, NONE
+from river_mondrian.partitions.mondrian.constants import DRAWING, NONE
 from river_mondrian.posteriors.targets.scale_mixture import learn_law
 
 N_TREES = 5

@@ -13,7 +13,7 @@ import river_mondrian as rm
 from river_mondrian.distributed import ShardedForest
 from river_mondrian.estimators.merging import divided, splits_at, united
 from river_mondrian.partitions.mondrian import widths
-from river_mondrian.partitions.mondrian.records import DRAWING, REBASING, STEADY
+from river_mondrian.partitions.mondrian.constants import DRAWING, REBASING, STEADY
 
 N_TREES = 5
 MORE = {"seed": 1, "rescale": True}

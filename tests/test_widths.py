@@ -19,7 +19,7 @@ from scipy import stats
 
 import river_mondrian as rm
 from river_mondrian.estimators.merging import divided
-from river_mondrian.partitions.mondrian.records import DRAWING, REBASING, STEADY
+from river_mondrian.partitions.mondrian.constants import DRAWING, REBASING, STEADY
 from river_mondrian.partitions.ranges import without_rounding
 from river_mondrian.posteriors.rebuilt.forest import LONG, RECENT
 

@@ -24,18 +24,8 @@ from ..checks import LARGEST_SIZE
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ..limits import DONE, LARGEST, NO_ROOM, WAITS
 from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, transient
-from .regions import NONE, PivotPartition, has_room, let_sample_go, regions_in_use, take_sample
-from .walks import (
-    ADD,
-    ASK,
-    add_regions,
-    count_missing,
-    enqueue,
-    log_polytope_volume,
-    remove_oldest,
-    reveal,
-    walk,
-)
+from .regions import NONE, PivotPartition, has_room, let_sample_go, take_sample
+from .walks import ADD, ASK, REMOVE, add_regions, count_missing, log_polytope_volume, reveal, walk
 
 # Estimators: the mean of counts over volumes, mean counts over mean volumes, and the mean of counts
 # over the expectations of volumes.
@@ -134,25 +124,6 @@ def read_sample(forest: PivotForest, x: Float64s) -> int:
 
 
 @exact_inlined
-def learn_means(forest: PivotForest, x: Float64s) -> None:
-    """Let the means learn the values that are not missing."""
-    for j in range(forest.n_inputs):
-        value = x[j]
-        if not math.isnan(value):
-            count = forest.n_values[j] + 1.0
-            forest.n_values[j] = count
-            forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + value / count
-
-
-@exact_inlined
-def find_rates(forest: PivotForest, x: Float64s) -> None:
-    """Give features their rates that differ for the first time from all samples before."""
-    for j in range(forest.n_inputs):
-        if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
-            forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)
-
-
-@exact_inlined
 def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_laplace: bool) -> float:
     """Return the logarithm of the density by the estimates of all trees, after `n` samples.
 
@@ -187,13 +158,6 @@ def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_lapla
 
 
 @exact_inlined
-def log_sum(a: float, b: float) -> float:
-    """Return log(exp(a) + exp(b)); not both are minus infinity."""
-    high = max(a, b)
-    return high + math.log1p(math.exp(min(a, b) - high))
-
-
-@exact_inlined
 def log_side(lifetime: float) -> float:
     """Return the logarithm of the mean side of a cell (Equation 16)."""
     return math.log(2.0 / lifetime)
@@ -209,8 +173,10 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
     for g in range(forest.n_shares):
         found = before
         if totals[g] > 0.0:
-            size = d * log_side(lifetime * forest.shares[g])
-            found = log_sum(math.log(totals[g]) - log_trees - size, before)
+            # The logarithm of the sum of both.
+            own = math.log(totals[g]) - log_trees - d * log_side(lifetime * forest.shares[g])
+            high = max(own, before)
+            found = high + math.log1p(math.exp(min(own, before) - high))
         before = levels[g] = found - log_n
         largest = max(largest, weights[g] + before)
     total, weight = 0.0, 0.0
@@ -229,22 +195,6 @@ def learn_weights(forest: PivotForest) -> None:
         largest = max(largest, weights[g])
     for g in range(forest.n_shares):
         weights[g] -= largest
-
-
-@exact_separate
-def rarity_by_levels(forest: PivotForest) -> float:
-    """Return the rarity of the sample of which the levels have just told."""
-    parts, found, n_used = forest.parts, 0.0, 0
-    for g in range(forest.n_shares - 1, -1, -1):
-        part = parts[g]
-        is_moderate = LEAST_PART <= part <= LARGEST_PART
-        # There may be no such level.
-        if is_moderate or (n_used == 0 and (part > LARGEST_PART or g == 0)):
-            above = -forest.log_levels[g] - forest.medians[g]
-            value = above / max(forest.spreads[g], LEAST_SPREAD)
-            found = value if n_used == 0 else max(found, value)
-            n_used += 1
-    return found
 
 
 @exact_inlined
@@ -294,10 +244,8 @@ def log_volume(forest: PivotForest, t: int) -> float:
     if forest.directions:
         n_inputs, n_dims = forest.n_inputs, forest.n_dims
         matrix = forest.directions.part(t * forest.directions_step, n_dims * n_inputs)
-        lower, upper = cell.lower, cell.upper
-        return log_polytope_volume(
-            matrix, n_inputs, n_dims, lower, upper, forest.along, forest.faces
-        )
+        along, faces, lower, upper = forest.along, forest.faces, cell.lower, cell.upper
+        return log_polytope_volume(matrix, n_inputs, n_dims, lower, upper, along, faces)
     for j in range(forest.n_dims):
         if forest.rates[j] > 0.0:
             # Between two numbers next to each other there is no room for a cell.
@@ -398,7 +346,17 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
         log_of_counts(forest, x, NONE, ASK, True)
     else:
         forest.log_levels[0] = log_of_cells(forest, x, True)
-    rarity = rarity_by_levels(forest)
+    # The largest rarity of the levels that tell it.
+    rarity, n_used = 0.0, 0
+    for g in range(forest.n_shares - 1, -1, -1):
+        part = forest.parts[g]
+        is_moderate = LEAST_PART <= part <= LARGEST_PART
+        # There may be no such level.
+        if is_moderate or (n_used == 0 and (part > LARGEST_PART or g == 0)):
+            above = -forest.log_levels[g] - forest.medians[g]
+            value = above / max(forest.spreads[g], LEAST_SPREAD)
+            rarity = value if n_used == 0 else max(rarity, value)
+            n_used += 1
     return 0.5 + 0.5 * rarity / (1.0 + math.fabs(rarity))
 
 
@@ -416,11 +374,22 @@ def make_way(forest: PivotForest) -> None:
         most = min(window, per_tree) if window > 0 else per_tree
     if most == 0:
         return
-    while forest.n_queued > 0 and (
-        forest.n_queued >= most
-        or (max_nodes > 0 and regions_in_use(forest) + forest.n_trees > max_nodes)
-    ):
-        remove_oldest(forest)
+    while forest.n_queued > 0:
+        n_regions = forest.regions.n_rows - forest.n_unused_regions
+        is_full = max_nodes > 0 and n_regions + forest.n_trees > max_nodes
+        if forest.n_queued < most and not is_full:
+            return
+        # The sample goes that has been in the queue longest.
+        row = forest.oldest
+        sample = forest.samples.row(row)
+        values = sample.values(forest)
+        for t in range(forest.n_trees):
+            walk(forest, t, values, row, REMOVE)
+        forest.oldest = sample.links(forest)[1]
+        if forest.oldest == NONE:
+            forest.newest = NONE
+        forest.n_queued -= 1
+        let_sample_go(forest, row)
         forest.n_samples -= 1
 
 
@@ -452,26 +421,29 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     forest.n_missing = regions_needed(forest, x)
     if not has_room(forest, forest.n_missing):
         return NO_ROOM
-    learn_means(forest, x)
+    for j in range(forest.n_inputs):
+        if not math.isnan(x[j]):
+            count = forest.n_values[j] + 1.0
+            forest.n_values[j] = count
+            forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + x[j] / count
     read_sample(forest, x)
     if forest.adapts:
-        find_rates(forest, x)
+        # Features get their rates that differ for the first time from all samples before.
+        for j in range(forest.n_inputs):
+            if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
+                forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)
     make_way(forest)
     if not math.isnan(lifetime):
         for t in range(forest.n_trees):
             forest.trees[t].lifetime = lifetime
     row, has_levels = NONE, forest.n_shares > 1
-    finds_usual = forest.n_samples > 0
-    if forest.origin:
-        finds_usual = False
+    finds_usual = False if forest.origin else forest.n_samples > 0
     by_cells = forest.estimator != KERNEL and not has_levels
     if by_cells and finds_usual and forest.n_learned % USUAL_EVERY == 0:
         forest.log_levels[0] = log_of_cells(forest, x, True)
         learn_usual(forest)
     if not forest.origin:
         row = take_sample(forest, x)
-    if forest.queues:
-        enqueue(forest, row)
     if by_cells:
         for t in range(forest.n_trees):
             walk(forest, t, x, row, ADD)

@@ -102,12 +102,10 @@ class Cut(Record):
 class PathStep(Record):
     """A region on the way to a point, and until when the point is in its pivot's cell."""
 
-    EMBEDDED = True
-
-    key: Int64 = transient()
-    pivot: Int64 = transient()
-    began: Float64 = transient()
-    until: Float64 = transient()
+    key: Int64
+    pivot: Int64
+    began: Float64
+    until: Float64
 
 
 class PivotPartition(Record):
@@ -149,9 +147,6 @@ class PivotPartition(Record):
     n_shares: Int64
     shares: Float64s
     counts: Float64s = transient()
-    # Regions on the way to a cell, as many as there is room for.
-    n_path: Int64 = transient()
-    path: Array[PathStep] = transient()
     # Until when the sample on the way is in a region with others, infinity where it stays there.
     parted: Float64 = transient()
 
@@ -195,12 +190,6 @@ def start_at_origin(partition: P, t: int) -> None:
 
 
 @exact_inlined
-def regions_in_use(partition: P) -> int:
-    """Return how many regions there are."""
-    return partition.regions.n_rows - partition.n_unused_regions
-
-
-@exact_inlined
 def has_room(partition: P, n_regions: int) -> bool:
     """Return whether there is room for a sample and so many regions."""
     regions, samples = partition.regions, partition.samples
@@ -210,21 +199,8 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 
 @exact_inlined
-def take_region(partition: P) -> int:
-    """Return an unused row for a region; there has to be room."""
-    row = partition.unused_region
-    if row == NONE:
-        row = partition.regions.n_rows
-        partition.regions.n_rows = row + 1
-        return row
-    partition.unused_region = partition.regions.row(row).next
-    partition.n_unused_regions -= 1
-    return row
-
-
-@exact_inlined
 def take_sample(partition: P, x: Float64s) -> int:
-    """Store a sample, which nothing uses yet; returns its row. There has to be room."""
+    """Store a sample, which only the queue uses, if that; returns its row. There has to be room."""
     row = partition.unused_sample
     if row == NONE:
         row = partition.samples.n_rows
@@ -236,8 +212,15 @@ def take_sample(partition: P, x: Float64s) -> int:
     values, links = sample.values(partition), sample.links(partition)
     for j in range(partition.n_inputs):
         values[j] = x[j]
-    links[0] = 0
+    links[0] = partition.queues
     links[1] = NONE
+    if partition.queues:
+        if partition.newest == NONE:
+            partition.oldest = row
+        else:
+            partition.samples.row(partition.newest).links(partition)[1] = row
+        partition.newest = row
+        partition.n_queued += 1
     return row
 
 
@@ -320,12 +303,6 @@ def first_block(horizon: float, began: float) -> float:
 
 
 @exact_inlined
-def gap_of(rate: float, difference: float) -> float:
-    """Return how far two values are apart that differ, in units of the rate of cuts."""
-    return math.fabs(difference) * rate if rate > 0.0 else 1.0
-
-
-@exact_inlined
 def beyond(value: float, step: float) -> float:
     """Return the value plus a positive step, or what is next to it where rounding eats the step."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
@@ -333,14 +310,21 @@ def beyond(value: float, step: float) -> float:
 
 @exact_separate
 def find_cut(
-    partition: P, key: int, began: float, block: float, around: Float64s, z: Float64s, until: float
+    partition: P,
+    key: int,
+    began: float,
+    horizon: float,
+    around: Float64s,
+    z: Float64s,
+    until: float,
 ) -> None:
     """Let the cut on the way be the first one between a pivot and a point.
 
-    The region has a key, and began at a time; the first blocks have a length. Where there is no cut
+    The region has a key, and began at a time, in a tree with a horizon. Where there is no cut
     before a time, the cut on the way has that.
     """
     cut, rates, n_dims = partition.cut, partition.rates, partition.n_dims
+    block = first_block(horizon, began)
     cut.exists = 0
     best = until
     # Pivots that follow from an origin meet a point up to rounding.
@@ -358,7 +342,7 @@ def find_cut(
         if math.fabs(difference) <= slack * math.fabs(around[j]):
             continue
         is_above = 1 if difference > 0.0 else 0
-        gap = gap_of(rates[j], difference)
+        gap = math.fabs(difference) * rates[j] if rates[j] > 0.0 else 1.0
         own = block_key = key_of(key, PER_SIDE + 2 * j + is_above)
         share = uniform(own, CUT_TIME)
         lower, end = 0.0, block

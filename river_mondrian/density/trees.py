@@ -30,8 +30,10 @@ from ..records.memory import PackedRows
 from ..restored import Edges, Rows, check_numbers, check_references
 from . import mixture as kernels
 from .mixture import CellEstimate, PivotForest
-from .regions import NONE, PathStep, PivotTree, Region, StoredSample
+from .regions import NONE, PivotTree, Region, StoredSample
 from .walks import room_for_faces
+
+Floats = NDArray[np.float64]
 
 # Checks of restored trees of regions.
 #
@@ -186,9 +188,6 @@ VOLUME_WORK = 1000
 LARGEST_LEVEL = 64.0
 LEVELS = 2.0 ** np.arange(-26, 1)
 
-# Regions on the way that are kept at once.
-PATH = 64
-
 # Numbers of samples after which features' rates are found anew, the last time for good.
 RENEWALS = (16, 64, 256)
 
@@ -232,18 +231,9 @@ class PivotTrees(OwnsArrays):
 
     """
 
-    means: NDArray[np.float64]
-    n_values: NDArray[np.float64]
-    constants: NDArray[np.float64]
-    rates: NDArray[np.float64]
-    log_weights: NDArray[np.float64]
-    parts: NDArray[np.float64]
-    medians: NDArray[np.float64]
-    spreads: NDArray[np.float64]
-
     def __init__(
         self,
-        lifetimes: NDArray[np.float64] | None,
+        lifetimes: Floats | None,
         n_trees: int,
         seed: int,
         n_inputs: int,
@@ -251,7 +241,7 @@ class PivotTrees(OwnsArrays):
         estimator: str,
         window: int | None,
         max_nodes: int | None,
-        directions: NDArray[np.float64] | None = None,
+        directions: Floats | None = None,
         origin: list[float] | None = None,
     ) -> None:
         self.directions = directions
@@ -311,8 +301,6 @@ class PivotTrees(OwnsArrays):
         for name in ("counts", "totals", "log_levels"):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
-        self.path = Memory(PathStep, PATH)
-        forest.n_path, forest.path = PATH, self.path.array
         forest.cell.lower, forest.cell.upper = map(Float64s.of, self.cell)
         # What is used for each sample; finding it takes as long as learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
@@ -366,9 +354,7 @@ class PivotTrees(OwnsArrays):
             found = learn_one(self.forest, lifetime)
         return found
 
-    def learn_many(
-        self, rows: NDArray[np.float64], lifetimes: NDArray[np.float64] | None = None
-    ) -> None:
+    def learn_many(self, rows: Floats, lifetimes: Floats | None = None) -> None:
         """Learn checked rows, of which none waits for a renewal, at a lifetime each or none."""
         n_before, start = self.n_samples, 0
         while start < len(rows):
@@ -462,7 +448,7 @@ class PivotTrees(OwnsArrays):
         made.means[:], made.n_values[:] = self.means, self.n_values
         return made
 
-    def _queued(self) -> list[NDArray[np.float64]]:
+    def _queued(self) -> list[Floats]:
         """Return the samples that can be taken out, from the oldest on."""
         found, row = [], self.forest.oldest
         while row != NONE:
@@ -487,7 +473,7 @@ class PivotTrees(OwnsArrays):
             read_one = self._read_one = kernels.read_one.of()
         return read_one(self.forest, reading)
 
-    def read_many(self, rows: NDArray[np.float64], out: NDArray[np.float64], reading: int) -> None:
+    def read_many(self, rows: Floats, out: Floats, reading: int) -> None:
         """Write what is told of checked rows of values."""
         most = self._rows_at_once
         for start in range(0, len(rows), most):
@@ -522,7 +508,7 @@ class PivotTrees(OwnsArrays):
         check_regions(self)
 
 
-def _rate_of(values: NDArray[np.float64]) -> float:
+def _rate_of(values: Floats) -> float:
     """Return how densely a feature is cut: by 1 over the width of most of its values.
 
     Where most are one value, the width is the mean distance of the others from that; 0 stands for a

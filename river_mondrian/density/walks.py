@@ -13,27 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiling.kernels import exact_inlined, exact_separate
-from ..records import Float64s, Int64, Record, new_array, prefetch, release
-from .regions import (
-    NONE,
-    P,
-    PivotTree,
-    Region,
-    beyond,
-    find_cut,
-    first_block,
-    go_beyond,
-    let_region_go,
-    let_sample_go,
-    lift,
-    nearest_cut,
-    place_of_cut,
-    start_at_origin,
-    stored_pivot,
-    take_region,
-)
+from ..records import Array, Float64s, Int64, Record, new_array, prefetch, release, room_of_array
+from . import regions
+from .regions import NONE, P, PathStep, PivotTree, Region
 
 REGION_WORDS = Region.WORDS
+
+# Regions on the way that are kept at once.
+PATH = 64
+_room_of_path = room_of_array(PathStep, PATH)
 
 
 class Pair(Record):
@@ -55,7 +43,13 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
     It has one sample, its pivot, or none, if there is no such sample.
     """
-    row = take_region(partition)
+    row = partition.unused_region
+    if row == NONE:
+        row = partition.regions.n_rows
+        partition.regions.n_rows = row + 1
+    else:
+        partition.unused_region = partition.regions.row(row).next
+        partition.n_unused_regions -= 1
     region = partition.regions.row(row)
     region.key = key
     region.time = time
@@ -114,7 +108,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
 
     """
     tree, cut = partition.trees[t], partition.cut
-    z = lift(partition, t, x, partition.along)
+    z = regions.lift(partition, t, x, partition.along)
     until = tree.lifetime if change == ASK else tree.horizon
     from_origin = bool(partition.origin)
     g = 0
@@ -123,7 +117,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     if row == NONE and change == ADD:
         tree.root = begin_region(partition, tree.key, 0.0, stored, NONE)
         row = tree.root if from_origin else NONE
-    start_at_origin(partition, t)
+    regions.start_at_origin(partition, t)
     alive = True
     while row != NONE:
         region = partition.regions.row(row)
@@ -131,9 +125,10 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         if region.first != NONE:
             # It is there once the cut is found.
             prefetch(partition.regions.row(region.first), REGION_WORDS)
-        around = partition.around if from_origin else stored_pivot(partition, t, region.pivot)
-        block = first_block(tree.horizon, began)
-        find_cut(partition, region.key, began, block, around, z, until)
+        around = partition.around
+        if not from_origin:
+            around = regions.stored_pivot(partition, t, region.pivot)
+        regions.find_cut(partition, region.key, began, tree.horizon, around, z, until)
         parted = cut.time if cut.exists else math.inf
         count = region.n_samples
         region.n_samples = count + change
@@ -164,10 +159,10 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
             if alive:
                 unlink(partition, tree, row, parent, before)
             alive = False
-            let_region_go(partition, row)
+            regions.let_region_go(partition, row)
         parent, before = row, last
         row = child if is_there else NONE
-        go_beyond(partition)
+        regions.go_beyond(partition)
     tell_counts(partition, tree, g, math.inf, 0)
 
 
@@ -198,18 +193,17 @@ def child_of_cut(partition: P, row: int) -> tuple[int, int]:
 def count_missing(partition: P, t: int, x: Float64s) -> int:
     """Return how many regions a tree from an origin lacks on the way to a sample."""
     tree, cut = partition.trees[t], partition.cut
-    z = lift(partition, t, x, partition.along)
-    start_at_origin(partition, t)
+    z = regions.lift(partition, t, x, partition.along)
+    regions.start_at_origin(partition, t)
     row, key, began, n = tree.root, tree.key, 0.0, 0
     while True:
         n += 1 if row == NONE else 0
-        block = first_block(tree.horizon, began)
-        find_cut(partition, key, began, block, partition.around, z, tree.horizon)
+        regions.find_cut(partition, key, began, tree.horizon, partition.around, z, tree.horizon)
         if not cut.exists:
             return n
         _, row = child_of_cut(partition, row)
         key, began = cut.key, cut.time
-        go_beyond(partition)
+        regions.go_beyond(partition)
 
 
 @exact_separate
@@ -230,10 +224,8 @@ def add_regions(partition: P, other: P) -> None:
         n = 1
         while n > 0:
             n -= 1
-            region, its_region = (
-                partition.regions.row(pairs[n].row),
-                other.regions.row(pairs[n].other),
-            )
+            region = partition.regions.row(pairs[n].row)
+            its_region = other.regions.row(pairs[n].other)
             region.n_samples += its_region.n_samples
             # Both lists are by time.
             last, child, its = NONE, region.first, its_region.first
@@ -254,62 +246,35 @@ def add_regions(partition: P, other: P) -> None:
 
 
 @exact_separate
-def remove_oldest(partition: P) -> None:
-    """Take the sample out of the trees that has been in the queue longest."""
-    row = partition.oldest
-    sample = partition.samples.row(row)
-    values = sample.values(partition)
-    for t in range(partition.n_trees):
-        walk(partition, t, values, row, REMOVE)
-    partition.oldest = sample.links(partition)[1]
-    if partition.oldest == NONE:
-        partition.newest = NONE
-    partition.n_queued -= 1
-    let_sample_go(partition, row)
-
-
-@exact_inlined
-def enqueue(partition: P, row: int) -> None:
-    """Put a stored sample at the end of the queue."""
-    partition.samples.row(row).links(partition)[0] += 1
-    if partition.newest == NONE:
-        partition.oldest = row
-    else:
-        partition.samples.row(partition.newest).links(partition)[1] = row
-    partition.newest = row
-    partition.n_queued += 1
-
-
-@exact_separate
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
     """Cut the cell on the way as that of a region's pivot is cut until a time."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
-    block = first_block(horizon, began)
+    block = regions.first_block(horizon, began)
     for j in range(partition.n_dims):
         rate, value = rates[j], around[j]
         if rate > 0.0:
             below = (value - lower[j]) * rate
-            found = nearest_cut(key, 2 * j, began, block, until, below)
+            found = regions.nearest_cut(key, 2 * j, began, block, until, below)
             if found < below:
-                lower[j] = -beyond(-value, found / rate)
+                lower[j] = -regions.beyond(-value, found / rate)
             above = (upper[j] - value) * rate
-            found = nearest_cut(key, 2 * j + 1, began, block, until, above)
+            found = regions.nearest_cut(key, 2 * j + 1, began, block, until, above)
             if found < above:
-                upper[j] = beyond(value, found / rate)
+                upper[j] = regions.beyond(value, found / rate)
 
 
 @exact_inlined
-def follow_back(partition: P, t: int, n_steps: int) -> None:
+def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
     """Cut the cell on the way by the steps of the path, the last one first.
 
     It is the same in any order; the last ones leave least for those before.
     """
     horizon = partition.trees[t].horizon
     for i in range(n_steps - 1, -1, -1):
-        step = partition.path[i]
-        around = stored_pivot(partition, t, step.pivot)
+        step = path[i]
+        around = regions.stored_pivot(partition, t, step.pivot)
         cut_back(partition, step.key, step.began, step.until, around, horizon)
 
 
@@ -319,7 +284,7 @@ def keep_beyond(partition: P, around: Float64s) -> None:
     cut, cell = partition.cut, partition.cell
     if partition.rates[cut.dim] == 0.0:
         return
-    place = place_of_cut(partition, around)
+    place = regions.place_of_cut(partition, around)
     if cut.is_above:
         cell.lower[cut.dim] = max(cell.lower[cut.dim], place)
     else:
@@ -327,42 +292,20 @@ def keep_beyond(partition: P, around: Float64s) -> None:
 
 
 @exact_inlined
-def reveal_by_origin(partition: P, t: int, z: Float64s, lifetime: float) -> int:
-    """Reveal the cell of a point in a tree from an origin; returns its count.
-
-    The way goes on where no sample has been, so that the cell is a function of the tree's key.
-    """
-    tree, cut, around = partition.trees[t], partition.cut, partition.around
-    start_at_origin(partition, t)
-    row, key, began = tree.root, tree.key, 0.0
-    while True:
-        block = first_block(tree.horizon, began)
-        find_cut(partition, key, began, block, around, z, lifetime)
-        cut_back(partition, key, began, cut.time, around, tree.horizon)
-        count, row = child_of_cut(partition, row)
-        if not cut.exists:
-            return count
-        keep_beyond(partition, around)
-        key, began = cut.key, cut.time
-        go_beyond(partition)
-
-
-@exact_inlined
 def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
     """Reveal the cell of a point in a tree whose pivots are samples; returns its count."""
-    tree, cut = partition.trees[t], partition.cut
+    tree, cut, path = partition.trees[t], partition.cut, _room_of_path()
     count, row, n_steps = 0, tree.root, 0
     while row != NONE:
         region = partition.regions.row(row)
-        around = stored_pivot(partition, t, region.pivot)
-        block = first_block(tree.horizon, region.time)
-        find_cut(partition, region.key, region.time, block, around, z, lifetime)
+        around = regions.stored_pivot(partition, t, region.pivot)
+        regions.find_cut(partition, region.key, region.time, tree.horizon, around, z, lifetime)
         if cut.exists:
             keep_beyond(partition, around)
-        if n_steps == partition.n_path:
-            follow_back(partition, t, n_steps)
+        if n_steps == PATH:
+            follow_back(partition, t, path, n_steps)
             n_steps = 0
-        step = partition.path[n_steps]
+        step = path[n_steps]
         n_steps += 1
         step.key = region.key
         step.pivot = region.pivot
@@ -373,7 +316,7 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
             # No sample has been there: the cell is as that of the region which the point begins.
             count = 0
             cut_back(partition, cut.key, cut.time, lifetime, z, tree.horizon)
-    follow_back(partition, t, n_steps)
+    follow_back(partition, t, path, n_steps)
     return count
 
 
@@ -383,13 +326,25 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
 
     Dimensions that are not cut have no ends.
     """
-    z, cell = lift(partition, t, x, partition.along), partition.cell
+    z, cell = regions.lift(partition, t, x, partition.along), partition.cell
     for j in range(partition.n_dims):
         cell.lower[j] = -math.inf
         cell.upper[j] = math.inf
-    if partition.origin:
-        return reveal_by_origin(partition, t, z, lifetime)
-    return reveal_by_samples(partition, t, z, lifetime)
+    if not partition.origin:
+        return reveal_by_samples(partition, t, z, lifetime)
+    # The way goes on where no sample has been: the cell is a function of the tree's key.
+    tree, cut, around = partition.trees[t], partition.cut, partition.around
+    regions.start_at_origin(partition, t)
+    row, key, began = tree.root, tree.key, 0.0
+    while True:
+        regions.find_cut(partition, key, began, tree.horizon, around, z, lifetime)
+        cut_back(partition, key, began, cut.time, around, tree.horizon)
+        count, row = child_of_cut(partition, row)
+        if not cut.exists:
+            return count
+        keep_beyond(partition, around)
+        key, began = cut.key, cut.time
+        regions.go_beyond(partition)
 
 
 # The logarithm of the least positive float of full precision.
@@ -450,20 +405,6 @@ def triangle_area(
         if low >= high:
             return 0.0
     return 0.5 * away * (high - low)
-
-
-@exact_inlined
-def pyramid_volume(faces: Float64s, n: int, i: int) -> float:
-    """Return the volume of the pyramid over a face whose tip is the origin."""
-    x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
-    size = math.sqrt(x * x + y * y + z * z)
-    if size == 0.0:
-        return 0.0
-    height, area = faces[FACE * i + REACH] / size, 0.0
-    for j in range(n):
-        if j != i:
-            area += triangle_area(faces, n, i, j, x / size, y / size, z / size, height)
-    return height * area / 3.0
 
 
 @exact_separate
@@ -535,9 +476,17 @@ def log_polytope_volume(
                 faces[FACE * n + m] = sign if m == k else 0.0
             faces[FACE * n + REACH] = 0.5
             n += 1
+    # The volumes of the pyramids over all faces whose tips are the point inside.
     volume = 0.0
     for i in range(n):
-        volume += pyramid_volume(faces, n, i)
+        x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
+        size = math.sqrt(x * x + y * y + z * z)
+        if size > 0.0:
+            height, area = faces[FACE * i + REACH] / size, 0.0
+            for j in range(n):
+                if j != i:
+                    area += triangle_area(faces, n, i, j, x / size, y / size, z / size, height)
+            volume += height * area / 3.0
     return math.log(volume) + log_unit if volume > 0.0 else LEAST_LOG
 
 

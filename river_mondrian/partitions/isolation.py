@@ -10,30 +10,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ..checks import (
-    check_array,
-    check_arrays,
-    check_ascending_rows,
-    check_equal,
-    check_number,
-    check_starts,
-    check_types,
-    refuse,
-)
+from .. import checks
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ..limits import DONE, FARTHEST, MANY_FEATURES
-from ..maps.record import (
-    MOST_OUT,
-    CompiledMap,
-    MapRecord,
-    Outputs,
-    Pool,
-    Sample,
-    Transform,
-    bad_entry,
-    read_vector,
-    scaled,
-)
+from ..maps import record as maps
+from ..maps.record import MapRecord, Outputs, Pool, Sample, Transform
 from ..records import (
     Array,
     Float32,
@@ -50,12 +31,14 @@ from ..records import (
 )
 from .ranges import robust_ranges_of_sparse
 
+Floats = NDArray[np.float64]
+
 # Samples are read by their entries where features are many and fewer than this share of a sample's
 # are not zero.
 DENSE_SHARE = 0.1
 
 
-class PointPartitions(CompiledMap):
+class PointPartitions(maps.CompiledMap):
     """Partitions that each isolate `psi` points of a pool (section 4).
 
     Parameters
@@ -104,12 +87,9 @@ class PointPartitions(CompiledMap):
         rows = np.arange(len(pool))
         if is_cosine:
             # A sample of zeros has no direction, and would be near to all that are short.
-            there = np.bincount(
-                np.repeat(rows, np.diff(starts)),
-                weights=factors[places] != 0.0,
-                minlength=len(rows),
-            )
-            rows = rows[there > 0.0] if there.any() else rows[:1]
+            owners = np.repeat(rows, np.diff(starts))[factors[places] != 0.0]
+            there = np.bincount(owners, minlength=len(rows))
+            rows = rows[there > 0] if there.any() else rows[:1]
             psi = min(psi, len(rows))
         n_columns = n_partitions * psi
         super().__init__(number, n_partitions, n_columns, n_inputs, dense=False, sparse=few)
@@ -117,9 +97,8 @@ class PointPartitions(CompiledMap):
         # Each partition has its subset of psi points, any one as likely (section 4, Definition 1).
         # The pool's order is random: in it ties are broken, and it is the same for each partition.
         order = rows[rng.permutation(len(rows))]
-        members = np.stack(
-            [np.sort(rng.choice(len(rows), psi, replace=False)) for _ in range(n_partitions)]
-        )
+        draws = [rng.choice(len(rows), psi, replace=False) for _ in range(n_partitions)]
+        members = np.sort(draws, axis=1)
         used, members = np.unique(members, return_inverse=True)
         self.members = np.ascontiguousarray(members.reshape(n_partitions, psi).T, dtype=np.int32)
         self.factors = factors
@@ -138,12 +117,12 @@ class PointPartitions(CompiledMap):
         return self.sparse
 
     def _check(self) -> None:
-        check_types(self, {"psi": int})
-        check_number(self, "psi", self.psi, 1, MOST_OUT)
-        check_number(self, "n_out", self.n_out, 1, MOST_OUT)
+        checks.check_types(self, {"psi": int})
+        checks.check_number(self, "psi", self.psi, 1, maps.MOST_OUT)
+        checks.check_number(self, "n_out", self.n_out, 1, maps.MOST_OUT)
         n_columns = self.n_out * self.psi
-        check_equal(self, self.record, n_columns=n_columns, n_cells=self.psi, is_dense=0)
-        check_arrays(self, {"factors": (np.float64, (max(1, self.n_inputs),))})
+        checks.check_equal(self, self.record, n_columns=n_columns, n_cells=self.psi, is_dense=0)
+        checks.check_arrays(self, {"factors": (np.float64, (max(1, self.n_inputs),))})
 
     @abc.abstractmethod
     def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
@@ -151,20 +130,17 @@ class PointPartitions(CompiledMap):
 
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns: method, build, partition and cell."""
-        start = f"{self.METHOD}{self.number}_"
-        return [f"{start}{c // self.psi}_{c % self.psi}" for c in columns]
+        return [f"{self.METHOD}{self.number}_{c // self.psi}_{c % self.psi}" for c in columns]
 
 
-def lengths_of(
-    values: NDArray[np.float64], starts: NDArray[np.integer[Any]]
-) -> NDArray[np.float64]:
+def lengths_of(values: Floats, starts: NDArray[np.integer[Any]]) -> Floats:
     """Return the length of each row of a sparse matrix, 1 for a row of zeros."""
     rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     squares = np.bincount(rows, weights=values**2, minlength=len(starts) - 1)
     return np.sqrt(np.where(squares > 0.0, squares, 1.0))
 
 
-def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> NDArray[np.float64]:
+def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> Floats:
     """Return what to multiply each feature by, so that its robust range over the pool becomes 1.
 
     One that does not vary in the pool gets 0.
@@ -211,7 +187,7 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
     """
     n_trees, size = nodes.shape[:2]
     features, children = nodes[:, :, 0], nodes[:, :, 2:].astype(np.int64)
-    check_array(owner, "the feature of nodes", features, np.int32, 0, n_features - 1)
+    checks.check_array(owner, "the feature of nodes", features, np.int32, 0, n_features - 1)
     made = (children != 0).any(axis=2)
     first = (psi * np.arange(n_trees))[:, None, None]
     is_cell = (children < 0) & (~children >= first) & (~children < first + psi)
@@ -223,7 +199,7 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
     if bad.any():
         t, j, side = np.argwhere(bad)[0].tolist()
         where = f"tree {t}, node {j}: child {side}"
-        refuse(owner, where, int(children[t, j, side]), "which is neither a node nor a cell")
+        checks.refuse(owner, where, int(children[t, j, side]), "which is neither a node nor a cell")
 
 
 # Sides of a cut.
@@ -308,10 +284,14 @@ class Growth(Record):
 
 
 @exact_inlined
-def find_ranges(growth: Growth, begin: int, end: int) -> int:
-    """Find the range of each feature that a part's points have; returns how many these are."""
+def find_varying(growth: Growth, begin: int, end: int) -> int:
+    """Write the features in which a part's points differ to `met`; returns how many these are."""
+    size = end - begin
+    if size <= 1:
+        return 0
     starts, places, values = growth.starts, growth.places, growth.values
     low, high, count, met = growth.low, growth.high, growth.count, growth.met
+    # The range of each feature that they have.
     n_met = 0
     for i in range(begin, end):
         m = growth.members[growth.order[i]]
@@ -326,17 +306,6 @@ def find_ranges(growth: Growth, begin: int, end: int) -> int:
             high[place] = max(high[place], value)
             count[place] = count[place] + 1
         growth.n_visited += starts[m + 1] - starts[m]
-    return n_met
-
-
-@exact_inlined
-def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write the features in which a part's points differ to `met`; returns how many these are."""
-    size = end - begin
-    if size <= 1:
-        return 0
-    n_met = find_ranges(growth, begin, end)
-    low, high, count, met = growth.low, growth.high, growth.count, growth.met
     n_varying = 0
     for q in range(n_met):
         place = met[q]
@@ -359,21 +328,6 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 
 @exact_inlined
-def end_part(growth: Growth, begin: int, parent: int, side: int) -> None:
-    """Make a cell of a part, that of its first point."""
-    leaf = ~(growth.first_column + growth.order[begin])
-    if parent >= 0:
-        link(growth, parent, side, leaf)
-        return
-    # Without any cut the first node sends both sides to the cell.
-    only = growth.nodes[0]
-    only.feature = 0
-    only.cut = 0.0
-    only.children[BELOW] = leaf
-    only.children[ABOVE] = leaf
-
-
-@exact_inlined
 def draw_cut(growth: Growth, n_varying: int) -> int:
     """Make a node whose cut is drawn from the range of one of the features met."""
     k = growth.n_draws
@@ -393,22 +347,18 @@ def draw_cut(growth: Growth, n_varying: int) -> int:
 
 
 @exact_inlined
-def value_of(growth: Growth, m: int, feature: int) -> float:
-    """Return the value of a feature in a row."""
-    for e in range(growth.starts[m], growth.starts[m + 1]):
-        if growth.places[e] == feature:
-            return growth.values[e]
-    return 0.0
-
-
-@exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
     """Bring the points below a cut before those above; returns where the latter begin."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
     kept, n_above = begin, 0
     for i in range(begin, end):
-        point = order[i]
-        if value_of(growth, growth.members[point], node.feature) <= node.cut:
+        point, value = order[i], 0.0
+        m = growth.members[point]
+        for e in range(growth.starts[m], growth.starts[m + 1]):
+            if growth.places[e] == node.feature:
+                value = growth.values[e]
+                break
+        if value <= node.cut:
             order[kept] = point
             kept += 1
         else:
@@ -430,20 +380,6 @@ def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side
 
 
 @exact_inlined
-def begin_tree(growth: Growth, tree: int) -> None:
-    """Turn to a tree, of which there is nothing yet."""
-    n, n_nodes = growth.n_members, max(1, growth.n_members - 1)
-    growth.draws = growth.all_draws.part(2 * n * tree, 2 * n)
-    growth.nodes = growth.all_nodes.part(n_nodes * tree, n_nodes)
-    growth.first_column = n * tree
-    growth.n_draws = 0
-    growth.n_nodes = 0
-    for i in range(n):
-        growth.members[i] = growth.all_members[growth.n_trees * i + tree]
-        growth.order[i] = i
-
-
-@exact_inlined
 def grow(growth: Growth) -> None:
     """Isolate a tree's points by cuts parallel to the axes (section 4.1).
 
@@ -458,7 +394,16 @@ def grow(growth: Growth) -> None:
         begin, end, parent, side = part.begin, part.end, part.parent, part.side
         n_varying = find_varying(growth, begin, end)
         if n_varying == 0:
-            end_part(growth, begin, parent, side)
+            # The cell of the part's first point.
+            leaf = ~(growth.first_column + growth.order[begin])
+            link(growth, parent, side, leaf)
+            if parent < 0:
+                # Without any cut the first node sends both sides to the cell.
+                only = growth.nodes[0]
+                only.feature = 0
+                only.cut = 0.0
+                only.children[BELOW] = leaf
+                only.children[ABOVE] = leaf
             continue
         number = draw_cut(growth, n_varying)
         link(growth, parent, side, number)
@@ -475,8 +420,16 @@ def grow_trees(growth: Growth, first: int, most: int) -> int:
     Returns the first that has not been grown.
     """
     growth.n_visited = 0
+    n, n_nodes = growth.n_members, max(1, growth.n_members - 1)
     for tree in range(first, growth.n_trees):
-        begin_tree(growth, tree)
+        growth.draws = growth.all_draws.part(2 * n * tree, 2 * n)
+        growth.nodes = growth.all_nodes.part(n_nodes * tree, n_nodes)
+        growth.first_column = n * tree
+        growth.n_draws = 0
+        growth.n_nodes = 0
+        for i in range(n):
+            growth.members[i] = growth.all_members[growth.n_trees * i + tree]
+            growth.order[i] = i
         grow(growth)
         growth.n_visited += growth.n_members
         if growth.n_visited >= most:
@@ -501,7 +454,7 @@ def walk(record: IsolationTrees, cells: Int32s) -> None:
 def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a vector."""
     trees = IsolationTrees(record)
-    bad = read_vector(trees, sample, trees.factors, trees.row)
+    bad = maps.read_vector(trees, sample, trees.factors, trees.row)
     if bad < 0:
         walk(trees, outputs.cells)
     return bad
@@ -511,7 +464,7 @@ def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """Map a sparse sample; the row of all features is zero before and after."""
     trees = IsolationTrees(record)
-    bad = bad_entry(trees, sample)
+    bad = maps.bad_entry(trees, sample)
     if bad >= 0:
         return bad
     row, factors, n = trees.row, trees.factors, trees.n_inputs
@@ -519,7 +472,7 @@ def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     for e in range(sample.n_entries):
         place, value = places[e], entries[e]
         if 0 <= place < n and value == value:
-            row[place] = scaled(value, factors[place])
+            row[place] = maps.scaled(value, factors[place])
     walk(trees, outputs.cells)
     for e in range(sample.n_entries):
         if 0 <= places[e] < n:
@@ -580,27 +533,25 @@ class IsolationTreesMap(PointPartitions):
 
     def _check(self) -> None:
         super()._check()
-        check_types(self, {"n_grown": int})
-        check_number(self, "n_grown", self.n_grown, 0, self.n_out)
+        checks.check_types(self, {"n_grown": int})
+        checks.check_number(self, "n_grown", self.n_grown, 0, self.n_out)
         t, psi = self.n_out, self.psi
-        check_arrays(self, {"nodes": (np.int32, (t, max(1, psi - 1), Cut.WORDS))})
+        checks.check_arrays(self, {"nodes": (np.int32, (t, max(1, psi - 1), Cut.WORDS))})
         check_cuts(self, self.nodes[: self.n_grown], psi, max(1, self.n_inputs))
         if self.ready:
             return
         # What the rest of the trees is grown from.
-        check_types(self, {"starts": np.ndarray, "places": np.ndarray})
+        checks.check_types(self, {"starts": np.ndarray, "places": np.ndarray})
         n_entries, farthest = (self.places.size,), 2.0 * FARTHEST
-        check_starts(self, "starts", self.starts, *n_entries)
-        check_arrays(
-            self,
-            {
-                "places": (np.int32, n_entries, 0, self.n_inputs - 1),
-                "values": (np.float32, n_entries, -farthest, farthest),
-                "members": (np.int32, (psi, t), 0, len(self.starts) - 2),
-                "draws": (np.float64, (t, 2 * psi), 0.0, 1.0),
-            },
-        )
-        check_ascending_rows(self, "places", self.places, self.starts)
+        checks.check_starts(self, "starts", self.starts, *n_entries)
+        arrays = {
+            "places": (np.int32, n_entries, 0, self.n_inputs - 1),
+            "values": (np.float32, n_entries, -farthest, farthest),
+            "members": (np.int32, (psi, t), 0, len(self.starts) - 2),
+            "draws": (np.float64, (t, 2 * psi), 0.0, 1.0),
+        }
+        checks.check_arrays(self, arrays)
+        checks.check_ascending_rows(self, "places", self.places, self.starts)
 
     def _transform(self) -> Transform:
         return walk_entries if self.sparse else walk_vector

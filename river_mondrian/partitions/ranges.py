@@ -26,6 +26,7 @@ from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separat
 from ..records import Float64s, Int64s, room_of_words
 
 Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 
 # How many interquartile ranges Tukey's outer fences are beyond the quartiles.
 FENCE = 3.0
@@ -131,34 +132,22 @@ def without_rounding(ordered: Array, rounding: Rounding) -> Array:
 
     """
     found = ordered.copy()
-    offsets, widths, least = (
-        Float64s.of(np.ascontiguousarray(own, float))
-        for own in (rounding.offsets, rounding.widths, rounding.least)
-    )
-    own = Float64s.of(found.reshape(-1))
     n_columns, n = found.shape
-    join_rounded(own, n_columns, n, offsets, widths, rounding.relative, least)
+    offsets, widths, least = rounding.offsets[:, None], rounding.widths, rounding.least[:, None]
+    errors = rounding.relative * (widths[:, None] + np.abs(found - offsets)) + least
+    join_rounded(Float64s.of(found.reshape(-1)), Float64s.of(errors.reshape(-1)), n_columns, n)
     return found
 
 
 @exact_batch_kernel
 @rare
-def join_rounded(
-    values: Float64s,
-    n_columns: int,
-    n: int,
-    offsets: Float64s,
-    widths: Float64s,
-    relative: float,
-    least: Float64s,
-) -> None:
-    """Join ordered values that may be the same number, `n` of each column (see `Rounding`)."""
+def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
+    """Join ordered values that may be the same number, `n` of each column, by their errors."""
     for c in range(n_columns):
         own = values.part(n * c, n)
         first, before = math.nan, math.nan
         for i in range(n):
-            value = own[i]
-            error = relative * (widths[c] + abs(value - offsets[c])) + least[c]
+            value, error = own[i], errors[n * c + i]
             if not value - before <= error:
                 first = value
             elif value - first <= 2.0 * error:
@@ -201,11 +190,7 @@ def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Array, Array
 
 
 def _found(
-    values: Array,
-    starts: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    fence: float,
-    is_rest: bool = False,
+    values: Array, starts: Numbers, counts: Numbers, fence: float, is_rest: bool = False
 ) -> KnownRanges:
     """Return what `find_ranges` finds for columns of ordered values."""
     out = np.empty((N_FOUND, len(counts)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,25 +68,6 @@ class Sweep(Record):
         return self.order.part(self.n_points * m, self.n_points)
 
 
-@inlined
-def find_box(sweep: Sweep, cell: Cell) -> float:
-    """Find the box of a cell's learned points; returns its linear dimension."""
-    n_dims, lower, upper = sweep.n_dims, sweep.lower, sweep.upper
-    for d in range(n_dims):
-        lower[d] = math.inf
-        upper[d] = -math.inf
-    order = sweep.order_of(cell.partition)
-    for k in range(cell.start, cell.stop):
-        x = sweep.row(order[k])
-        for d in range(n_dims):
-            lower[d] = min(lower[d], x[d])
-            upper[d] = max(upper[d], x[d])
-    total = 0.0
-    for d in range(n_dims):
-        total += upper[d] - lower[d]
-    return total
-
-
 @batch_kernel
 def draw_cut(
     sweep: Sweep, cell: int, first: float, second: float, third: float
@@ -96,14 +76,26 @@ def draw_cut(
 
     The time is infinite where no points differ.
     """
-    lower, upper = sweep.lower, sweep.upper
-    rate = find_box(sweep, sweep.ranges[cell])
+    n_dims, lower, upper, own = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[cell]
+    # The box of the cell's learned points, and its linear dimension.
+    for d in range(n_dims):
+        lower[d] = math.inf
+        upper[d] = -math.inf
+    order = sweep.order_of(own.partition)
+    for k in range(own.start, own.stop):
+        x = sweep.row(order[k])
+        for d in range(n_dims):
+            lower[d] = min(lower[d], x[d])
+            upper[d] = max(upper[d], x[d])
+    rate = 0.0
+    for d in range(n_dims):
+        rate += upper[d] - lower[d]
     if not rate > 0.0:
         return math.inf, 0, 0.0
     # The first of the clocks to ring is that of a feature with probability proportional to its
     # side, at a time that is exponential by the linear dimension (section 2.2).
     left, feature = second * rate, 0
-    for d in range(sweep.n_dims):
+    for d in range(n_dims):
         if upper[d] > lower[d]:
             feature = d
             left -= upper[d] - lower[d]
@@ -187,16 +179,13 @@ class LifetimeSweep:
         sweep.n_learned, sweep.n_partitions, sweep.n_cells = len(y), n_partitions, n_partitions
         cells = np.tile(np.arange(n_partitions, dtype=np.int32), (len(X), 1))
         order = np.tile(np.arange(len(X), dtype=np.int32), (n_partitions, 1))
-        arrays: dict[str, NDArray[Any]] = {
-            "points": X.ravel(),
-            "targets": y,
-            "cells": cells.ravel(),
-            "order": order.ravel(),
-            "lower": np.zeros(X.shape[1]),
-            "upper": np.zeros(X.shape[1]),
-        }
-        for name, array in arrays.items():
-            self._memory.own(name, array)
+        own = self._memory.own
+        own("points", X.ravel())
+        own("targets", y)
+        own("cells", cells.ravel())
+        own("order", order.ravel())
+        own("lower", np.zeros(X.shape[1]))
+        own("upper", np.zeros(X.shape[1]))
         self._ranges = Memory(Cell, 0)
         self._reserve(4 * n_partitions)
         whole = self._ranges.words[:n_partitions]

@@ -25,10 +25,11 @@ from ..checks import check_array, check_equal, check_number, check_types, refuse
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
+from ..partitions.mondrian.constants import CLOSED, EMPTY, PAUSED
 from ..partitions.mondrian.extension import LANES, extend_trees, learn_point
 from ..partitions.mondrian.inputs import scale
 from ..partitions.mondrian.reading import Kept, NodeView
-from ..partitions.mondrian.records import CLOSED, EMPTY, INNER, PAUSED, Forest, Node, Tree
+from ..partitions.mondrian.records import INNER, Forest, Node, Tree
 from ..partitions.mondrian.sampling import side_of
 from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import MondrianTrees

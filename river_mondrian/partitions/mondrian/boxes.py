@@ -24,7 +24,8 @@ from ...records import (
     room_of_words,
 )
 from ...records.numba_types import lowered
-from .records import EMPTY, LEFT, NONE, RIGHT, F, Forest, LightBoxes, Point, Tree
+from .constants import EMPTY, LEFT, NONE, RIGHT
+from .records import F, Forest, LightBoxes, Point, Tree
 
 # Points whose boxes are joined at once, with the sides in registers.
 BATCH = 64
@@ -133,14 +134,11 @@ def _hold_by_blocks(
 ) -> None:
     """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
     for i in range(n):
-        _hold_in_python(Float32s(batch[i].point, word, n_dims), lower, upper, n_dims)
-
-
-def _hold_in_python(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> None:
-    for d in range(n_dims):
-        v, low, high = x[d], lower[d], upper[d]
-        lower[d] = v if (v < low or low != low) else low
-        upper[d] = v if (v > high or high != high) else high
+        x = Float32s(batch[i].point, word, n_dims)
+        for d in range(n_dims):
+            v, low, high = x[d], lower[d], upper[d]
+            lower[d] = v if (v < low or low != low) else low
+            upper[d] = v if (v > high or high != high) else high
 
 
 @inlined
@@ -182,7 +180,6 @@ def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int)
 
 
 _room_of_refs = room_of_words(Int64s, BATCH)
-_room_of_box = room_of_words(Float32s, 2 * BLOCK)
 
 
 @inlined
@@ -292,18 +289,6 @@ def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
         out[i] = box[i]
 
 
-@helper
-def _distance_in_few(batch: Array[PointAt], n: int, word: int, x: Float32s, n_dims: int) -> float:
-    """Return how far `x` lies outside the box of a batch's points in few dimensions."""
-    box = _room_of_box()
-    lower, upper = box.part(0, BLOCK), box.part(BLOCK, BLOCK)
-    for d in range(n_dims):
-        lower[d] = math.nan
-        upper[d] = math.nan
-    hold_batch(batch, n, word, lower, upper, n_dims)
-    return distance_outside(x, lower, upper, n_dims)
-
-
 @separate
 def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     """Return how far `x` lies outside the box of a node, which may be light, or of a point."""
@@ -316,11 +301,9 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         return distance_outside(x, lower, upper, forest.n_dims)
     batch = room_of_batch()
-    n, n_dims = gather(forest, tree, ref, batch, 0), forest.n_dims
-    word = forest.values_word + tree.first_value
-    if n_dims >= BLOCK:
-        return distance_to_batch(batch, n, word, x, n_dims)
-    return _distance_in_few(batch, n, word, x, n_dims)
+    n = gather(forest, tree, ref, batch, 0)
+    # Forests with light nodes have many dimensions.
+    return distance_to_batch(batch, n, forest.values_word + tree.first_value, x, forest.n_dims)
 
 
 @separate
@@ -349,12 +332,7 @@ def distances_down(
     n_steps += 1
     starts[n_steps] = gather(forest, tree, ref, batch, n)
     word = forest.values_word + tree.first_value
-    if forest.n_dims >= BLOCK:
-        distances_to_batch(batch, starts, n_steps, word, x, forest.n_dims, out)
-        return 0
-    for k in range(n_steps):
-        n = starts[n_steps] - starts[k]
-        out[k] = _distance_in_few(batch.part(starts[k], n), n, word, x, forest.n_dims)
+    distances_to_batch(batch, starts, n_steps, word, x, forest.n_dims, out)
     return 0
 
 

@@ -15,37 +15,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import (
-    LARGEST_RATE,
-    LARGEST_SIZE,
-    check_array,
-    check_dtype,
-    check_number,
-    check_types,
-    refuse,
-)
-from ...compiling.box_vectors import MOST_PARTS
-from ...compiling.kernels import batch_kernel, inlined, separate
+from ... import checks
+from ...checks import LARGEST_RATE, LARGEST_SIZE, check_array, check_number, refuse
+from ...compiling.box_vectors import BLOCK, MOST_PARTS
+from ...compiling.kernels import batch_kernel, inlined
 from ...limits import LARGEST, LEAST_LEVEL
-from ...records import Float32s, Int32s, Int64, Memory, Record, Ref
+from ...records import ChunkedRows, Float32s, Int32s, Int64, Memory, Record, Ref, check_shapes
 from ...restored import Edges, Rows, check_numbers, check_references
 from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
-from .records import (
+from .constants import (
     COMPLETE,
     DRAWING,
     EMPTY,
     FARTHEST_SINGLE,
-    IN_USE,
     NEVER,
     NONE,
     REBASING,
     STEADY,
     UNLIMITED,
-    F,
-    Forest,
-    Node,
-    Tree,
 )
+from .records import IN_USE, F, Forest, Node, Tree
 from .transforms import Categories, CutDirections
 
 # Trees times samples are numbers that kernels hold.
@@ -122,17 +111,7 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     return n_bad == 0
 
 
-@inlined
-def _is_apart(forest: Forest, tree: Tree, node: Node, check: Check) -> bool:
-    """Tell whether the children of a node are on either side of its cut, and within its box."""
-    left = box_of(forest, tree, node.left, check.left)
-    right = box_of(forest, tree, node.right, check.right)
-    if left[forest.dim_capacity + node.dim] > node.cut or right[node.dim] <= node.cut:
-        return False
-    return _is_within(forest, tree, node, left) and _is_within(forest, tree, node, right)
-
-
-@separate
+@batch_kernel
 def has_right_boxes(forest: F, check: Check) -> bool:
     """Tell whether the boxes of a tree are those of what is below; the check says where not."""
     tree = forest.trees[check.tree]
@@ -149,15 +128,17 @@ def has_right_boxes(forest: F, check: Check) -> bool:
     for j in range(tree.nodes.n_rows):
         check.row = j
         node = tree.nodes.row(j)
-        if node.dim >= 0 and forest.may_forget() and not _is_apart(forest, tree, node, check):
-            return False
+        if node.dim >= 0 and forest.may_forget():
+            # Children are on either side of the cut, and within the node's box.
+            left = box_of(forest, tree, node.left, check.left)
+            right = box_of(forest, tree, node.right, check.right)
+            if left[forest.dim_capacity + node.dim] > node.cut or right[node.dim] <= node.cut:
+                return False
+            if not _is_within(forest, tree, node, left):
+                return False
+            if not _is_within(forest, tree, node, right):
+                return False
     return True
-
-
-@batch_kernel
-def check_boxes(forest: F, check: Check) -> int:
-    """Return whether the boxes of a tree are right."""
-    return 1 if has_right_boxes(forest, check) else 0
 
 
 def check_trees(owner: Any) -> None:
@@ -189,7 +170,7 @@ def check_trees(owner: Any) -> None:
             continue
         _check_tree(owner, t, points)
         memory[0].tree = t
-        if not check_boxes(forest, memory[0]):
+        if not has_right_boxes(forest, memory[0]):
             j = int(memory[0].row)
             refuse(f"tree {t}, node {j}", "its box", "wrong", "not that of what is below, or apart")
 
@@ -251,7 +232,7 @@ def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
 
 def _check_arrivals(owner: Any) -> None:
     """Refuse an order of arrival that has not each point once."""
-    arrivals = Rows.of_table(owner._arrival_layout(), owner.n_points, owner.arrivals)
+    arrivals = Rows.of_table(owner._layouts()["arrivals"], owner.n_points, owner.arrivals)
     tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
     found = check_references("order of arrival", tables, chain="newer")
     # The forest is row 0 of both tables together.
@@ -266,11 +247,9 @@ def _check_arrivals(owner: Any) -> None:
 def _check_values(owner: Any) -> None:
     """Refuse points with a value that is too large, or missing where none is."""
     n_moved = owner._n_rows()["remainders"][0]
-    for table, layout, n in (
-        (owner.points, owner._point_layout(), owner.n_points),
-        (owner.remainders, owner._remainder_layout(), n_moved),
-    ):
-        columns = {column.name: column for column in layout.columns}
+    for kind, n in (("points", owner.n_points), ("remainders", n_moved)):
+        table: ChunkedRows = getattr(owner, kind)
+        columns = {column.name: column for column in owner._layouts()[kind].columns}
         for chunk in table.chunks[0]:
             for name in ("values", "remainders", "inputs"):
                 if name in columns and n > 0:
@@ -303,7 +282,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
         bounds("dim_capacity", forest.input_capacity, forest.input_capacity)
         bounds("n_dims", forest.n_inputs, forest.n_inputs)
         if categories is not None:
-            categories.check(forest.n_trees, forest.n_inputs)
+            check_shapes(categories, {"keys": (forest.n_trees,), "flags": (forest.n_inputs,)})
     else:
         bounds("n_dims", directions.n_dims, directions.n_dims)
         bounds("dim_capacity", directions.n_dims, directions.n_dims)
@@ -312,12 +291,8 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
             bounds("n_trees", directions.n_sets, directions.n_sets)
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
-    _check_columns(owner)
-
-
-def _check_columns(owner: Any) -> None:
-    """Refuse restored trees by which columns of values they have, and in which frames."""
-    forest, words, n = owner.shared[0], owner.trees.words, owner.n_drawn
+    # Which columns of values trees have, and in which frames.
+    words, n = owner.trees.words, owner.n_drawn
     frames = words["frame"][:n].tolist()
     known = owner._frames_of_trees() if owner.renews else [[forest.frame]] * n
     if not all(frame in own for frame, own in zip(frames, known, strict=True)):
@@ -386,10 +361,10 @@ def check_sizes(owner: Any) -> None:
 
     """
     none = type(None)
-    check_types(owner, dict.fromkeys(("scale", "bounded", "renews"), bool))
-    check_types(owner, {"trees": Memory, "shared": Memory, "known_ranges": dict})
-    check_types(owner, {"directions": (none, CutDirections), "categories": (none, Categories)})
-    check_types(owner, {"frames": np.ndarray, "warm_up": (none, np.ndarray)})
+    types: dict[str, Any] = dict.fromkeys(("scale", "bounded", "renews"), bool)
+    types |= {"trees": Memory, "shared": Memory, "known_ranges": dict, "frames": np.ndarray}
+    types |= {"directions": (none, CutDirections), "categories": (none, Categories)}
+    checks.check_types(owner, types | {"warm_up": (none, np.ndarray)})
     if owner.trees.kind is not owner._TREE or owner.shared.kind is not owner._FOREST:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
     forest = owner.shared[0]
@@ -413,12 +388,13 @@ def check_sizes(owner: Any) -> None:
         refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")
     _check_dims(owner, bounds)
     check_array(owner, "frames", owner.frames, np.float64, -LARGEST_RATE, LARGEST_RATE)
-    check_dtype(owner, "given", owner.given, np.float64)
+    checks.check_dtype(owner, "given", owner.given, np.float64)
     _check_renewal(owner, bounds)
     if owner.warm_up is not None:
         bounds("n_points", forest.n_held(), min(forest.n_held(), owner._warm_up_end - 1))
-        check_dtype(owner, "warm_up", owner.warm_up, np.float64)
-    bounds("light_size", 0, MOST_PARTS if owner._may_have_light else 0)
+        checks.check_dtype(owner, "warm_up", owner.warm_up, np.float64)
+    may_have_light = owner._may_have_light and forest.n_dims >= BLOCK
+    bounds("light_size", 0, MOST_PARTS if may_have_light else 0)
     for name in ("nodes", "boxes", "side_rows"):
         rows = owner.trees.words[f"{name}.n_rows"]
         check_array(owner, f"n_rows of {name}", rows, np.int64, 0, LARGEST_SIZE)

@@ -13,45 +13,14 @@ import math
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, rare, separate
 from ...limits import DONE, TOO_LARGE
-from ...records import Array, Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
+from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
+from . import sampling
 from .boxes import distance_outside, gap, hold, make_box, write_box
+from .constants import COMPLETE, EMPTY, LEFT, NONE, PAUSED, RIGHT, START, STEADY, UNLIMITED
 from .inputs import store_rows, store_values
-from .records import (
-    COMPLETE,
-    EMPTY,
-    LEFT,
-    NONE,
-    PAUSED,
-    RIGHT,
-    START,
-    STEADY,
-    UNLIMITED,
-    F,
-    Forest,
-    Layout,
-    Node,
-    Point,
-    Tree,
-    layout_of,
-)
-from .sampling import (
-    ALL,
-    build,
-    count_below,
-    distance_to,
-    exponential,
-    exponential_before,
-    grow_leaf,
-    link_to_parent,
-    new_leaf,
-    new_row,
-    put_point,
-    sample_block,
-    side_of,
-    uniform,
-    uniform_cut,
-)
-from .stored import add_arrival
+from .records import F, Forest, Layout, Node, Point, Tree, layout_of
+from .sampling import exponential, exponential_before, uniform, uniform_cut
+from .stored import let_follow
 
 # Trees that a kernel walks in lock-step.
 LANES = 16
@@ -87,9 +56,9 @@ def insert_parent(
     """Cut point `p` off from the block at `ref`, `time` after the parent (Algorithm 4, 4 to 9)."""
     point = forest.points.row(p)
     x = forest.values_in(tree, point)
-    j = new_row(forest, tree)
+    j = sampling.new_row(forest, tree)
     node = tree.nodes.row(j)
-    n_samples = count_below(tree, ref) + 1
+    n_samples = 2 if ref < 0 else tree.nodes.row(ref).n_samples + 1
     if n_samples > forest.light_size:
         node.take_box(forest, tree)
     capacity, n_dims = forest.dim_capacity, forest.n_dims
@@ -136,7 +105,7 @@ def insert_parent(
             cut_time = old.latest_above(cut_time)
     node.set_time(cut_time)
     node.take_over(forest, tree, t, ref)
-    link_to_parent(tree, j)
+    sampling.link_to_parent(tree, j)
     tree.n_splits = tree.n_splits + 1
 
 
@@ -153,42 +122,49 @@ def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
     return box
 
 
-@merged
-def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
-    """Extend a tree by point `p` at a leaf that holds the single point `q`."""
-    tree = forest.trees[t]
-    may_split = tree.n_splits < forest.max_splits
-    paused = forest.points.row(p).pauses_with(forest, forest.points.row(q))
-    if not paused and may_split:
-        rate = distance_to(forest, tree, ~q, forest.values_of(tree, p))
-        if rate > 0.0:
-            time = exponential(tree, rate)
-            if time < tree.lifetime - tree.walk_time:
-                insert_parent(forest, tree, t, ~q, p, time, rate)
-                return
-    j = new_leaf(forest, tree)
-    node = tree.nodes.row(j)
-    node.take_over(forest, tree, t, ~q)
-    if forest.lists_points():
-        put_point(forest, tree, t, j, q)
-    else:
-        grow_leaf(forest, tree, j, q)
-    if not paused:
-        node.dim = COMPLETE
-    if forest.keeps_points(tree):
-        put_point(forest, tree, t, j, p)
-    else:
-        node.count_point(forest, tree, t, forest.points.row(p))
-        grow_leaf(forest, tree, j, p)
-    link_to_parent(tree, j)
-
-
 @inlined
 def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
     """Tell whether there is room for `n` more rows, and boxes, in a tree."""
     if forest.light_size > 0 and tree.boxes.n_rows + n > tree.boxes.capacity:
         return False
     return tree.nodes.n_rows + n <= tree.nodes.capacity
+
+
+@inlined
+def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
+    """Cut a point off from a leaf, if a cut comes in time (Algorithm 4, 1 to 9); tell whether."""
+    rate = sampling.distance_to(forest, tree, ref, forest.values_of(tree, p))
+    if rate > 0.0:
+        time = exponential(tree, rate)
+        if time < tree.lifetime - tree.walk_time:
+            insert_parent(forest, tree, t, ref, p, time, rate)
+            return True
+    return False
+
+
+@merged
+def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
+    """Extend a tree by point `p` at a leaf that holds the single point `q`."""
+    tree = forest.trees[t]
+    may_split = tree.n_splits < forest.max_splits
+    paused = forest.points.row(p).pauses_with(forest, forest.points.row(q))
+    if not paused and may_split and _cuts_off(forest, tree, t, ~q, p):
+        return
+    j = sampling.new_leaf(forest, tree)
+    node = tree.nodes.row(j)
+    node.take_over(forest, tree, t, ~q)
+    if forest.lists_points():
+        sampling.put_point(forest, tree, j, q)
+    else:
+        sampling.grow_leaf(forest, tree, j, q)
+    if not paused:
+        node.dim = COMPLETE
+    if forest.keeps_points(tree):
+        sampling.put_point(forest, tree, j, p)
+    else:
+        node.count_point(forest, tree, t, forest.points.row(p))
+        sampling.grow_leaf(forest, tree, j, p)
+    sampling.link_to_parent(tree, j)
 
 
 @merged
@@ -211,24 +187,19 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
             if not _has_room(forest, tree, need):
                 tree.rows_needed = need
                 return False
-        put_point(forest, tree, t, ref, p)
+        sampling.put_point(forest, tree, ref, p)
         if samples:
-            sample_block(forest, t, ref, tree.walk_time, ALL if ends else 1)
+            sampling.sample_block(forest, t, ref, tree.walk_time, sampling.ALL if ends else 1)
         return True
 
-    if may_split:
-        rate = distance_to(forest, tree, ref, forest.values_of(tree, p))
-        if rate > 0.0:
-            time = exponential(tree, rate)
-            if time < tree.lifetime - tree.walk_time:
-                insert_parent(forest, tree, t, ref, p, time, rate)
-                return True
+    if may_split and _cuts_off(forest, tree, t, ref, p):
+        return True
     node.dim = COMPLETE
     node.count_point(forest, tree, t, point)
     if forest.keeps_points(tree):
-        put_point(forest, tree, t, ref, p)
+        sampling.put_point(forest, tree, ref, p)
     else:
-        grow_leaf(forest, tree, ref, p)
+        sampling.grow_leaf(forest, tree, ref, p)
     return True
 
 
@@ -267,27 +238,6 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
     lane.node = tree.nodes.row(ref) if ref >= 0 else tree.nodes.none()
     lane.point = forest.points.row(tree.walk_point)
     lane.n_light = 0
-
-
-@merged
-def _pass(forest: Forest, layout: Layout, tree: Tree, lane: Lane, node: Node, x: Float32s) -> None:
-    """Pass the walk's point on to a child of an internal node."""
-    point = forest.points.known(lane.point)
-    node.n_samples = node.n_samples + 1
-    side = side_of(forest, tree, node, x)
-    node.pass_point(forest, side, point)
-    tree.walk_time = node.end_time(tree.walk_time)
-    tree.walk_parent = tree.walk_ref
-    tree.walk_side = side
-    child = node.child(side)
-    tree.walk_ref = child
-    if child >= 0:
-        below = tree.nodes.row(child)
-        prefetch(below, layout.node_words)
-        lane.node = below
-    else:
-        lane.node = tree.nodes.none()
-        prefetch(forest.values_of(tree, ~child), layout.capacity + 1)
 
 
 @merged
@@ -342,22 +292,23 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     # A value where the node had none is no distance but opens the box.
     elif rate > 0.0 or layout.has_missing == 1:
         hold(lane.point, value_word, lower, upper, layout.n_dims)
-    _pass(forest, layout, tree, lane, node, x)
+    # Lines 10 to 14: on to the child.
+    node.n_samples = node.n_samples + 1
+    side = sampling.side_of(forest, tree, node, x)
+    node.pass_point(forest, side, forest.points.known(lane.point))
+    tree.walk_time = node.end_time(tree.walk_time)
+    tree.walk_parent = tree.walk_ref
+    tree.walk_side = side
+    child = node.child(side)
+    tree.walk_ref = child
+    if child >= 0:
+        below = tree.nodes.row(child)
+        prefetch(below, layout.node_words)
+        lane.node = below
+    else:
+        lane.node = tree.nodes.none()
+        prefetch(forest.values_of(tree, ~child), layout.capacity + 1)
     return True
-
-
-@merged
-def _next_point(forest: Forest, tree: Tree, lane: Lane) -> int:
-    """Begin the walk of a lane's next point; returns 1, 0 where there is none, -1 without room."""
-    following = tree.walk_point + 1
-    tree.walk_point = following
-    if following == tree.walk_end:
-        return 0
-    if not _start_walk(forest, tree):
-        tree.walk_ref = START
-        return -1
-    _place_lane(forest, tree, lane)
-    return 1
 
 
 @inlined
@@ -377,28 +328,15 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
             return 1
     elif not extend_end(forest, lane.number):
         return -1
-    return _next_point(forest, tree, lane)
-
-
-@merged
-def _begin_lanes(
-    forest: Forest, first: int, last: int, lanes: Array[Lane], active: Array[LaneAt]
-) -> int:
-    """Put the trees that have points to take into lanes; returns how many, or ~t of one in need."""
-    n = 0
-    for t in range(first, last):
-        tree = forest.trees[t]
-        if tree.walk_point < tree.walk_end:
-            # A walk that ran out of room is taken up where it was.
-            if tree.walk_ref == START and not _start_walk(forest, tree):
-                tree.walk_ref = START
-                return ~t
-            lanes[n].number = t
-            lanes[n].tree = tree
-            active[n].lane = lanes[n]
-            _place_lane(forest, tree, lanes[n])
-            n += 1
-    return n
+    # The walk of the lane's next point begins.
+    tree.walk_point = tree.walk_point + 1
+    if tree.walk_point == tree.walk_end:
+        return 0
+    if not _start_walk(forest, tree):
+        tree.walk_ref = START
+        return -1
+    _place_lane(forest, tree, lane)
+    return 1
 
 
 @separate
@@ -412,9 +350,20 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
     for start in range(first, last, n_lanes):
-        n_active = _begin_lanes(forest, start, min(start + n_lanes, last), lanes, active)
-        if n_active < 0:
-            return ~n_active
+        n_active = 0
+        for t in range(start, min(start + n_lanes, last)):
+            tree = forest.trees[t]
+            if tree.walk_point < tree.walk_end:
+                # A walk that ran out of room is taken up where it was.
+                if tree.walk_ref == START and not _start_walk(forest, tree):
+                    tree.walk_ref = START
+                    return t
+                own = lanes[n_active]
+                own.number = t
+                own.tree = tree
+                active[n_active].lane = own
+                _place_lane(forest, tree, own)
+                n_active += 1
         while n_active > 0:
             still = 0
             if layout.light_size > 0:
@@ -497,7 +446,8 @@ def count_walked(forest: Forest) -> None:
     if forest.is_full == 0:
         if forest.window != UNLIMITED:
             for p in range(forest.first_walking, forest.first_walking + n):
-                add_arrival(forest, p)
+                let_follow(forest, forest.last_arrival, p)
+                let_follow(forest, p, NONE)
         forest.n_points = forest.n_points + n
         if forest.max_splits != UNLIMITED and not forest.raw_values and forest.phase == STEADY:
             forest.is_full = 1
@@ -552,7 +502,7 @@ def rebuild(forest: F, scaling: Float64s, n: int) -> None:
     is room for the points, and for rows as `sampling.build` needs it.
     """
     rescale(forest, scaling, n)
-    build(forest, 0, forest.n_trees, n)
+    sampling.build(forest, 0, forest.n_trees, n)
     forest.first_walking = n - 1
     forest.n_walking = 1
     count_walked(forest)

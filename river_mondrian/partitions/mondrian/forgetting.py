@@ -23,22 +23,9 @@ from __future__ import annotations
 from ...compiling.kernels import helper, inlined, merged, separate
 from ...records import Array, Float32s, Int32s, Int64, Record, prefetch, room_of_array
 from .boxes import begin_box, box_of, hold, linear_dimension
-from .records import (
-    COMPLETE,
-    EMPTY,
-    FREE,
-    LARGEST_UP,
-    LEFT,
-    NONE,
-    PAUSED,
-    RIGHT,
-    UP,
-    F,
-    Forest,
-    Node,
-    Tree,
-)
-from .sampling import clear_tree, prefetch_node, put_point
+from .constants import COMPLETE, EMPTY, FREE, LARGEST_UP, LEFT, NONE, PAUSED, RIGHT, UP
+from .records import F, Forest, Node, Tree
+from .sampling import clear_tree, put_point
 
 # Trees in which a point is looked for in lock-step.
 LANES = 16
@@ -156,30 +143,6 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: Float32s) -> bool:
     return False
 
 
-@inlined
-def _step_down(forest: Forest, descent: Descent, p: int) -> bool:
-    """Go on to the child on a point's side; False where there is none."""
-    tree, ref = forest.trees.known(descent.tree), descent.ref
-    if not is_inner(tree, ref):
-        return False
-    node = tree.nodes.row(ref)
-    x = forest.values_of(tree, p)
-    side = RIGHT if x[node.dim] > node.cut else LEFT
-    child, other = node.child(side), node.child(LEFT + RIGHT - side)
-    _turn_up(node, side, descent.above)
-    descent.above = ref
-    descent.ref = child
-    if child >= 0:
-        prefetch_node(forest, tree, child)
-    if node.has_box(forest) and _touches(forest, tree, node, x):
-        # Its box will be needed on the way up.
-        if other >= 0:
-            prefetch_node(forest, tree, other)
-        else:
-            prefetch(forest.values_of(tree, ~other), forest.dim_capacity)
-    return True
-
-
 @merged
 def find_in_trees(forest: Forest, first: int, last: int, p: int, descents: Array[Descent]) -> None:
     """Go down to the leaf of a point in trees `first` to `last`, as `_find` does in one.
@@ -197,8 +160,26 @@ def find_in_trees(forest: Forest, first: int, last: int, p: int, descents: Array
     while goes_on:
         goes_on = False
         for i in range(last - first):
-            if _step_down(forest, descents[i], p):
-                goes_on = True
+            descent = descents[i]
+            tree, ref = forest.trees.known(descent.tree), descent.ref
+            if not is_inner(tree, ref):
+                continue
+            goes_on = True
+            node = tree.nodes.row(ref)
+            x = forest.values_of(tree, p)
+            side = RIGHT if x[node.dim] > node.cut else LEFT
+            child, other = node.child(side), node.child(LEFT + RIGHT - side)
+            _turn_up(node, side, descent.above)
+            descent.above = ref
+            descent.ref = child
+            if child >= 0:
+                prefetch(tree.nodes.row(child), forest.node_words)
+            if node.has_box(forest) and _touches(forest, tree, node, x):
+                # Its box will be needed on the way up.
+                if other >= 0:
+                    prefetch(tree.nodes.row(other), forest.node_words)
+                else:
+                    prefetch(forest.values_of(tree, ~other), forest.dim_capacity)
 
 
 # What leaves and nodes lose.
@@ -215,22 +196,6 @@ def free_row(forest: Forest, tree: Tree, j: int) -> None:
     node.dim = FREE
     node.next_free = tree.free_row
     tree.free_row = j
-
-
-@inlined
-def _box_of_leaf(forest: Forest, tree: Tree, node: Node) -> None:
-    """Make the box of a leaf anew of its points."""
-    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
-    word = forest.values_word + tree.first_value
-    q = node.first_point
-    first = forest.values_of(tree, q)
-    for d in range(forest.n_dims):
-        lower[d] = first[d]
-        upper[d] = first[d]
-    while q != NONE:
-        point = forest.points.row(q)
-        hold(point, word, lower, upper, forest.n_dims)
-        q = forest.links_in(point)[tree.slot]
 
 
 @merged
@@ -291,7 +256,11 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
         extent = linear_dimension(lower, upper, forest.n_dims)
         may_shrink = extent > 0.0 or forest.has_missing == 1
         if may_shrink and _touches(forest, tree, node, forest.values_of(tree, p)):
-            _box_of_leaf(forest, tree, node)
+            begin_box(forest, node.box(forest, tree))
+            word, q = forest.values_word + tree.first_value, node.first_point
+            while q != NONE:
+                hold(forest.points.row(q), word, lower, upper, forest.n_dims)
+                q = forest.links_of(q)[tree.slot]
     if node.dim == COMPLETE and node.is_paused(forest):
         node.give_back(forest, tree)
         node.dim = PAUSED
@@ -299,24 +268,7 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
 
 
 @merged
-def _leave_node(forest: Forest, tree: Tree, j: int) -> int:
-    """Free the row of a node of which one child has gone; returns what takes its place.
-
-    The reference to the one that has gone points up.
-    """
-    node = tree.nodes.row(j)
-    other = node.child(LEFT + RIGHT - _side_up(node))
-    if is_inner(tree, other):
-        below = tree.nodes.row(other)
-        below.delta = below.delta + node.delta
-        below.change_parent()
-    free_row(forest, tree, j)
-    tree.n_splits = tree.n_splits - 1
-    return other
-
-
-@merged
-def _collapse(forest: Forest, tree: Tree, t: int, j: int) -> None:
+def _collapse(forest: Forest, tree: Tree, j: int) -> None:
     """Let a node whose children are leaves be a paused leaf of their points."""
     node = tree.nodes.row(j)
     slot = tree.slot
@@ -327,14 +279,10 @@ def _collapse(forest: Forest, tree: Tree, t: int, j: int) -> None:
     node.dim = PAUSED
     for side in range(2):
         ref = left if side == LEFT else right
-        q = ~ref
-        if ref >= 0:
-            q = tree.nodes.row(ref).first_point
+        q = tree.nodes.row(ref).first_point if ref >= 0 else ~ref
         while q != NONE:
-            following = NONE
-            if ref >= 0:
-                following = forest.links_of(q)[slot]
-            put_point(forest, tree, t, j, q)
+            following = forest.links_of(q)[slot] if ref >= 0 else NONE
+            put_point(forest, tree, j, q)
             q = following
         if ref >= 0:
             tree.nodes.row(ref).give_back(forest, tree)
@@ -355,9 +303,16 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, ref)
         ref = EMPTY
         if above != NONE:
+            # The node above goes, too: what is beside the leaf takes its place.
             node = tree.nodes.row(above)
-            parent = _parent(node, _side_up(node))
-            ref = _leave_node(forest, tree, above)
+            side = _side_up(node)
+            parent, ref = _parent(node, side), node.child(LEFT + RIGHT - side)
+            if is_inner(tree, ref):
+                below = tree.nodes.row(ref)
+                below.delta = below.delta + node.delta
+                below.change_parent()
+            free_row(forest, tree, above)
+            tree.n_splits = tree.n_splits - 1
             above = parent
     # Further up boxes stay as they are, once one has.
     may_shrink = True
@@ -375,7 +330,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
         node.renew_side(forest, tree, side, ref)
         has_leaves = not is_inner(tree, node.left) and not is_inner(tree, node.right)
         if has_leaves and node.collapses(forest):
-            _collapse(forest, tree, t, above)
+            _collapse(forest, tree, above)
         ref, above = above, parent
     tree.root = ref
     if ref == EMPTY:
@@ -393,6 +348,5 @@ def rename_point(forest: F, t: int, p: int, new: int) -> None:
         _link_past(forest, tree, tree.nodes.row(ref), p, new)
     while above != NONE:
         node = tree.nodes.row(above)
-        parent = _turn_down(node, _side_up(node), ref)
-        ref, above = above, parent
+        ref, above = above, _turn_down(node, _side_up(node), ref)
     tree.root = ref

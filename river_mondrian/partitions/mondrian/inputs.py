@@ -13,12 +13,13 @@ import math
 from ...compiling.kernels import batch_kernel, inlined, kernel, rare, separate
 from ...limits import DONE, LARGEST
 from ...records import Float32s, Float64s, Int64s
-from .records import DRAWING, REBASING, STEADY, F, Forest, Point
+from .constants import DRAWING, REBASING, STEADY
+from .records import F, Forest, Point
 from .transforms import clipped
 
 
-@inlined
-def first_too_large(forest: Forest, inputs: Float64s) -> int:
+@kernel
+def find_too_large(forest: F, inputs: Float64s) -> int:
     """Return the first of a sample's inputs that single precision does not hold, or DONE."""
     levels = forest.levels
     for d in range(forest.n_inputs):
@@ -28,14 +29,6 @@ def first_too_large(forest: Forest, inputs: Float64s) -> int:
                 continue
             return d
     return DONE
-
-
-@inlined
-def makes_sets(forest: Forest) -> bool:
-    """Tell whether values are more than scaled inputs."""
-    if forest.oblique:
-        return True
-    return bool(forest.levels)
 
 
 @inlined
@@ -67,7 +60,7 @@ def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
         if forest.phase != STEADY:
             other = 1 - frame
             oblique.project(oblique, target.part(capacity * other, capacity), inputs, 0, other)
-        return first_too_large(forest, inputs)
+        return find_too_large(forest, inputs)
     for s in range(forest.n_sets):
         tree = forest.trees[s]
         own = target.part(tree.first_value, capacity)
@@ -83,7 +76,7 @@ def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
                 for d in range(capacity):
                     own[d] = known[d]
             levels.place(levels, own, inputs, s)
-    return first_too_large(forest, inputs)
+    return find_too_large(forest, inputs)
 
 
 @inlined
@@ -152,24 +145,6 @@ def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> 
 
 
 @inlined
-def write_remainders(forest: Forest, inputs: Float64s, p: int) -> None:
-    """Write the remainders of a point whose values at home have just been written."""
-    home = home_of(forest)
-    point = forest.points.row(p)
-    values, remainders = column_of(forest, point, home), column_of(forest, point, 1 - home)
-    for d in range(forest.n_dims):
-        remainders[d] = clipped(_scaled(forest, inputs[d], d, home) - values[d])
-
-
-@inlined
-def write_inputs(forest: Forest, inputs: Float64s, p: int) -> None:
-    """Write the inputs of a point, and what it has of features that are yet to come."""
-    kept = forest.inputs_in(forest.points.row(p))
-    for d in range(forest.input_capacity):
-        kept[d] = inputs[d] if d < forest.n_inputs else forest.absent
-
-
-@inlined
 def copy_remainders(forest: Forest, p: int, other: int) -> None:
     """Copy the row of a moved point's remainders to another point's, where it has one."""
     if forest.keeps_inputs == 1:
@@ -189,22 +164,6 @@ def clear_remainders(forest: Forest, p: int) -> None:
         kept[d] = 0.0
 
 
-@inlined
-def _write_drawn(forest: Forest, p: int) -> None:
-    """Write the values of a point that the tree which is drawn anew cuts.
-
-    Those that only this tree has are left out where it is another part's, or has no spare tree.
-    """
-    point, frame = forest.points.row(p), 1 - forest.frame
-    inputs = forest.inputs_in(point)
-    if forest.has_frames == 1:
-        if forest.phase == DRAWING:
-            write_column(forest, column_of(forest, point, frame), inputs, 0, frame)
-    elif forest.draws() and forest.n_slots > forest.n_trees:
-        own = forest.values_in(forest.trees[forest.n_trees], point)
-        write_column(forest, own, inputs, forest.turn(), frame)
-
-
 @separate
 @rare
 def move(forest: F, p: int) -> None:
@@ -214,11 +173,18 @@ def move(forest: F, p: int) -> None:
     their own.
     """
     forest.n_moved = max(forest.n_moved, p + 1)
+    point = forest.points.row(p)
     if forest.keeps_inputs == 1:
-        _write_drawn(forest, p)
+        frame, inputs = 1 - forest.frame, forest.inputs_in(point)
+        if forest.has_frames == 1:
+            if forest.phase == DRAWING:
+                write_column(forest, column_of(forest, point, frame), inputs, 0, frame)
+        # Another part's tree, or a window's, has no values of its own here.
+        elif forest.draws() and forest.n_slots > forest.n_trees:
+            own = forest.values_in(forest.trees[forest.n_trees], point)
+            write_column(forest, own, inputs, forest.turn(), frame)
         return
     home = home_of(forest)
-    point = forest.points.row(p)
     values, others = column_of(forest, point, home), column_of(forest, point, 1 - home)
     kept = _remainders(forest, p)
     for d in range(forest.dim_capacity):
@@ -243,42 +209,25 @@ def rebase(forest: F, p: int) -> None:
         old[d] = clipped(_scaled(forest, raw, d, frame) - values[d])
 
 
-@inlined
-def put_among_moved(forest: Forest, p: int) -> None:
-    """Bring a point whose values have just been written to where others around it are."""
-    if p <= forest.n_moved:
-        move(forest, p)
-        # In a window it may be in place of an older one.
-        if forest.phase == REBASING and p < forest.taken:
-            rebase(forest, p)
-
-
-@inlined
-def _unscaled(forest: Forest, p: int, d: int) -> float:
-    """Return an input of a point that has remainders, wherever these are."""
-    home = home_of(forest)
-    point = forest.points.row(p)
-    if forest.phase == REBASING and p < forest.taken:
-        home = 1 - home
-    elif forest.phase != STEADY and p < forest.n_moved:
-        value = column_of(forest, point, home)[d]
-        return _raw(forest, value, _remainders(forest, p)[d], d, home)
-    value, remainder = column_of(forest, point, home)[d], column_of(forest, point, 1 - home)[d]
-    return _raw(forest, value, remainder, d, home)
-
-
 @batch_kernel
 def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
     """Write the inputs of `n_places` points, `n_inputs` each; levels are left out."""
     n = forest.n_inputs
     for i in range(n_places):
-        kept = forest.inputs_in(forest.points.row(places[i]))
+        p, own = places[i], out.part(n * i, n)
+        point = forest.points.row(p)
+        if forest.keeps_inputs == 1:
+            kept = forest.inputs_in(point)
+            for d in range(n):
+                own[d] = kept[d] if abs(kept[d]) <= LARGEST else math.nan
+            continue
+        is_rebased = forest.phase == REBASING and p < forest.taken
+        home = 1 - home_of(forest) if is_rebased else home_of(forest)
+        values, remainders = column_of(forest, point, home), column_of(forest, point, 1 - home)
+        if forest.phase != STEADY and p < forest.n_moved and not is_rebased:
+            remainders = _remainders(forest, p)
         for d in range(n):
-            if forest.keeps_inputs == 0:
-                raw = _unscaled(forest, places[i], d)
-            else:
-                raw = kept[d] if abs(kept[d]) <= LARGEST else math.nan
-            out[n * i + d] = raw
+            own[d] = _raw(forest, values[d], remainders[d], d, home)
 
 
 @inlined
@@ -289,7 +238,7 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
     has that is yet to come: a missing value. Of two frames the other one's values are written
     where trees read them.
     """
-    if makes_sets(forest):
+    if forest.oblique or forest.levels:
         return scale_sets(forest, target, inputs)
     frame, capacity = forest.frame, forest.dim_capacity
     if forest.has_frames == 0:
@@ -299,13 +248,6 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
         other = 1 - frame
         scale_to(forest, target.part(capacity * other, capacity), inputs, other)
     return bad
-
-
-@inlined
-def _scale_at_home(forest: Forest, p: int, inputs: Float64s) -> int:
-    """Write the values of a point in the frame to which its remainders are added."""
-    home = home_of(forest)
-    return scale_to(forest, column_of(forest, forest.points.row(p), home), inputs, home)
 
 
 @inlined
@@ -332,18 +274,29 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
         row = forest.raw_values.part(forest.input_capacity * p, forest.input_capacity)
         for d in range(n_inputs):
             row[d] = inputs[d]
-    values = Float32s(forest.points.row(p), forest.values_word, forest.n_values)
-    keeps_inputs = forest.keeps_inputs == 1
-    has_remainders = forest.has_frames == 1 and not keeps_inputs
-    bad = _scale_at_home(forest, p, inputs) if has_remainders else scale(forest, values, inputs)
+    point = forest.points.row(p)
+    values = Float32s(point, forest.values_word, forest.n_values)
+    has_remainders = forest.has_frames == 1 and forest.keeps_inputs == 0
+    if has_remainders:
+        home = home_of(forest)
+        own, remainders = column_of(forest, point, home), column_of(forest, point, 1 - home)
+        bad = scale_to(forest, own, inputs, home)
+    else:
+        bad = scale(forest, values, inputs)
     if bad < 0:
         # Values for the tree that is drawn anew are made of these.
         if has_remainders:
-            write_remainders(forest, inputs, p)
-        elif keeps_inputs:
-            write_inputs(forest, inputs, p)
-        if forest.phase != STEADY:
-            put_among_moved(forest, p)
+            for d in range(forest.n_dims):
+                remainders[d] = clipped(_scaled(forest, inputs[d], d, home) - own[d])
+        elif forest.keeps_inputs == 1:
+            kept = forest.inputs_in(point)
+            for d in range(forest.input_capacity):
+                kept[d] = inputs[d] if d < forest.n_inputs else forest.absent
+        if forest.phase != STEADY and p <= forest.n_moved:
+            move(forest, p)
+            # In a window it may be in place of an older one.
+            if forest.phase == REBASING and p < forest.taken:
+                rebase(forest, p)
         if has_missing(forest, values):
             forest.has_missing = 1
         oblique = forest.oblique
@@ -354,12 +307,6 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
                     forest.has_missing = 1
             oblique.learn(oblique, inputs)
     return bad
-
-
-@kernel
-def find_too_large(forest: F, inputs: Float64s) -> int:
-    """Return the first of a sample's inputs that single precision does not hold, or DONE."""
-    return first_too_large(forest, inputs)
 
 
 @batch_kernel

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...records import Memory
 from ...records.memory import PackedRows
-from .records import EMPTY, NONE
+from .constants import EMPTY, NONE
 from .tree_memory import TABLES, TreeMemory
 
 Trees = TypeVar("Trees", bound=TreeMemory[Any])

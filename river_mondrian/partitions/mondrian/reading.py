@@ -19,11 +19,14 @@ from ...compiling.kernels import kernel
 from ...records import Array, Float32s, Float64s, Int64, Memory, copy_record
 from ...records.layout import columns_of
 from . import boxes
+from .constants import EMPTY
 from .inputs import scale
-from .records import EMPTY, F, Forest, Node, Point, Tree
+from .records import F, Forest, Node, Point, Tree
 from .walks import Prediction, Step, Walk, predict_rows
 
 Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
 
 @dataclass
@@ -74,7 +77,7 @@ class TreeTable:
             levels.append((inner[shown], left[shown]))
         return TreeTable(self.refs, levels)
 
-    def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> NDArray[np.float64]:
+    def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> Floats:
         """Return numbers of all nodes: leaves have those of their points or rows, others 0."""
         found, refs = np.zeros(len(self)), self.refs[self.leaves]
         found[self.leaves[refs < 0]] = of_points[~refs[refs < 0]]
@@ -130,8 +133,8 @@ class NodeView:
     dim: int
     cut: float
     n_samples: int
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    lower: Floats
+    upper: Floats
     left: int = field(default=-1, kw_only=True)
     right: int = field(default=-1, kw_only=True)
 
@@ -155,7 +158,7 @@ class Shades(NamedTuple):
 
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     classes: list[Any] | None
     name: str
 
@@ -188,7 +191,7 @@ V = TypeVar("V", bound=NodeView)
 Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
 
 
-def box_at(forest: Any, t: int, ref: int) -> NDArray[np.float32]:
+def box_at(forest: Any, t: int, ref: int) -> Singles:
     """Return both corners of the box of a tree's node: shape (2, dimensions)."""
     box = np.empty((2, int(forest.dim_capacity)), dtype=np.float32)
     boxes.read_box.of(type(forest))(forest, t, ref, Float32s.of(box.reshape(-1)))
@@ -284,21 +287,21 @@ class Path(NamedTuple):
     """
 
     tree: int
-    refs: NDArray[np.int64]
+    refs: Numbers
     # Distance from the node's box, and time of its cut or end since the parent's.
-    etas: NDArray[np.float64]
-    spans: NDArray[np.float64]
+    etas: Floats
+    spans: Floats
     # Probability of not having branched off above, and of not doing so here.
-    reach: NDArray[np.float64]
-    stays: NDArray[np.float64]
+    reach: Floats
+    stays: Floats
 
     @property
-    def leaves(self) -> NDArray[np.float64]:
+    def leaves(self) -> Floats:
         """The probabilities of branching off at the nodes."""
         return self.reach * (1.0 - self.stays)
 
 
-def traced(forest: Any, inputs: NDArray[np.float64]) -> tuple[int, list[Path], NDArray[np.float32]]:
+def traced(forest: Any, inputs: Floats) -> tuple[int, list[Path], Singles]:
     """Return what `trace` does, the paths of a sample of these inputs, and its values."""
     values = np.empty(int(forest.n_values), dtype=np.float32)
     room = FIRST_STEPS * int(forest.n_trees)
@@ -333,22 +336,16 @@ def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
     return tree.nodes.row(ref) if ref >= 0 else forest.points.row(~ref)
 
 
-def gaps_from(forest: Forest, t: int, ref: int, x: NDArray[np.float32]) -> NDArray[np.float64]:
+def gaps_from(forest: Forest, t: int, ref: int, x: Singles) -> Floats:
     """Return how far a sample is from the box of a tree's node in each dimension."""
     lower, upper = box_at(forest, t, ref)[:, : len(x)]
     # A missing value or an unknown side is no distance.
-    gaps: NDArray[np.float64] = np.fmax(lower - x, x - upper).astype(np.float64)
-    return np.nan_to_num(gaps).clip(0.0)
+    return np.nan_to_num(np.fmax(lower - x, x - upper).astype(np.float64)).clip(0.0)
 
 
 def contributions(
-    forest: Forest,
-    tree: Tree,
-    path: Path,
-    x: NDArray[np.float32],
-    here: NDArray[np.float64],
-    branches: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    forest: Forest, tree: Tree, path: Path, x: Singles, here: Floats, branches: Floats
+) -> Floats:
     """Return what each dimension adds to a tree's prediction on a path.
 
     Let w_j be the probability of branching off at node j of the path, G_j the node's prediction,
@@ -381,7 +378,7 @@ def contributions(
     return found
 
 
-Polygon = NDArray[np.float64]
+Polygon = Floats
 
 
 class Plane(NamedTuple):
@@ -406,7 +403,7 @@ class Plane(NamedTuple):
     names: list[Any]
 
 
-def clip(polygon: Polygon, normal: NDArray[np.float64], threshold: float) -> Polygon:
+def clip(polygon: Polygon, normal: Floats, threshold: float) -> Polygon:
     """Return the part of a convex polygon, shape (corners, 2), where <normal, x> <= threshold."""
     heights = polygon @ normal - threshold
     corners = []
@@ -447,7 +444,7 @@ def check_plane(names: list[Any]) -> None:
         raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
 
 
-def box_in(trees: Any, tree: int, node: Any, cell: Polygon, widths: NDArray[np.float64]) -> Polygon:
+def box_in(trees: Any, tree: int, node: Any, cell: Polygon, widths: Floats) -> Polygon:
     """Return the part of a cell within a node's box, which is at least so wide."""
     for dim in range(len(node.lower)):
         for sign, bound in ((1.0, node.upper[dim]), (-1.0, node.lower[dim])):

@@ -48,24 +48,18 @@ from ...records import (
     stored,
     transient,
 )
+from .constants import (
+    COMPLETE,
+    DRAWING,
+    EMPTY,
+    FARTHEST_SINGLE,
+    FREE,
+    NEVER,
+    NONE,
+    PAUSED,
+    UNLIMITED,
+)
 from .transforms import LevelPlaces, ObliqueTransform
-
-# A reference to nothing, and the end of a list of points.
-EMPTY = -(2**31)
-NONE = -1
-
-# Sides of a cut.
-LEFT = 0
-RIGHT = 1
-
-# `dim` of a leaf. A paused one has not been sampled (or its samples are hidden). A complete one is
-# known to have no cut inside its box within the lifetime. A mixed one is about to be sampled.
-PAUSED = -1
-COMPLETE = -2
-MIXED = -3
-
-# `dim` of a row that is free: a point that was forgotten has left it.
-FREE = -4
 
 # Rows of nodes that are internal ones, leaves, any of these, or free.
 INNER = Case("dim", 0, 2**31 - 1)
@@ -73,34 +67,8 @@ LEAF = Case("dim", COMPLETE, PAUSED)
 IN_USE = Case("dim", COMPLETE, 2**31 - 1)
 FREED = Case("dim", FREE, FREE)
 
-# Scaled values end there, rounded to single precision.
-FARTHEST_SINGLE = 1.000001e30
-
-# A reference on the path of a search points up instead of down: it is UP plus the row of the parent
-# (NONE above the root). References to points are larger than those.
-UP = EMPTY + 1
-LARGEST_UP = EMPTY + 2**29
-
-# `walk_ref` of a walk that has not begun.
-START = -(2**62)
-
 # The words of `cut` and `delta` in a node's row.
 WAITING_WORD = 3
-
-# `max_splits` of trees that are cut without limit.
-UNLIMITED = 2**62
-
-# A forest's version while what has begun is not finished.
-CLOSED = 0
-
-# What is done about widths: nothing; trees are drawn anew under other ones; or they have all been,
-# and the points follow.
-STEADY = 0
-DRAWING = 1
-REBASING = 2
-
-# `next_look` of a forest whose widths stay.
-NEVER = 2**62
 
 
 class Point(Record):
@@ -159,10 +127,6 @@ class Node(Record):
     def upper(self, forest: Forest, tree: Tree) -> Float32s:
         """Return the upper corner of the box."""
         return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
-
-    def box_number(self, forest: Forest) -> int:
-        """Return the number of the row of its own that the box has, or NONE."""
-        return NONE
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
         """Bring close what a walk needs at the node, whose row is, besides that."""

@@ -8,33 +8,11 @@ import numpy as np
 
 from ...compiling.kernels import batch_kernel, helper, inlined, merged, separate
 from ...elementary import mixed, state_after, uniform_of
-from ...records import Array, Float32s, Int32s, as_number, prefetch
-from .boxes import (
-    BATCH,
-    PointAt,
-    begin_box,
-    box_of,
-    distance_outside,
-    hold,
-    hold_all,
-    linear_dimension,
-    make_box,
-    room_of_batch,
-)
-from .records import (
-    COMPLETE,
-    EMPTY,
-    LEFT,
-    MIXED,
-    NONE,
-    PAUSED,
-    RIGHT,
-    UNLIMITED,
-    F,
-    Forest,
-    Node,
-    Tree,
-)
+from ...records import Array, Float32s, Int32s, as_number
+from . import boxes
+from .boxes import BATCH, PointAt
+from .constants import COMPLETE, EMPTY, LEFT, MIXED, NONE, PAUSED, RIGHT, UNLIMITED
+from .records import F, Forest, Node, Tree
 
 
 @inlined
@@ -54,7 +32,9 @@ def new_row(forest: Forest, tree: Tree) -> int:
 
 @inlined
 def clear_tree(tree: Tree) -> None:
-    """Let a tree have no rows."""
+    """Let a tree be empty, without rows."""
+    tree.root = EMPTY
+    tree.n_splits = 0
     tree.nodes.n_rows = 0
     tree.boxes.n_rows = 0
     tree.side_rows.n_rows = 0
@@ -72,30 +52,14 @@ def new_leaf(forest: Forest, tree: Tree) -> int:
     node.right = NONE
     node.dim = PAUSED
     if node.has_box(forest):
-        begin_box(forest, node.box(forest, tree))
+        boxes.begin_box(forest, node.box(forest, tree))
     return j
-
-
-@inlined
-def count_below(tree: Tree, ref: int) -> int:
-    """Return the number of samples below a reference."""
-    if ref < 0:
-        return 1
-    return tree.nodes.row(ref).n_samples
-
-
-@inlined
-def prefetch_node(forest: Forest, tree: Tree, j: int) -> None:
-    """Bring a row of nodes close, and its box where that is there."""
-    prefetch(tree.nodes.row(j), forest.node_words)
 
 
 @inlined
 def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
     """Return what the samples below a reference count for."""
-    if ref < 0:
-        return forest.points.row(~ref).mass()
-    return tree.nodes.row(ref).mass(forest)
+    return forest.points.row(~ref).mass() if ref < 0 else tree.nodes.row(ref).mass(forest)
 
 
 @inlined
@@ -104,12 +68,13 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     if ref < 0:
         # A point's values are both sides of its box.
         values = forest.values_of(tree, ~ref)
-        return distance_outside(x, values, values, forest.n_dims)
+        return boxes.distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)
     # Kinds of nodes that always have a box compile without this branch.
     if not node.has_box(forest):
         return forest.light.distance(forest, tree, ref, x)
-    return distance_outside(x, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
+    lower, upper = node.lower(forest, tree), node.upper(forest, tree)
+    return boxes.distance_outside(x, lower, upper, forest.n_dims)
 
 
 @helper
@@ -141,9 +106,9 @@ def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
     node, point = tree.nodes.row(j), forest.points.row(p)
     if node.has_box(forest):
         word = forest.values_word + tree.first_value
-        hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
+        boxes.hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
     elif node.n_samples >= forest.light_size:
-        make_box(forest, tree, j)
+        boxes.make_box(forest, tree, j)
     node.add_point(forest, point)
     node.n_samples = node.n_samples + 1
 
@@ -177,7 +142,7 @@ def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
 
 
 @inlined
-def put_point(forest: Forest, tree: Tree, t: int, j: int, p: int) -> None:
+def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
     """Put a stored point into a leaf's row: its list, its box, what its kind keeps, its number."""
     node = tree.nodes.row(j)
     if forest.window == UNLIMITED:
@@ -200,18 +165,18 @@ def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: 
     if not node.has_box(forest) and n > forest.light_size:
         node.take_box(forest, tree)
         if node.has_box(forest):
-            begin_box(forest, node.box(forest, tree))
+            boxes.begin_box(forest, node.box(forest, tree))
     if node.has_box(forest):
-        hold_all(forest, tree, batch, n, node.box(forest, tree))
+        boxes.hold_all(forest, tree, batch, n, node.box(forest, tree))
 
 
 @inlined
-def fill_leaf(forest: Forest, tree: Tree, t: int, first: int) -> int:
+def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
     """Make a leaf's row for the list of points that begins with `first`."""
     j = new_leaf(forest, tree)
     node = tree.nodes.row(j)
     node.first_point = first
-    batch = room_of_batch()
+    batch = boxes.room_of_batch()
     link_word = forest.links_word + tree.slot
     p = first
     while p != NONE:
@@ -288,63 +253,20 @@ ALL = 2**62
 
 
 @merged
-def draw_dim(tree: Tree, lower: Float32s, upper: Float32s, n_dims: int, rate: float) -> int:
-    """Draw the dimension of a cut by the sides of its box, whose sum is the rate."""
-    threshold = uniform(tree) * rate
-    dim = 0
-    passed = 0.0
-    for d in range(n_dims):
-        side = upper[d] - lower[d]
-        if side > 0.0:
-            dim = d
-            passed += side
-            if passed > threshold:
-                break
-    return dim
-
-
-@merged
-def _side_of_cut(
-    forest: Forest,
-    tree: Tree,
-    t: int,
-    first: int,
-    n: int,
-    n_missing: int,
-    batch: Array[PointAt],
-    in_batch: bool,
-) -> int:
-    """Return a reference to a list of `n` points on one side of a cut.
-
-    One point gets no row, unless points with a missing value at the cut may still join it. The
-    points are in the batch where `in_batch`.
-    """
-    if n > 1 or n_missing > 0:
-        if not in_batch:
-            return fill_leaf(forest, tree, t, first)
-        j = new_leaf(forest, tree)
-        node = tree.nodes.row(j)
-        node.first_point = first
-        add_batch(forest, tree, node, batch, n)
-        return j
-    return EMPTY if n == 0 else ~first
-
-
-@merged
-def _place_missing(forest: Forest, tree: Tree, t: int, node: Node, first: int) -> None:
+def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
     """Put the points of a list, which have no value at a node's cut, into its children."""
     left, right = node.left, node.right
     p = first
     while p != NONE:
         following = forest.links_of(p)[tree.slot]
         side = nearer_side(forest, tree, left, right, forest.values_of(tree, p))
-        put_point(forest, tree, t, left if side == LEFT else right, p)
+        put_point(forest, tree, left if side == LEFT else right, p)
         p = following
 
 
 @helper
 def part_leaf(
-    forest: Forest, tree: Tree, t: int, j: int, dim: int, cut: float, time: float, start: float
+    forest: Forest, tree: Tree, j: int, dim: int, cut: float, time: float, start: float
 ) -> None:
     """Cut a leaf's block in two, `time` after its parent, whose time is `start`.
 
@@ -359,7 +281,7 @@ def part_leaf(
     first_left, first_right, first_missing = NONE, NONE, NONE
     # Going down a list of points waits for memory at each: that is done once where few remain.
     in_batch = node.n_samples <= BATCH
-    lefts, rights = room_of_batch(), room_of_batch()
+    lefts, rights = boxes.room_of_batch(), boxes.room_of_batch()
     # What the loop would otherwise read anew for each point, since it writes to memory.
     value_word = forest.values_word + tree.first_value + dim
     link_word = forest.links_word + tree.slot
@@ -397,11 +319,18 @@ def part_leaf(
     for side in range(2):
         n = n_left if side == LEFT else n_points - n_missing - n_left
         first = first_left if side == LEFT else first_right
-        n_batch = n if in_batch else 0
-        batch = (lefts if side == LEFT else rights).part(BATCH - n_batch, n_batch)
-        child = _side_of_cut(forest, tree, t, first, n, n_missing, batch, in_batch)
+        if n <= 1 and n_missing == 0:
+            # One point gets no row, unless points without a value there may still join it.
+            child = EMPTY if n == 0 else ~first
+        elif in_batch:
+            child = new_leaf(forest, tree)
+            tree.nodes.row(child).first_point = first
+            batch = (lefts if side == LEFT else rights).part(BATCH - n, n)
+            add_batch(forest, tree, tree.nodes.row(child), batch, n)
+        else:
+            child = fill_leaf(forest, tree, first)
         node.set_child(side, child)
-    _place_missing(forest, tree, t, node, first_missing)
+    _place_missing(forest, tree, node, first_missing)
     for side in range(2):
         child = node.child(side)
         node.inherit(forest, tree, side, child)
@@ -411,18 +340,18 @@ def part_leaf(
 
 
 @merged
-def split_leaf(forest: Forest, tree: Tree, t: int, j: int, start: float) -> float:
+def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
     Returns the time since the parent, or infinity where there is no cut within the lifetime: then
     the leaf is complete.
     """
     node = tree.nodes.row(j)
-    box, capacity = box_of(forest, tree, j, tree.room), forest.dim_capacity
+    box, capacity = boxes.box_of(forest, tree, j, tree.room), forest.dim_capacity
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
     n_dims = forest.n_dims
 
-    rate = linear_dimension(lower, upper, n_dims)
+    rate = boxes.linear_dimension(lower, upper, n_dims)
     if not rate > 0.0 or tree.n_splits >= forest.max_splits:
         node.dim = COMPLETE
         return math.inf
@@ -431,10 +360,18 @@ def split_leaf(forest: Forest, tree: Tree, t: int, j: int, start: float) -> floa
     if time >= tree.lifetime - start:
         node.dim = COMPLETE
         return math.inf
-    # Lines 5 and 6.
-    dim = draw_dim(tree, lower, upper, n_dims, rate)
+    # Line 5: the dimension by the sides of the box, whose sum is the rate.
+    threshold, passed, dim = uniform(tree) * rate, 0.0, 0
+    for d in range(n_dims):
+        side = upper[d] - lower[d]
+        if side > 0.0:
+            dim = d
+            passed += side
+            if passed > threshold:
+                break
+    # Line 6.
     cut = uniform_cut(tree, lower[dim], upper[dim])
-    part_leaf(forest, tree, t, j, dim, cut, time, start)
+    part_leaf(forest, tree, j, dim, cut, time, start)
     return time
 
 
@@ -454,7 +391,7 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
         node = tree.nodes.row(j)
         start, following = node.waiting_start(), node.right
         node.end_waiting()
-        time = split_leaf(forest, tree, t, j, start)
+        time = split_leaf(forest, tree, j, start)
         if time == math.inf:
             continue
         node = tree.nodes.row(j)
@@ -471,25 +408,6 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
         node.end_waiting()
 
 
-@inlined
-def _build_tree(forest: Forest, t: int, n_points: int) -> None:
-    """Sample a tree afresh from the first `n_points` points."""
-    tree = forest.trees[t]
-    clear_tree(tree)
-    tree.n_splits = 0
-    if n_points < 2:
-        tree.root = EMPTY if n_points == 0 else ~0
-        return
-    for p in range(n_points):
-        forest.links_of(p)[tree.slot] = p - 1 if p > 0 else NONE
-    root = fill_leaf(forest, tree, t, n_points - 1)
-    if forest.window != UNLIMITED:
-        turn_list(forest, tree, tree.nodes.row(root))
-    tree.root = root
-    if n_points > forest.hide_limit or not tree.nodes.row(root).is_paused(forest):
-        sample_block(forest, t, root, 0.0, ALL)
-
-
 @batch_kernel
 def build(forest: F, first: int, last: int, n_points: int) -> None:
     """Sample trees `first` to `last` afresh from the first points (Algorithms 1, 2, 9).
@@ -497,4 +415,16 @@ def build(forest: F, first: int, last: int, n_points: int) -> None:
     Each has room for `n_points` rows, twice as many where points have missing values.
     """
     for t in range(first, last):
-        _build_tree(forest, t, n_points)
+        tree = forest.trees[t]
+        clear_tree(tree)
+        if n_points < 2:
+            tree.root = EMPTY if n_points == 0 else ~0
+            continue
+        for p in range(n_points):
+            forest.links_of(p)[tree.slot] = p - 1 if p > 0 else NONE
+        root = fill_leaf(forest, tree, n_points - 1)
+        if forest.window != UNLIMITED:
+            turn_list(forest, tree, tree.nodes.row(root))
+        tree.root = root
+        if n_points > forest.hide_limit or not tree.nodes.row(root).is_paused(forest):
+            sample_block(forest, t, root, 0.0, ALL)

@@ -12,9 +12,10 @@ import math
 from ...compiling.kernels import helper, inlined, kernel, merged, separate
 from ...limits import TOO_LARGE
 from ...records import Float32s, Float64s, Int32s, Int64s, room_of_words
+from .constants import NONE, STEADY, UNLIMITED
 from .forgetting import LANES, find_in_trees, is_inner, rename_point, room_of_descents, take_out
 from .inputs import clear_remainders, copy_remainders, has_missing, scale
-from .records import NONE, STEADY, UNLIMITED, F, Forest
+from .records import F, Forest
 
 
 @inlined
@@ -31,7 +32,7 @@ def clear_point(forest: Forest, p: int) -> None:
 
 
 @inlined
-def _let_follow(forest: Forest, older: int, newer: int) -> None:
+def let_follow(forest: Forest, older: int, newer: int) -> None:
     """Let a point follow another one in the order of arrival; NONE is before and after all."""
     if older == NONE:
         forest.first_arrival = newer
@@ -41,29 +42,6 @@ def _let_follow(forest: Forest, older: int, newer: int) -> None:
         forest.last_arrival = older
     else:
         forest.arrivals.row(newer).older = older
-
-
-@inlined
-def add_arrival(forest: Forest, p: int) -> None:
-    """Let a point be the latest in the order of arrival."""
-    _let_follow(forest, forest.last_arrival, p)
-    _let_follow(forest, p, NONE)
-
-
-@inlined
-def _drop_arrival(forest: Forest, p: int) -> None:
-    """Take a point out of the order of arrival."""
-    own = forest.arrivals.row(p)
-    _let_follow(forest, own.older, own.newer)
-
-
-@inlined
-def _rename_arrival(forest: Forest, p: int, new: int) -> None:
-    """Let a point have another number in the order of arrival."""
-    own = forest.arrivals.row(p)
-    older, newer = int(own.older), int(own.newer)
-    _let_follow(forest, older, new)
-    _let_follow(forest, new, newer)
 
 
 @helper
@@ -85,7 +63,10 @@ def _move_to(forest: F, p: int, hole: int) -> None:
         for d in range(capacity):
             other[d] = row[d]
     if forest.window != UNLIMITED:
-        _rename_arrival(forest, p, hole)
+        own = forest.arrivals.row(p)
+        older, newer = int(own.older), int(own.newer)
+        let_follow(forest, older, hole)
+        let_follow(forest, hole, newer)
     for t in range(forest.n_holding(p)):
         rename_point(forest, t, p, hole)
 
@@ -102,37 +83,9 @@ def forget_in_trees(forest: F, p: int) -> None:
             take_out(forest, t, p, descents[t - first].ref, descents[t - first].above)
     forest.forget_sample(p)
     if forest.window != UNLIMITED:
-        _drop_arrival(forest, p)
+        own = forest.arrivals.row(p)
+        let_follow(forest, own.older, own.newer)
     forest.n_forgotten = forest.n_forgotten + 1
-
-
-@separate
-def forget_stored(forest: F, p: int) -> None:
-    """Forget a stored point; another one takes its number, so that numbers go on without gaps.
-
-    While trees are drawn anew, those that have been taken come first, and those that have been
-    moved: the last of either takes the place of the one that goes, and leaves its own to others.
-    """
-    forget_in_trees(forest, p)
-    hole = p
-    if forest.phase != STEADY:
-        if hole < forest.taken:
-            last = forest.taken - 1
-            _move_to(forest, last, hole)
-            forest.taken = last
-            hole = last
-        if hole < forest.n_moved:
-            last = forest.n_moved - 1
-            _move_to(forest, last, hole)
-            clear_remainders(forest, last)
-            forest.n_moved = last
-            hole = last
-    last = forest.n_points - 1
-    _move_to(forest, last, hole)
-    clear_point(forest, last)
-    forest.n_points = last
-    # It stays as it was when a renewal has ended.
-    forest.n_moved = min(forest.n_moved, last)
 
 
 @inlined
@@ -162,14 +115,6 @@ _room_of_found = room_of_words(Int64s, 2)
 
 
 @inlined
-def _is_near(a: float, b: float) -> bool:
-    """Tell whether two values are the same, but for rounding where widths have been renewed."""
-    if a != a or b != b:
-        return a != a and b != b
-    return abs(a - b) <= NEAR * max(abs(a), abs(b)) + NEAR_ZERO
-
-
-@inlined
 def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
     """Tell whether a stored point has the values in the forest's `row`, and the rest of the next.
 
@@ -187,36 +132,18 @@ def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
         values = forest.row.part(first, n_dims)
         for d in range(n_dims):
             a, b = known[d], values[d]
-            if a != b and (is_exact or not _is_near(a, b)) and (a == a or b == b):
+            is_same = a == b or (a != a and b != b)
+            if not is_same and not is_exact:
+                # But for rounding where widths have been renewed.
+                is_same = abs(a - b) <= NEAR * max(abs(a), abs(b)) + NEAR_ZERO
+            if not is_same:
                 return False
     return True
 
 
 @merged
-def _count_in_leaf(forest: Forest, most: int, out: Int64s) -> None:
-    """Count the points in the leaf of the sample in `row`, which lacks nothing, that equal it.
-
-    Writes how many, `most` at most, and the last of them.
-    """
-    tree = forest.trees[0]
-    x = forest.row.part(tree.first_value, forest.dim_capacity)
-    ref = int(tree.root)
-    while is_inner(tree, ref):
-        node = tree.nodes.row(ref)
-        ref = node.left if x[node.dim] <= node.cut else node.right
-    p = ~ref
-    if ref >= 0:
-        p = tree.nodes.row(ref).first_point
-    while p != NONE and out[0] < most:
-        if _equals(forest, p, True):
-            out[0] = out[0] + 1
-            out[1] = p
-        p = NONE if ref < 0 else int(forest.links_of(p)[tree.slot])
-
-
-@merged
 def _count_among_all(forest: Forest, most: int, is_exact: bool, out: Int64s) -> None:
-    """Count the points that equal the sample in `row`, or nearly, as `_count_in_leaf` does."""
+    """Count the points that equal the sample in `row`, or nearly; `out` is as for `find_equal`."""
     out[0] = 0
     p = 0
     while p < forest.n_points and out[0] < most:
@@ -242,7 +169,18 @@ def find_equal(forest: F, most: int, out: Int64s) -> None:
     if has_missing(forest, forest.row):
         _count_among_all(forest, most, True, out)
     else:
-        _count_in_leaf(forest, most, out)
+        tree = forest.trees[0]
+        x = forest.row.part(tree.first_value, forest.dim_capacity)
+        ref = int(tree.root)
+        while is_inner(tree, ref):
+            node = tree.nodes.row(ref)
+            ref = node.left if x[node.dim] <= node.cut else node.right
+        p = tree.nodes.row(ref).first_point if ref >= 0 else ~ref
+        while p != NONE and out[0] < most:
+            if _equals(forest, p, True):
+                out[0] = out[0] + 1
+                out[1] = p
+            p = NONE if ref < 0 else int(forest.links_of(p)[tree.slot])
     has_remainders = forest.has_frames == 1 and forest.keeps_inputs == 0
     if out[0] < most and has_remainders and forest.renewed_at_sample > 0:
         _count_among_all(forest, most, False, out)
@@ -260,16 +198,38 @@ def count_equal(forest: F, most: int) -> int:
 def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs`; returns how many: 1, or 0.
 
-    See `find_equal`.
+    See `find_equal`. Another point takes its number, so that numbers go on without gaps. While
+    trees are drawn anew, those that have been taken come first, and those that have been moved: the
+    last of either takes the place of the one that goes, and leaves its own to others.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)
-    if found[0] > 0:
-        # Where it was written to be compared.
-        clear_point(forest, forest.n_points)
-        forget_stored(forest, found[1])
-        for i in range(forest.n_values):
-            forest.row[i] = 0.0
-        for d in range(forest.n_inputs):
-            forest.inputs[d] = math.nan
-    return found[0]
+    if found[0] == 0:
+        return 0
+    # Where it was written to be compared.
+    clear_point(forest, forest.n_points)
+    hole = found[1]
+    forget_in_trees(forest, hole)
+    if forest.phase != STEADY:
+        if hole < forest.taken:
+            last = forest.taken - 1
+            _move_to(forest, last, hole)
+            forest.taken = last
+            hole = last
+        if hole < forest.n_moved:
+            last = forest.n_moved - 1
+            _move_to(forest, last, hole)
+            clear_remainders(forest, last)
+            forest.n_moved = last
+            hole = last
+    last = forest.n_points - 1
+    _move_to(forest, last, hole)
+    clear_point(forest, last)
+    forest.n_points = last
+    # It stays as it was when a renewal has ended.
+    forest.n_moved = min(forest.n_moved, last)
+    for i in range(forest.n_values):
+        forest.row[i] = 0.0
+    for d in range(forest.n_inputs):
+        forest.inputs[d] = math.nan
+    return 1

@@ -10,13 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import (
-    DIRECTION_DRAWS,
-    LEVEL_DRAWS,
-    coefficients,
-    isotropic_scale,
-    sphere_directions,
-)
+from ... import arguments
 from ...checks import check_arrays, check_number, check_types
 from ...compiling.kernels import address_of, inlined, kernel, merged, separate
 from ...elementary import mixed, state_after, uniform_of
@@ -31,7 +25,6 @@ from ...records import (
     Memory,
     OwnsArrays,
     Record,
-    check_shapes,
     entry,
 )
 
@@ -56,8 +49,6 @@ class Moments(Record):
 class ObliqueTransform(Record):
     """The cut directions of a forest, and what it takes to apply them to a sample."""
 
-    # Sets of directions: one for all trees, or one for each.
-    n_sets: Int64
     # Whether each direction has an input at all.
     is_whole: Int64
     n_inputs: Int64
@@ -265,9 +256,8 @@ class CutDirections(OfTrees):
         self.n_inputs = 0
         # How many inputs the random directions were drawn for.
         self.n_drawn = 0
-        self.generator = np.random.default_rng(
-            np.random.SeedSequence(seed, spawn_key=(DIRECTION_DRAWS,))
-        )
+        sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
+        self.generator = np.random.default_rng(sequence)
         # Coefficients, shape (sets, inputs, directions), and of each input's values the number,
         # mean, least and largest.
         self.coefficients = np.zeros((n_sets, 0, self.n_dims))
@@ -295,7 +285,6 @@ class CutDirections(OfTrees):
         """
         self.memory = Memory(ObliqueTransform)
         record = self.memory[0]
-        record.n_sets = self.n_sets
         record.is_whole = int(self.coefficients[0].any(axis=0).all())
         record.n_inputs = self.n_inputs
         record.absent = absent
@@ -326,34 +315,28 @@ class CutDirections(OfTrees):
         if self.given is not None:
             check_number(self, "n_dims", self.n_dims, len(self.given), len(self.given))
             check_number(self, "n_sets", self.n_sets, 1, 1)
-        check_arrays(
-            self,
-            {
-                "coefficients": (np.float64, (self.n_sets, capacity, self.n_dims)),
-                "moments": (np.float64, (capacity, MOMENTS_WIDTH)),
-                "means": (np.float64, (capacity,), -LARGEST_MEAN, LARGEST_MEAN),
-            },
-        )
+        shape = self.n_sets, capacity, self.n_dims
+        arrays: dict[str, Any] = {"coefficients": (np.float64, shape)}
+        arrays["moments"] = np.float64, (capacity, MOMENTS_WIDTH)
+        arrays["means"] = np.float64, (capacity,), -LARGEST_MEAN, LARGEST_MEAN
+        check_arrays(self, arrays)
 
     def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
         """Add inputs; there is room for `capacity` in all."""
         old, n = self.n_inputs, self.n_inputs + len(names)
-        if capacity > self.coefficients.shape[1]:
-            room = np.zeros((self.n_sets, capacity, self.n_dims))
-            room[:, :old] = self.coefficients[:, :old]
-            moments = np.zeros((capacity, MOMENTS_WIDTH))
-            moments[:old] = self.moments[:old]
-            means = np.zeros(capacity)
-            means[:old] = self.means[:old]
-            self.coefficients, self.moments, self.means = room, moments, means
+        more = capacity - len(self.means)
+        if more > 0:
+            self.coefficients = np.pad(self.coefficients, ((0, 0), (0, more), (0, 0)))
+            self.moments = np.pad(self.moments, ((0, more), (0, 0)))
+            self.means = np.pad(self.means, (0, more))
         self.n_inputs = n
         if self.given is not None:
-            self.coefficients[0, old:n] = coefficients(self.given, names).T
+            self.coefficients[0, old:n] = arguments.coefficients(self.given, names).T
         elif old == 0:
             self.redraw()
         else:
             # One input's direction is 1 / n or -1 / n; a normal one has the same mean size.
-            deviation = isotropic_scale(1) * np.sqrt(np.pi / 2.0) / self.n_dims
+            deviation = arguments.isotropic_scale(1) * np.sqrt(np.pi / 2.0) / self.n_dims
             shape = (self.n_sets, n - old, self.n_dims)
             self.coefficients[:, old:n] = deviation * self.generator.standard_normal(shape)
 
@@ -362,12 +345,8 @@ class CutDirections(OfTrees):
         if self.given is None and self.n_drawn < self.n_inputs:
             self.n_drawn = self.n_inputs
             for one in self.coefficients:
-                rows = sphere_directions(self.n_dims, self.n_inputs, self.generator)
+                rows = arguments.sphere_directions(self.n_dims, self.n_inputs, self.generator)
                 one[: self.n_inputs] = rows.T
-
-    def forget(self) -> None:
-        """Forget the samples' moments, before all are scaled anew."""
-        self.moments[:] = 0.0
 
     def ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least and the largest scaled value of each input, in the trees' frame."""
@@ -376,8 +355,7 @@ class CutDirections(OfTrees):
 
     def of_tree(self, t: int) -> NDArray[np.float64]:
         """Return a tree's directions, shape (directions, inputs)."""
-        rows: NDArray[np.float64] = self.coefficients[min(t, self.n_sets - 1), : self.n_inputs].T
-        return rows.copy()
+        return self.coefficients[min(t, self.n_sets - 1), : self.n_inputs].T.copy()
 
 
 # Levels of categories as values that trees cut.
@@ -441,7 +419,7 @@ class Categories(OfTrees):
 
     def __init__(self, states: NDArray[np.int64]) -> None:
         entropy = states.view(np.uint64).tolist()
-        sequence = np.random.SeedSequence(entropy, spawn_key=(LEVEL_DRAWS,))
+        sequence = np.random.SeedSequence(entropy, spawn_key=(arguments.LEVEL_DRAWS,))
         self.keys = sequence.generate_state(len(states), np.uint64).view(np.int64)
         # 1 for each input that is a category.
         self.flags = np.zeros(0, dtype=np.int64)
@@ -461,20 +439,10 @@ class Categories(OfTrees):
         n_trees, n_inputs = np.shape(self.keys), np.shape(self.flags)
         check_arrays(self, {"keys": (np.int64, n_trees), "flags": (np.int64, n_inputs, 0, 1)})
 
-    def check(self, n_trees: int, n_inputs: int) -> None:
-        """Refuse what is not of so many trees and inputs."""
-        check_shapes(self, {"keys": (n_trees,), "flags": (n_inputs,)})
-
     @property
     def places(self) -> list[int]:
         """The inputs that are categories."""
-        found: list[int] = np.flatnonzero(self.flags).tolist()
-        return found
-
-    def place(self, t: int, feature: int, code: float) -> float:
-        """Return where a tree puts the level of a code, as `place_levels` does."""
-        found: float = place_of(self.memory[0], t, feature, code)
-        return found
+        return np.flatnonzero(self.flags).tolist()
 
     def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
         """Return these with more inputs; kernels may have these meanwhile."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from ...records import (
     Float32s,
     Float64s,
     Memory,
+    OwnsArrays,
     Part,
     Record,
     RowLayout,
@@ -33,22 +36,8 @@ from ...records import (
 from ...restored import Edges, Followed, Rows
 from . import checking
 from .boxes import compile_light
-from .changes import OF_CHANGES, AnyForest, ChangingTrees
-from .records import (
-    DRAWING,
-    EMPTY,
-    NEVER,
-    NONE,
-    STEADY,
-    UNLIMITED,
-    Arrival,
-    BoxRow,
-    LightBoxes,
-    LightNode,
-    Node,
-    Point,
-    Tree,
-)
+from .constants import CLOSED, DRAWING, EMPTY, NEVER, NONE, STEADY, UNLIMITED
+from .records import Arrival, BoxRow, Forest, LightBoxes, LightNode, Node, Point, Tree
 from .transforms import Categories, CutDirections
 
 # Dimensions from which on nodes may be light, and of how many samples they are then at most. With
@@ -111,11 +100,31 @@ class Partitions:
     window: int | None = None
 
 
-class TreeMemory(ChangingTrees[AnyForest]):
+# Attributes of the change that is under way.
+OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
+
+
+class SavedTrees(NamedTuple):
+    """What trees were: the samples that had begun, attributes, and the bytes of their records."""
+
+    n_begun: int
+    attributes: dict[str, Any]
+    forest: NDArray[np.uint8]
+    trees: NDArray[np.uint8]
+
+
+AnyForest = TypeVar("AnyForest", bound=Forest)
+
+
+class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
     """The memory of trees over one store of points: tables of rows.
 
-    A kind of trees names its records.
+    A kind of trees names its records. While a change that takes more than one kernel is under
+    way, the forest's record is `CLOSED` to calls for one sample. Whatever enters the trees next
+    completes what was interrupted, or undoes it (see ARCHITECTURE.md).
     """
+
+    forest: AnyForest
 
     # The records of the kind: its forest's, its trees', its nodes' and its points'.
     _FOREST: type[AnyForest]
@@ -133,6 +142,18 @@ class TreeMemory(ChangingTrees[AnyForest]):
     }
     # Whether new rows beside the nodes are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
+
+    # Counts the changes of inputs and classes. The record has the same unless the trees are closed:
+    # while a change that takes more than one kernel is under way, or has been interrupted.
+    version = CLOSED + 1
+    # Whether it is this owner that has closed them.
+    is_changing = False
+    # What the trees were before it, where it is to be undone unless it learns a sample.
+    _before: SavedTrees | None = None
+    # What other threads do of it.
+    _jobs: Sequence[Future[None]] = ()
+    # Whether those that may be ended early are to end.
+    _jobs_end = False
 
     def __init__(self, partitions: Partitions) -> None:
         n_trees, max_nodes, seed = partitions.n_trees, partitions.max_nodes, partitions.seed
@@ -180,9 +201,10 @@ class TreeMemory(ChangingTrees[AnyForest]):
         if self._may_have_light:
             forest.light_size = light_size_for(forest.dim_capacity)
         self._set_words()
-        self.points = ChunkedRows(1, self._point_layout().words)
-        self.remainders = ChunkedRows(1, self._remainder_layout().words, False)
-        self.arrivals = ChunkedRows(1, self._arrival_layout().words, False)
+        layouts = self._layouts()
+        self.points = ChunkedRows(1, layouts["points"].words)
+        self.remainders = ChunkedRows(1, layouts["remainders"].words, False)
+        self.arrivals = ChunkedRows(1, layouts["arrivals"].words, False)
         self._new_rows()
         self._finish()
         self.open()
@@ -192,8 +214,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
     @property
     def n_trees(self) -> int:
         """Number of trees that predict."""
-        found: int = self.shared[0].n_trees
-        return found
+        return self.shared[0].n_trees
 
     @property
     def _has_sets(self) -> bool:
@@ -220,8 +241,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
     @property
     def has_window(self) -> bool:
         """Whether the latest samples only are held."""
-        found: bool = self.shared[0].window != UNLIMITED
-        return found
+        return self.shared[0].window != UNLIMITED
 
     def _set_words(self) -> None:
         """Write where the parts of nodes' and points' rows begin."""
@@ -231,7 +251,8 @@ class TreeMemory(ChangingTrees[AnyForest]):
         forest.n_sets = self.n_trees if self._has_sets else 1
         forest.values_word = self._POINT.WORDS
         forest.inputs_word = forest.values_word + forest.n_values
-        forest.links_word = forest.inputs_word + words_of(self._input_parts())
+        n_inputs = forest.input_capacity if self.keeps_inputs else 0
+        forest.links_word = forest.inputs_word + words_of((Part("inputs", FLOAT64, n_inputs),))
         forest.has_frames = int(self._has_frames)
         forest.keeps_inputs = int(self.keeps_inputs)
         forest.n_slots = len(self.trees)
@@ -246,12 +267,6 @@ class TreeMemory(ChangingTrees[AnyForest]):
         if not self._has_sets:
             return 1
         return len(self.trees) if self.keeps_inputs else self.n_trees
-
-    def _input_parts(self) -> tuple[Part, ...]:
-        """Return what a point's row has between its values and its links."""
-        if not self.keeps_inputs:
-            return ()
-        return (Part("inputs", FLOAT64, self.forest.input_capacity),)
 
     def _kept_parts(self) -> tuple[Part, ...]:
         """Return what a node's row has between its record and its box."""
@@ -273,39 +288,30 @@ class TreeMemory(ChangingTrees[AnyForest]):
         n_dims = self.forest.dim_capacity
         return Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
 
-    def _box_layout(self) -> RowLayout:
-        """Return what the row of a box is; nothing where nodes have them in theirs."""
-        return RowLayout(BoxRow, self._box_parts() if self.forest.light_size > 0 else ())
-
     def _point_layout(self) -> RowLayout:
         """Return what a stored point's row is."""
-        values = Part("values", FLOAT32, self.forest.n_values)
-        links = Part("links", INT32, len(self.trees))
-        return RowLayout(self._POINT, (values, *self._input_parts(), links))
-
-    def _remainder_layout(self) -> RowLayout:
-        """Return what a moved point's row of remainders is; nothing where none is ever moved."""
-        if not self._has_remainders:
-            return RowLayout(Record)
-        return RowLayout(Record, (Part("remainders", FLOAT32, self.forest.dim_capacity),))
-
-    def _arrival_layout(self) -> RowLayout:
-        """Return what a sample's row in the order of arrival is; nothing where none is kept."""
-        return RowLayout(Arrival if self.has_window else Record)
+        forest = self.forest
+        parts = [Part("values", FLOAT32, forest.n_values)]
+        if self.keeps_inputs:
+            parts.append(Part("inputs", FLOAT64, forest.input_capacity))
+        return RowLayout(self._POINT, (*parts, Part("links", INT32, len(self.trees))))
 
     def _side_layout(self) -> RowLayout:
         """Return what a row beside the nodes is; nothing where there is none."""
         return RowLayout(Record)
 
     def _layouts(self) -> dict[str, RowLayout]:
-        """Return what the rows of each table are."""
+        """Return what the rows of each table are; nothing where there are none."""
+        has_light = self.forest.light_size > 0
+        remainders = Part("remainders", FLOAT32, self.forest.dim_capacity)
         return {
             "nodes": self._node_layout(),
-            "boxes": self._box_layout(),
+            "boxes": RowLayout(BoxRow, self._box_parts() if has_light else ()),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
-            "remainders": self._remainder_layout(),
-            "arrivals": self._arrival_layout(),
+            # Those of moved points.
+            "remainders": RowLayout(Record, (remainders,) if self._has_remainders else ()),
+            "arrivals": RowLayout(Arrival if self.has_window else Record),
         }
 
     # Rows.
@@ -318,28 +324,26 @@ class TreeMemory(ChangingTrees[AnyForest]):
     @property
     def scaling(self) -> NDArray[np.float64]:
         """What is subtracted from each input now, and what that is multiplied with."""
-        found: NDArray[np.float64] = self.frames[self.forest.frame]
-        return found
+        return self.frames[self.forest.frame]
 
     @property
     def next_scaling(self) -> NDArray[np.float64]:
         """The scaling on whose way the trees are: the present one where they have all arrived."""
         forest = self.forest
         frame = 1 - forest.frame if forest.phase == DRAWING else forest.frame
-        found: NDArray[np.float64] = self.frames[frame]
-        return found
+        return self.frames[frame]
 
     def _new_rows(self) -> None:
         """Give the trees new tables."""
         self._new_rows_of_nodes()
-        width = self._side_layout().words
-        self.side_rows = ChunkedRows(len(self.trees), width, self._ZEROED_SIDE_ROWS)
+        n, width = len(self.trees), self._side_layout().words
+        self.side_rows = ChunkedRows(n, width, self._ZEROED_SIDE_ROWS)
 
     def _new_rows_of_nodes(self) -> None:
         """Give the trees new tables of nodes, and of boxes."""
-        n = len(self.trees)
-        self.nodes = ChunkedRows(n, self._node_layout().words, False)
-        self.boxes = ChunkedRows(n, self._box_layout().words, False)
+        n, layouts = len(self.trees), self._layouts()
+        self.nodes = ChunkedRows(n, layouts["nodes"].words, False)
+        self.boxes = ChunkedRows(n, layouts["boxes"].words, False)
 
     def _set_up(self) -> None:
         """Write what the kind of trees adds to the forest's record."""
@@ -357,11 +361,8 @@ class TreeMemory(ChangingTrees[AnyForest]):
                 for counts in found.values():
                     counts[spare] = 0
         n_arrivals = self.n_points if self.has_window else 0
-        return found | {
-            "points": [self.n_points],
-            "remainders": [n_moved],
-            "arrivals": [n_arrivals],
-        }
+        more = {"points": self.n_points, "remainders": n_moved, "arrivals": n_arrivals}
+        return found | {name: [n] for name, n in more.items()}
 
     def _finish(self) -> None:
         """Make what is derived from the rest and not pickled."""
@@ -379,10 +380,7 @@ class TreeMemory(ChangingTrees[AnyForest]):
         if forest.light_size > 0:
             compile_light(self.light[0], self._FOREST)
             forest.light = self.light[0]
-        self._show_scaling()
-        self._reserve_warm_up(self.n_points)
-        self._reserve_points(self.n_points)
-        self._reserve_all(0)
+        TreeMemory._show(self)
 
     def _show_scaling(self) -> None:
         """Tell kernels what scales inputs, and what they are projected on."""
@@ -410,9 +408,8 @@ class TreeMemory(ChangingTrees[AnyForest]):
         known = int(self.forest.next_fit)
         n_rows = min(known if n < known else 1 << n.bit_length(), end)
         if n_rows > len(self.warm_up):
-            more = np.full((n_rows, self.inputs.shape[1]), np.nan)
-            more[: len(self.warm_up)] = self.warm_up
-            self.warm_up = more
+            more = (0, n_rows - len(self.warm_up)), (0, 0)
+            self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
         self.forest.raw_values = Float64s.of(self.warm_up)
         self.forest.next_fit = n_rows
 
@@ -451,8 +448,86 @@ class TreeMemory(ChangingTrees[AnyForest]):
         """Tell kernels again where everything is."""
         self._show_scaling()
         self._reserve_warm_up(self.n_points)
-        self._reserve_points(0)
+        self._reserve_points(self.n_points)
         self._reserve_all(0)
+
+    # Changes.
+
+    @property
+    def n_begun(self) -> int:
+        """Number of samples that have been learned, or are on their way down the trees."""
+        return self.forest.n_samples + self.forest.n_walking
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no sample is held, or on its way down the trees."""
+        return self.forest.n_held() + self.forest.n_walking == 0
+
+    def close(self) -> None:
+        """Let kernels refuse calls for one sample, but for the owner's, until `open`."""
+        self.is_changing = True
+        self.forest.version = CLOSED
+
+    def open(self) -> None:
+        """Let kernels take calls for one sample, unless a change is under way."""
+        if self._before is None:
+            self.forest.version = self.version
+            self.is_changing = False
+
+    def enter(self) -> None:
+        """Close the trees, and complete or undo what was interrupted."""
+        forest = self.forest
+        is_whole = not self.is_changing and self._before is None and forest.version == self.version
+        self.close()
+        # Another thread's sample may have begun, and closed the trees, before this has.
+        if is_whole and forest.n_walking == 0:
+            return
+        # No other thread does anything of a change that was interrupted once this is done.
+        self._jobs_end = True
+        for job in self._jobs:
+            if not job.cancel():
+                job.exception()
+        self._jobs = ()
+        self._jobs_end = False
+        before = self._before
+        if before is not None and before.n_begun == self.n_begun:
+            self.__dict__.update(before.attributes)
+            # Calls may have been prepared for what is undone.
+            self.version += 1
+            self.shared.bytes[:] = before.forest
+            self.trees.bytes[:] = before.trees
+            self._finish()
+            self.close()
+        self._before = None
+        self._show()
+        self._complete()
+
+    def settle(self) -> None:
+        """Complete or undo what was interrupted, and open the trees."""
+        self.enter()
+        self.open()
+
+    def begin_change(self) -> None:
+        """Begin a change that is undone if it is interrupted before it has learned a sample.
+
+        What the trees have is replaced or extended by it, and not written over.
+        """
+        if not self.is_changing:
+            self.enter()
+        attributes = {name: own for name, own in self.__dict__.items() if name not in OF_CHANGES}
+        saved = self.shared.bytes.copy(), self.trees.bytes.copy()
+        # Calls that have been prepared know nothing of what may be new.
+        self.version += 1
+        self._before = SavedTrees(self.n_begun, attributes, *saved)
+
+    def end_change(self) -> None:
+        """End a change: it stays."""
+        self._before = None
+        self.open()
+
+    @abc.abstractmethod
+    def _complete(self) -> None:
+        """Complete what kernels have begun; whatever is done here may be interrupted."""
 
     # Pickling.
 
@@ -468,12 +543,11 @@ class TreeMemory(ChangingTrees[AnyForest]):
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of what is stored."""
         forest = self.forest
-        found: dict[str, tuple[int, ...]] = {
-            "frames": (2, 2, forest.input_capacity),
-            "given": (2, forest.n_inputs),
-        }
+        capacity = forest.input_capacity
+        found: dict[str, tuple[int, ...]] = {"frames": (2, 2, capacity)}
+        found["given"] = 2, forest.n_inputs
         if self.warm_up is not None:
-            found["warm_up"] = (self.n_points, forest.input_capacity)
+            found["warm_up"] = self.n_points, capacity
         return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -550,5 +624,4 @@ class TreeMemory(ChangingTrees[AnyForest]):
     @property
     def category_places(self) -> list[int]:
         """The features that are categories."""
-        found: list[int] = [] if self.categories is None else self.categories.places
-        return found
+        return [] if self.categories is None else self.categories.places

@@ -23,10 +23,10 @@ from ...records import ChunkedRows, Float32s, Float64s
 from . import extension, sampling, stored
 from . import inputs as scaling
 from . import widths as renewal
-from .changes import AnyForest
+from .constants import CLOSED, STEADY
 from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
-from .records import CLOSED, STEADY
-from .tree_memory import TABLES, WARM_UP
+from .transforms import place_of
+from .tree_memory import TABLES, WARM_UP, AnyForest
 from .widths import FollowingTrees
 
 # Rows that are predicted at once.
@@ -45,19 +45,18 @@ SOON = 64
 # Trees that a batch walks in lock-step: few, so that they stay in the cache.
 BATCH_LANES = 4
 
+Floats = NDArray[np.float64]
+
 AnyView = TypeVar("AnyView", bound=NodeView)
 
 # What the nodes on a path predict, and what branching off there adds to that: a row for each step
 # of either. The second are differences times the probabilities.
-PathPredictions = Callable[[Path], tuple[NDArray[np.float64], NDArray[np.float64]]]
+PathPredictions = Callable[[Path], tuple[Floats, Floats]]
 
-
-def _rows_of(n_points: int, lacks_value: bool) -> int:
-    """Return for how many rows a tree of so many points needs room at most.
-
-    A leaf's row holds two points, but for those that wait for one with a missing value.
-    """
-    return n_points * (1 + lacks_value)
+# What `_learn_rows` and `_predict_rows` are given.
+PutRows = Callable[[int, int, int], None]
+Learn = Callable[[int], None]
+Predict = Callable[[Float32s, int, Float64s], None]
 
 
 def n_threads_of(n_jobs: int) -> int:
@@ -174,11 +173,13 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.directions is not None:
             self.directions = copy.deepcopy(self.directions)
             self.directions.redraw()
-            self.directions.forget()
+            # All samples are scaled anew.
+            self.directions.moments[:] = 0.0
             self._show_scaling()
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
-        # As many points will come before the next rebuild.
-        n_rows = _rows_of(2 * n if n < self._warm_up_end else n, bool(lacks_value))
+        # As many points will come before the next rebuild. A leaf's row holds two points, but for
+        # those that wait for one with a missing value.
+        n_rows = (2 * n if n < self._warm_up_end else n) * (1 + bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
             # The new trees begin at row 0, of nodes and of boxes.
@@ -200,19 +201,15 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.warm_up is None or self.n_points < self._warm_up_end:
             return
         self._reserve_warm_up(self.n_points)
-        self._trim()
+        for name, table in (("nodes", self.nodes), ("boxes", self.boxes)):
+            for tree, n_rows in zip(self.trees, self.trees.words[f"{name}.n_rows"], strict=True):
+                table.trim(tree.slot, int(n_rows))
         self._reserve_all(0)
         extension.count(self.forest)
         if self.renews:
             more = (renewal.LOOK_RATIO - 1.0) * self.n_points
             self.forest.next_look = self.n_samples + math.ceil(more)
         self.warm_up = None
-
-    def _trim(self) -> None:
-        """Give back rows behind those in use."""
-        for name, table in (("nodes", self.nodes), ("boxes", self.boxes)):
-            for t, n_rows in enumerate(self.trees.words[f"{name}.n_rows"].tolist()):
-                table.trim(self.trees[t].slot, n_rows)
 
     # Forgetting.
 
@@ -232,14 +229,9 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
         `put` writes what the sample has besides its inputs as a point, whose number it is given.
         """
-        self._put_next(put)
-        found: int = stored.count_equal.of(self._FOREST)(self.forest, most)
-        return found
-
-    def _put_next(self, put: Callable[[int], None]) -> None:
-        """Write what a sample has besides its inputs where the next point will be."""
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
+        return stored.count_equal.of(self._FOREST)(self.forest, most)
 
     def forget(self, put: Callable[[int], None]) -> bool:
         """Forget a stored sample that equals the one in `inputs`; the trees are closed.
@@ -249,7 +241,8 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.forest.phase == STEADY and self.remainders.capacities[0] > 0:
             # What was drawn anew last has its boxes still.
             self._drop_spare()
-        self._put_next(put)
+        self._reserve_points(self.n_points + 1)
+        put(self.n_points)
         if stored.forget_equal.of(self._FOREST)(self.forest) == 0:
             return False
         self._forgotten()
@@ -265,7 +258,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         # interrupted.
         self.points = self.points.copied()
         self._new_rows()
-        self._reserve_all(_rows_of(self.n_points, bool(self.forest.has_missing)))
+        self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))
         self._show()
         renewal.begin_again.of(self._FOREST)(self.forest)
         build = sampling.build.of(self._FOREST)
@@ -286,13 +279,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     def _built(self) -> None:
         """Do what is left to do once the trees have been built anew."""
 
-    def _learn_rows(
-        self,
-        rows: NDArray[np.float64],
-        put: Callable[[int, int, int], None],
-        learn: Callable[[int], None],
-        n_jobs: int,
-    ) -> None:
+    def _learn_rows(self, rows: Floats, put: PutRows, learn: Learn, n_jobs: int) -> None:
         """Learn rows of checked inputs, shape (n, inputs), after the warm-up.
 
         `put(start, n, first)` writes what `n` rows from `start` on have besides their values as
@@ -390,13 +377,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     # Prediction.
 
-    def _predict_rows(
-        self,
-        predict: Callable[[Float32s, int, Float64s], None],
-        inputs: NDArray[np.float64],
-        width: int,
-        n_jobs: int,
-    ) -> NDArray[np.float64]:
+    def _predict_rows(self, predict: Predict, inputs: Floats, width: int, n_jobs: int) -> Floats:
         """Predict rows of checked inputs; returns an array, shape (n, width).
 
         `predict(rows, n, out)` predicts `n` rows of values.
@@ -411,15 +392,10 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             scaling.scale_rows(self.forest, rows, Float64s.of(block), n)
             results = Float64s.of(out[first : first + n])
 
-            def part(
-                start: int, stop: int, rows: Float32s = rows, results: Float64s = results
-            ) -> None:
-                size = stop - start
-                predict(
-                    rows.part(n_values * start, n_values * size),
-                    size,
-                    results.part(width * start, width * size),
-                )
+            def part(start: int, stop: int, rows: Float32s = rows, own: Float64s = results) -> None:
+                n = stop - start
+                found = own.part(width * start, width * n)
+                predict(rows.part(n_values * start, n_values * n), n, found)
 
             self._share(part, n, n_jobs if n >= 2 * n_jobs else 1)
         return out
@@ -430,7 +406,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         """Return the time at which a tree ends, as it is read now."""
         return float(min(self.trees[t].lifetime, self.forest.horizon))
 
-    def cut_of(self, t: int, dim: int, cut: float) -> tuple[NDArray[np.float64], float]:
+    def cut_of(self, t: int, dim: int, cut: float) -> tuple[Floats, float]:
         """Return what a tree's cut says of inputs: coefficients of the features, a threshold.
 
         Samples whose coefficients times inputs add up to no more than the threshold go left.
@@ -452,7 +428,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         rows = self.directions.of_tree(t) * self._scaling_of(t)[1]
         return [{n: v for n, v in zip(names, row, strict=True) if v} for row in rows.tolist()]
 
-    def ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def ranges(self) -> tuple[Floats, Floats]:
         """Return the lowest and highest value of each feature that any sample has had."""
         if self.directions is None:
             root = self.read(0)[0]
@@ -463,20 +439,19 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             offsets, factors = self.scaling[:, : self.n_inputs]
         return low / factors + offsets, high / factors + offsets
 
-    def values_of_row(self, t: int) -> NDArray[np.float64]:
+    def values_of_row(self, t: int) -> Floats:
         """Return the values that a tree cuts of the sample that was predicted last."""
         first = self.trees[self._slot(t)].first_value
         return self.row[first : first + self.forest.n_dims].astype(np.float64)
 
-    def _scaling_of(self, t: int) -> NDArray[np.float64]:
+    def _scaling_of(self, t: int) -> Floats:
         """Return what a tree's inputs are scaled by: offsets and factors, shape (2, n_inputs)."""
-        found: NDArray[np.float64] = self.frames[self.trees[self._slot(t)].frame]
+        found: Floats = self.frames[self.trees[self._slot(t)].frame]
         return found[:, : self.n_inputs]
 
-    def tree_widths(self, t: int) -> NDArray[np.float64]:
+    def tree_widths(self, t: int) -> Floats:
         """Return what each input is divided by in a tree."""
-        widths: NDArray[np.float64] = 1.0 / self._scaling_of(t)[1]
-        return widths
+        return 1.0 / self._scaling_of(t)[1]
 
     def _slot(self, t: int) -> int:
         """Return where the tree is that is read as the t-th."""
@@ -485,7 +460,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     def level_place(self, t: int, dim: int, code: float) -> float:
         """Return where a tree puts a level of a category."""
         assert self.categories is not None
-        return self.categories.place(self._slot(t), dim, code)
+        return place_of(self.categories.memory[0], self._slot(t), dim, code)
 
     def read(self, t: int, hidden: bool = False) -> list[AnyView]:
         """Read a tree's nodes in preorder.
@@ -498,8 +473,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             Whether to read what is already sampled below paused leaves.
 
         """
-        end = self.end_of(t)
-        return read_tree(self.forest, t, end, self._VIEW, self._kept(t, hidden))
+        return read_tree(self.forest, t, self.end_of(t), self._VIEW, self._kept(t, hidden))
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         """Return a function of a tree's references and their records.
@@ -530,7 +504,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         return make_table(int(self.trees[t].root), left, right, dims < 0)
 
     @abc.abstractmethod
-    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
+    def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
         """Return a tree's table, the gain of each cut there, and the weight of all samples."""
 
     def _importance_trees(self) -> Sequence[int]:
@@ -538,7 +512,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         return range(self.n_trees)
 
     @property
-    def importances(self) -> NDArray[np.float64]:
+    def importances(self) -> Floats:
         """The gains of the cuts of each feature per weight of the samples, a mean over trees."""
         found = np.zeros(self.n_inputs)
         numbers = self._importance_trees()
@@ -551,7 +525,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
                 found += self.by_feature(t, by_dim) / (weight * len(numbers))
         return found
 
-    def by_feature(self, t: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def by_feature(self, t: int, values: Floats) -> Floats:
         """Return the rows of a tree's features, by those of its dimensions.
 
         In a direction features share by the extents that they add: the size of the coefficient
@@ -564,17 +538,16 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         sides = (high - low) * (self._scaling_of(t)[1] / self.scaling[1, : self.n_inputs])
         extents = np.abs(self.directions.of_tree(t)) * sides
         total = extents.sum(axis=1, keepdims=True)
-        found: NDArray[np.float64] = (extents / np.where(total > 0.0, total, 1.0)).T @ values
-        return found
+        return (extents / np.where(total > 0.0, total, 1.0)).T @ values
 
     # How a prediction has come about.
 
     @abc.abstractmethod
-    def root_prediction(self) -> NDArray[np.float64]:
+    def root_prediction(self) -> Floats:
         """Return what the roots predict, a mean over trees."""
 
     @abc.abstractmethod
-    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+    def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return what each feature adds to the prediction of a sample of these inputs.
 
         Returns
@@ -583,9 +556,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
 
         """
 
-    def _explain_paths(
-        self, inputs: NDArray[np.float64], predictions_on: PathPredictions
-    ) -> tuple[int, NDArray[np.float64]]:
+    def _explain_paths(self, inputs: Floats, predictions_on: PathPredictions) -> tuple[int, Floats]:
         """Explain a mean over trees, each of which predicts along the paths of a sample."""
         bad, paths, values = traced(self.forest, inputs)
         found = np.zeros((self.n_inputs, 1))

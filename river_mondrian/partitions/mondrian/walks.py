@@ -19,6 +19,7 @@ from ...records import (
     Float64,
     Float64s,
     Int64,
+    Int64s,
     Record,
     copy_record,
     inline,
@@ -27,10 +28,12 @@ from ...records import (
     prefetch,
     release,
     room_of_array,
+    room_of_words,
 )
 from .boxes import distance_outside
+from .constants import LEFT, RIGHT
 from .inputs import has_missing
-from .records import LEFT, RIGHT, F, Forest, Layout, Tree, layout_of
+from .records import F, Forest, Layout, Tree, layout_of
 from .sampling import distance_to, mass_below
 
 # Walks in lock-step.
@@ -93,12 +96,6 @@ class Branch(Record):
     reach: Float64
 
 
-class WalkAt(Record):
-    """Which walk is still on its way."""
-
-    walk: Int64
-
-
 class Prediction(Record):
     """Where walks add what the trees say of a sample; a kind of posterior has a subclass."""
 
@@ -110,7 +107,8 @@ P = TypeVar("P", bound=Prediction)
 
 _room_of_walks = room_of_array(Walk, LANES)
 _room_of_steps = room_of_array(Step, LANES * FIRST_DEPTH)
-_room_of_active = room_of_array(WalkAt, LANES)
+# Which walks are still on their way.
+_room_of_active = room_of_words(Int64s, LANES)
 _room_of_branches = room_of_array(Branch, MOST_BRANCHES)
 
 
@@ -208,13 +206,7 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
 
 @separate
 def walk_in_lockstep(
-    forest: F,
-    rows: Float32s,
-    first: int,
-    by_tree: int,
-    n: int,
-    walks: Array[Walk],
-    active: Array[WalkAt],
+    forest: F, rows: Float32s, first: int, by_tree: int, n: int, walks: Array[Walk], active: Int64s
 ) -> int:
     """Walk pairs of tree and row together: the next trees (`by_tree` 1) or the next rows.
 
@@ -224,7 +216,7 @@ def walk_in_lockstep(
     for i in range(n):
         tree = forest.trees[first + i * by_tree]
         begin = forest.n_values * i * (1 - by_tree) + tree.first_value
-        active[i].walk = i
+        active[i] = i
         _start(forest, tree, rows.part(begin, forest.dim_capacity), walks[i])
     layout = layout_of(forest)
     n_active = n
@@ -232,14 +224,14 @@ def walk_in_lockstep(
         still = 0
         if layout.light_size > 0:
             for a in range(n_active):
-                _look_ahead(forest, walks[active[a].walk])
+                _look_ahead(forest, walks[active[a]])
         for a in range(n_active):
-            walk = walks[active[a].walk]
+            walk = walks[active[a]]
             if _step(forest, layout, walk, True):
                 node = forest.trees.known(walk.tree).nodes.known(walk.path[walk.depth].place)
                 v = walk.sample[node.dim]
                 _descend(forest, walk, node.child(LEFT if v <= node.cut else RIGHT))
-                active[still].walk = active[a].walk
+                active[still] = active[a]
                 still += 1
         n_active = still
         if n_active == 0:
@@ -259,18 +251,6 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
 
 
 @merged
-def _lengthen(walk: Walk) -> None:
-    """Move a walk's path to where there is twice the room."""
-    longer = new_array(Step, 2 * walk.capacity)
-    for i in range(walk.capacity):
-        copy_record(walk.path[i], longer[i])
-    if walk.capacity > FIRST_DEPTH:
-        release(walk.path)
-    walk.path = longer
-    walk.capacity = 2 * walk.capacity
-
-
-@merged
 def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int) -> int:
     """Walk on to the end from where a walk has come to; returns how many branches wait then.
 
@@ -281,7 +261,14 @@ def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int)
     tree = forest.trees.known(walk.tree)
     while _step(forest, layout, walk, False):
         if walk.depth + 2 >= walk.capacity:
-            _lengthen(walk)
+            # The path is moved to where there is twice the room.
+            longer = new_array(Step, 2 * walk.capacity)
+            for i in range(walk.capacity):
+                copy_record(walk.path[i], longer[i])
+            if walk.capacity > FIRST_DEPTH:
+                release(walk.path)
+            walk.path = longer
+            walk.capacity = 2 * walk.capacity
         node = tree.nodes.known(walk.path[walk.depth].place)
         v = walk.sample[node.dim]
         share = 1.0 if v <= node.cut else 0.0
@@ -302,25 +289,10 @@ def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int)
     return n_waiting
 
 
-@merged
-def _turn_to(forest: Forest, walk: Walk, branch: Branch) -> None:
-    """Go on with a branch that waits."""
-    # The part of the path that has been walked has had its branches counted.
-    for j in range(1, branch.depth + 1):
-        step = walk.path[j]
-        step.reach = 0.0
-        step.above = 0.0
-    walk.depth = branch.depth
-    walk.time = branch.time
-    walk.reach = branch.reach
-    walk.above = 0.0
-    _descend(forest, walk, branch.ref)
-
-
 @separate
 def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
     """Walk on, down all branches, and let the prediction take what is at the end of each."""
-    branches = _room_of_branches()
+    branches, room = _room_of_branches(), walk.path
     n_waiting = 0
     while True:
         n_waiting = _follow(forest, walk, branches, n_waiting)
@@ -328,45 +300,26 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
         if n_waiting == 0:
             break
         n_waiting -= 1
-        _turn_to(forest, walk, branches[n_waiting])
+        branch = branches[n_waiting]
+        # The part of the path that has been walked has had its branches counted.
+        for j in range(1, branch.depth + 1):
+            step = walk.path[j]
+            step.reach = 0.0
+            step.above = 0.0
+        walk.depth = branch.depth
+        walk.time = branch.time
+        walk.reach = branch.reach
+        walk.above = 0.0
+        _descend(forest, walk, branch.ref)
     if walk.capacity > FIRST_DEPTH:
         release(walk.path)
-
-
-@inlined
-def _give_room(walk: Walk, steps: Array[Step], i: int) -> None:
-    """Give the i-th walk its part of the room for paths."""
-    walk.capacity = FIRST_DEPTH
-    walk.path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
-
-
-@merged
-def _predict_by_trees(
-    forest: Forest, row: Float32s, prediction: Prediction, walks: Array[Walk], steps: Array[Step]
-) -> None:
-    """Let a row without missing values walk down several trees at once."""
-    active = _room_of_active()
-    for first in range(0, forest.n_trees, LANES):
-        n = min(LANES, forest.n_trees - first)
-        n_alone = walk_in_lockstep(forest, row, first, 1, n, walks, active)
-        n_finished = 0
-        for i in range(n):
-            if n_finished < n_alone and active[n_finished].walk == i:
-                n_finished += 1
-                finish(forest, first + i, walks[i], prediction, 0)
-                _give_room(walks[i], steps, i)
-            else:
-                prediction.add_walk(forest, first + i, walks[i], 0)
+        walk.path = room
+        walk.capacity = FIRST_DEPTH
 
 
 @merged
 def _predict_by_rows(
-    forest: Forest,
-    rows: Float32s,
-    n: int,
-    prediction: Prediction,
-    walks: Array[Walk],
-    steps: Array[Step],
+    forest: Forest, rows: Float32s, n: int, prediction: Prediction, walks: Array[Walk]
 ) -> None:
     """Let rows walk down one tree after the other, several rows without missing values at once."""
     active = _room_of_active()
@@ -388,14 +341,13 @@ def _predict_by_rows(
             else:
                 x = rows.part(width * r + tree.first_value, forest.dim_capacity)
                 _start(forest, tree, x, walks[0])
-                active[0].walk = 0
+                active[0] = 0
                 lanes = 1
             n_finished = 0
             for i in range(lanes):
-                if n_finished < n_alone and active[n_finished].walk == i:
+                if n_finished < n_alone and active[n_finished] == i:
                     n_finished += 1
                     finish(forest, t, walks[i], prediction, r + i)
-                    _give_room(walks[i], steps, i)
                 else:
                     prediction.add_walk(forest, t, walks[i], r + i)
             r += lanes
@@ -413,8 +365,19 @@ def predict_rows(forest: F, rows: Float32s, n: int, prediction: P) -> None:
     """
     walks, steps = _room_of_walks(), _room_of_steps()
     for i in range(LANES):
-        _give_room(walks[i], steps, i)
+        walks[i].capacity = FIRST_DEPTH
+        walks[i].path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
     if n == 1 and not has_missing(forest, rows):
-        _predict_by_trees(forest, rows, prediction, walks, steps)
+        active = _room_of_active()
+        for first in range(0, forest.n_trees, LANES):
+            n_walks = min(LANES, forest.n_trees - first)
+            n_alone = walk_in_lockstep(forest, rows, first, 1, n_walks, walks, active)
+            n_finished = 0
+            for i in range(n_walks):
+                if n_finished < n_alone and active[n_finished] == i:
+                    n_finished += 1
+                    finish(forest, first + i, walks[i], prediction, 0)
+                else:
+                    prediction.add_walk(forest, first + i, walks[i], 0)
     else:
-        _predict_by_rows(forest, rows, n, prediction, walks, steps)
+        _predict_by_rows(forest, rows, n, prediction, walks)

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Hashable, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,31 +38,18 @@ from ...limits import DONE, FAR, LEAST_LEVEL
 from ...records import ChunkedRows, Float64s, Int32s, Int64s
 from ..ranges import Rounding, known_ranges, robust_ranges, scaling_of
 from . import inputs as frames
-from .changes import AnyForest
+from .constants import CLOSED, DRAWING, FREE, NEVER, NONE, REBASING, START, STEADY
 from .extension import count_walked, extend_trees, learn_point
 from .inputs import move, rebase
-from .records import (
-    CLOSED,
-    DRAWING,
-    EMPTY,
-    FREE,
-    NEVER,
-    NONE,
-    REBASING,
-    START,
-    STEADY,
-    F,
-    Forest,
-    Tree,
-)
+from .records import F, Forest
 from .sampling import clear_tree
 from .transforms import Categories
-from .tree_memory import TABLES, WARM_UP, TreeMemory, light_size_for
+from .tree_memory import TABLES, WARM_UP, AnyForest, TreeMemory, light_size_for
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 
 NAN_BITS = 0x7FC00000
-
-# What tells which nodes are light.
-_KNOWN = ("dim", "n_samples")
 
 # How many interquartile ranges beyond the quartiles a value may be that sets its feature's range:
 # many, since long tails are common, and trees do worse where these are outside of the range.
@@ -95,9 +82,7 @@ def _begin_tree(forest: Forest) -> None:
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
     old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
-    spare.root = EMPTY
     clear_tree(spare)
-    spare.n_splits = 0
     spare.lifetime = old.lifetime
     # A stream of its own: what the old one draws meanwhile must not matter.
     state = state_after(old.renewal_state, 1)
@@ -131,17 +116,13 @@ def begin(forest: F, frame: Float64s) -> None:
 
 
 @kernel
-def move_some(forest: F, most: int) -> None:
-    """Move the next points, so many at most."""
-    for p in range(forest.n_moved, min(forest.n_moved + most, forest.n_points)):
-        move(forest, p)
-    forest.owed = 0
-
-
-@kernel
-def rebase_some(forest: F, most: int, next_look: int) -> None:
-    """Rebase the next points, so many at most; with the last one the renewal ends."""
-    _rebase_some(forest, most, next_look)
+def bring_some(forest: F, most: int, next_look: int) -> None:
+    """Move or rebase the next points, so many at most; with the last one rebased all ends."""
+    if forest.phase == REBASING:
+        _rebase_some(forest, most, next_look)
+    else:
+        for p in range(forest.n_moved, min(forest.n_moved + most, forest.n_points)):
+            move(forest, p)
     forest.owed = 0
 
 
@@ -178,19 +159,7 @@ def take_points(forest: F) -> int:
         spare.walk_end = stop
         spare.walk_ref = START
         forest.is_taking = 1
-    if spare.walk_point < spare.walk_end:
-        return extend_trees(forest, t, t + 1, 1)
-    return DONE
-
-
-@inlined
-def _swap_trees(forest: Forest, one: Tree, other: Tree) -> None:
-    """Let two trees change places; what they own goes with them."""
-    words, others = Int32s(one, 0, forest.tree_words), Int32s(other, 0, forest.tree_words)
-    for i in range(forest.tree_words):
-        kept = words[i]
-        words[i] = others[i]
-        others[i] = kept
+    return extend_trees(forest, t, t + 1, 1) if spare.walk_point < spare.walk_end else DONE
 
 
 @inlined
@@ -216,14 +185,6 @@ def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
         forest.next_look = next_look
 
 
-@inlined
-def _look_after_renewal(forest: Forest) -> int:
-    """Return the number of samples at which widths are looked at once trees have been renewed."""
-    then = forest.renewed_at_sample
-    # In a window as many new samples matter as in all that it holds.
-    return max(forest.n_samples, then + int((RENEWAL_RATIO - 1.0) * min(then, forest.window)))
-
-
 @helper
 def finish_owed(forest: F) -> None:
     """Do what is owed besides, once the spare tree has taken its points, and owe nothing."""
@@ -231,14 +192,24 @@ def finish_owed(forest: F) -> None:
         forest.taken = forest.trees[forest.n_trees].walk_end
         if forest.taken == forest.n_points:
             if forest.draws():
-                _swap_trees(forest, forest.trees[forest.turn()], forest.trees[forest.n_trees])
+                # The trees change places; what they own goes with them.
+                n_words = forest.tree_words
+                words = Int32s(forest.trees[forest.turn()], 0, n_words)
+                others = Int32s(forest.trees[forest.n_trees], 0, n_words)
+                for i in range(n_words):
+                    kept = words[i]
+                    words[i] = others[i]
+                    others[i] = kept
             forest.renewed = forest.renewed + 1
             if forest.renewed < forest.n_all_trees:
                 _begin_tree(forest)
             else:
                 _begin_rebasing(forest)
     elif forest.phase == REBASING:
-        _rebase_some(forest, REBASED * forest.owed, _look_after_renewal(forest))
+        then = forest.renewed_at_sample
+        # In a window as many new samples matter as in all that it holds.
+        more = int((RENEWAL_RATIO - 1.0) * min(then, forest.window))
+        _rebase_some(forest, REBASED * forest.owed, max(forest.n_samples, then + more))
     forest.is_taking = 0
     forest.owed = 0
 
@@ -294,18 +265,15 @@ ROUNDED = 2.0**-36
 EXACT = 2.0**-50
 
 
-def _differ(
-    one: NDArray[np.float64], other: NDArray[np.float64], factor: float
-) -> NDArray[np.bool_]:
+def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
     """Tell where one of two numbers is more than so many times the other."""
-    found: NDArray[np.bool_] = (one > factor * other) | (other > factor * one)
-    return found
+    return (one > factor * other) | (other > factor * one)
 
 
 class _Found(NamedTuple):
     """What some samples tell: the scaling, of which inputs they do, and whose widths are over."""
 
-    scaling: NDArray[np.float64]
+    scaling: Floats
     are_told: NDArray[np.bool_]
     are_over: NDArray[np.bool_]
 
@@ -315,6 +283,8 @@ class FollowingTrees(TreeMemory[AnyForest]):
 
     # Whether widths are looked at when it is time to, or by a plan of the kind's own.
     _LOOKS_AT_ONCE: ClassVar[bool] = True
+    # The kernel that does what is owed.
+    _GO_ON: ClassVar[Any] = go_on
 
     def enter(self) -> None:
         """Close the trees, complete or undo what was interrupted, and do what it is time for.
@@ -340,7 +310,13 @@ class FollowingTrees(TreeMemory[AnyForest]):
             # Of later samples nothing is known.
             forest.next_look = NEVER
             return
-        scaling = self._found_scaling()
+        scaling = self.scaling
+        if self._find(LOOKED_AT).are_over.any():
+            found, scaling = self._find(MEASURED), scaling.copy()
+            # Since trees are drawn anew in any case, ranges alone decide where they have grown.
+            are_wider = found.are_told & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
+            places = np.flatnonzero(found.are_over | are_wider)
+            scaling[:, places] = found.scaling[:, places]
         if (scaling != self.scaling).any():
             self._begin_renewal(scaling)
         else:
@@ -350,24 +326,11 @@ class FollowingTrees(TreeMemory[AnyForest]):
         """Return how many samples the trees hold."""
         return self.forest.n_held()
 
-    def _found_scaling(self) -> NDArray[np.float64]:
-        """Return the scaling, by ranges of stored samples where one does not hold any more."""
-        if not self._find(LOOKED_AT).are_over.any():
-            return self.scaling
-        found, scaling = self._find(MEASURED), self.scaling.copy()
-        # Since trees are drawn anew in any case, ranges alone decide where they have grown.
-        are_wider = found.are_told & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
-        places = np.flatnonzero(found.are_over | are_wider)
-        scaling[:, places] = found.scaling[:, places]
-        return scaling
-
     def _find(self, n_rows: int) -> _Found:
         """Find the scaling by so many of the stored samples, and which widths do not hold."""
-        places = self._places_to_look_at(n_rows)
-        rows = self._inputs_at(places, n_rows)
-        then = self._inputs_at(self._places_of_widths(n_rows), n_rows)
+        places, places_then = self._places_to_look_at(n_rows)
         # Together, since it is the call that costs.
-        both = np.hstack([rows, then])
+        both = np.hstack([self._inputs_at(own, n_rows) for own in (places, places_then)])
         rounding = self._rounding()
         found = known_ranges(both, FENCE, rounding)
         (low, _), (high, _), (known, known_then), (spread, spread_then) = (
@@ -379,8 +342,8 @@ class FollowingTrees(TreeMemory[AnyForest]):
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
             near = known_ranges(both, NEAR_FENCE, rounding)
-            near_low, near_high = near.low[: self.n_inputs], near.high[: self.n_inputs]
-            low, high = np.where(has_shrunk, near_low, low), np.where(has_shrunk, near_high, high)
+            low = np.where(has_shrunk, near.low[: self.n_inputs], low)
+            high = np.where(has_shrunk, near.high[: self.n_inputs], high)
         by_ranges, are_told = self._scaling_by(low, high), known >= least
         are_over = are_told & _differ(self.scaling[1, : self.n_inputs], by_ranges[1], FACTOR)
         are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
@@ -391,35 +354,24 @@ class FollowingTrees(TreeMemory[AnyForest]):
         offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
         return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 
-    def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
-        """Return so many stored samples, of which most are recent ones.
+    def _places_to_look_at(self, n_rows: int) -> tuple[Numbers, Numbers]:
+        """Return some stored samples, most of them recent, and some of when widths were found.
 
-        Where some have been forgotten the others are in no order: they are evenly spread then, and
-        each is there once.
+        Where some have been forgotten the others are in no order: they are evenly spread then,
+        each is there once, and none is known to be of when widths were found.
         """
-        if self._is_unordered:
-            n = min(n_rows, self.n_points)
-            return self.n_points * np.arange(n) // max(n, 1)
-        return self._recent_places(self.n_points, n_rows)
-
-    def _places_of_widths(self, n_rows: int) -> NDArray[np.int64]:
-        """Return the same of when widths were found; none where samples have been forgotten."""
-        if self._is_unordered:
-            return np.zeros(0, np.int64)
-        return self._recent_places(int(self.forest.renewed_at_sample) or WARM_UP, n_rows)
-
-    @property
-    def _is_unordered(self) -> bool:
-        """Whether points need not be in the order of arrival."""
-        found: bool = self.forest.n_forgotten > 0
-        return found
+        n, forest = self.n_points, self.forest
+        if forest.n_forgotten > 0:
+            return n * np.arange(min(n_rows, n)) // max(n, 1), np.zeros(0, np.int64)
+        then = int(forest.renewed_at_sample) or WARM_UP
+        return self._recent_places(n, n_rows), self._recent_places(then, n_rows)
 
     @staticmethod
-    def _recent_places(n: int, n_rows: int) -> NDArray[np.int64]:
+    def _recent_places(n: int, n_rows: int) -> Numbers:
         """Return some of `n` places, of which half are among the last 3 of 10."""
         return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
 
-    def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
+    def _begin_renewal(self, scaling: Floats) -> None:
         """Begin to draw all trees anew by another scaling."""
         # Before kernels may move points.
         self.remainders.reserve(0, self.points.capacities[0])
@@ -443,14 +395,9 @@ class FollowingTrees(TreeMemory[AnyForest]):
         """Let the spare tree take the points that it is yet to take for the samples learned."""
         if self.forest.owed == 0:
             return
-        go_on = self._go_on()
-        while (needy := go_on(self.forest)) >= 0:
+        go_on_of_kind = self._GO_ON.of(self._FOREST)
+        while (needy := go_on_of_kind(self.forest)) >= 0:
             self._reserve_rows(needy, self.trees[needy].rows_needed)
-
-    def _go_on(self) -> Callable[[AnyForest], int]:
-        """Return the kernel that does what is owed."""
-        found: Callable[[AnyForest], int] = go_on.of(self._FOREST)
-        return found
 
     def _samples_to_event(self) -> int:
         """Return how many samples there are until a tree is whole or widths are looked at."""
@@ -473,10 +420,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
     # Features that come.
 
     def add_inputs(
-        self,
-        names: Sequence[Hashable],
-        first_values: NDArray[np.float64],
-        gaps: NDArray[np.float64] | float = math.nan,
+        self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
         """Add features.
 
@@ -498,12 +442,11 @@ class FollowingTrees(TreeMemory[AnyForest]):
         unlike = np.zeros(0, dtype=np.int64)
         if not self._lacks_unknown and self.n_samples > 0:
             unlike = n_inputs + np.flatnonzero(~are_zero)
-        capacity = old
-        if wanted > old:
-            # The first sample's features get exact room; later ones some to spare.
-            capacity = wanted if n_inputs == 0 else max(wanted, old + old // 8)
-        columns = list(range(self._n_columns))
+        # The first sample's features get exact room; later ones some to spare.
+        spare = 0 if n_inputs == 0 else old // 8
+        capacity = old if wanted <= old else max(wanted, old + spare)
         if self.directions is not None:
+            columns = list(range(self._n_columns))
             self.directions = copy.deepcopy(self.directions)
             self.directions.add_inputs(names, capacity)
         else:
@@ -549,9 +492,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         found[:, self.category_places] = [[0.0], [1.0]]
         return Float64s.of(found)
 
-    def _scaling_by(
-        self, low: NDArray[np.float64], high: NDArray[np.float64], first: int = 0
-    ) -> NDArray[np.float64]:
+    def _scaling_by(self, low: Floats, high: Floats, first: int = 0) -> Floats:
         """Return the scaling by ranges of the inputs from the `first` on, but for given ones."""
         given = self.given[:, first:]
         is_given = ~np.isnan(given[0])
@@ -564,9 +505,8 @@ class FollowingTrees(TreeMemory[AnyForest]):
         frames[:, :, :old] = self.frames
         self.frames = frames
         if self.warm_up is not None:
-            rows = np.full((len(self.warm_up), new), np.nan)
-            rows[:, :old] = self.warm_up
-            self.warm_up = rows
+            more = (0, 0), (0, new - old)
+            self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
 
     def _sort_out(self, are_categories: NDArray[np.bool_]) -> list[int]:
         """Note which of the inputs to come are categories; returns the columns that are to be.
@@ -585,7 +525,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             return columns[: self._n_columns]
         return list(range(self._n_columns))
 
-    def _relay(self, capacity: int, columns: list[int], unlike: NDArray[np.int64]) -> None:
+    def _relay(self, capacity: int, columns: list[int], unlike: Numbers) -> None:
         """Make room for so many inputs, and let points have other columns of values.
 
         `columns` names these by those that there are. `unlike` are new inputs of which samples so
@@ -611,7 +551,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         dims = unlike if self.directions is None else unlike[:0]
         if (new > old or len(dims)) and forest.light_size > 0:
             moves = [(0, 0, old), (old, new, old)]
-            self.boxes = self.boxes.relaid(self._box_layout().words, moves, fill)
+            self.boxes = self.boxes.relaid(self._layouts()["boxes"].words, moves, fill)
             self.boxes.fill([0, new], dims, NAN_BITS)
         elif new > old or len(dims):
             moves = [(0, 0, box + old), (box + old, box + new, old)]
@@ -649,7 +589,8 @@ class FollowingTrees(TreeMemory[AnyForest]):
         self._new_rows_of_nodes()
         slots = words["slot"].tolist()
         for slot, old in enumerate(rows):
-            dims, n_samples = (columns[name].over(old, len(old), width) for name in _KNOWN)
+            dims = columns["dim"].over(old, len(old), width)
+            n_samples = columns["n_samples"].over(old, len(old), width)
             has_box = (dims != FREE) & (n_samples > light_size)
             new = np.zeros((len(old), self.nodes.width), dtype=np.int32)
             new[:, :box] = old[:, :box]
@@ -658,9 +599,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             self.boxes.extend(slot, 0, np.ascontiguousarray(old[has_box, box:]))
             words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
 
-    def _put_inputs(
-        self, inputs: NDArray[np.float64], first: int, unlike: NDArray[np.int64]
-    ) -> None:
+    def _put_inputs(self, inputs: Floats, first: int, unlike: Numbers) -> None:
         """Write inputs of the points, shape (points, inputs); from the `first` on others lack."""
         column = next(c for c in self._point_layout().columns if c.name == "inputs")
         start = 0
@@ -672,10 +611,9 @@ class FollowingTrees(TreeMemory[AnyForest]):
             own[: len(part), : part.shape[1]] = part
             start += len(chunk)
 
-    def _inputs_at(self, places: NDArray[np.int64], n_rows: int) -> NDArray[np.float64]:
+    def _inputs_at(self, places: Numbers, n_rows: int) -> Floats:
         """Return the inputs of stored samples, a row for each place, and NaN for lacking ones."""
         rows = np.full((n_rows, self.n_inputs), math.nan)
-        frames.read_inputs.of(self._FOREST)(
-            self.forest, Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
-        )
+        given = Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
+        frames.read_inputs.of(self._FOREST)(self.forest, *given)
         return rows

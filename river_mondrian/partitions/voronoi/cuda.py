@@ -88,14 +88,6 @@ def device_namespace(device: str) -> Any:
     return cupy
 
 
-def _host_buffer(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Return a host array that the device copies from and to directly."""
-    from cupyx import empty_pinned
-
-    buffer: NDArray[Any] = empty_pinned(shape, dtype=dtype)
-    return buffer
-
-
 def owners_by_tile(
     members: NDArray[Any], places: NDArray[Any], n_points: int
 ) -> tuple[Int32, NDArray[np.uint32]]:
@@ -272,11 +264,14 @@ class VoronoiCells:
         found = np.empty((len(X), self.n_partitions), dtype=np.int32)
         if not len(X):
             return found
+        # The device copies from and to these directly.
+        from cupyx import empty_pinned
+
         with self._device:
             n_rows = self._rows_at_once(len(X))
-            rows = _host_buffer((n_rows, self.width), np.float32)
+            rows = empty_pinned((n_rows, self.width), dtype=np.float32)
             rows[:, self.n_features :] = 0.0
-            out = _host_buffer((n_rows, self.n_partitions), np.int32)
+            out = empty_pinned((n_rows, self.n_partitions), dtype=np.int32)
             for start in range(0, len(X), n_rows):
                 n = min(n_rows, len(X) - start)
                 rows[:n, : self.n_features] = X[start : start + n]

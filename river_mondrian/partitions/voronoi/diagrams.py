@@ -15,23 +15,10 @@ from ...maps.record import MOST_OUT, Array, Pool, Sample, Transform
 from ...records import Float32s, Float64s, Int32s, Int64s, Memory
 from ...records.memory import state_words
 from ..isolation import PointPartitions, parts_of
+from . import nearest
 from .cuda import nearest_cells
 from .distances import VECTOR, Frame, find_axes, padded
-from .nearest import (
-    FARTHEST_SQUARE,
-    LARGEST_WHOLE,
-    DenseVoronoi,
-    IndexedVoronoi,
-    PointTreeRecord,
-    Voronoi,
-    filter_rows,
-    index_entries,
-    index_error,
-    index_vector,
-    product_error,
-    read_rows,
-    scan,
-)
+from .nearest import FARTHEST_SQUARE, DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
 from .tree import PointTree, search
 
 # Points from which on a tree may be worth its walk.
@@ -71,6 +58,8 @@ class VoronoiMap(PointPartitions):
     points: scipy.sparse.csr_matrix | None
     frame: Frame | None
     trials: NDArray[np.float64] | None
+    rows: NDArray[np.float32]
+    tree: PointTree | None
 
     @property
     def ready(self) -> bool:
@@ -86,9 +75,13 @@ class VoronoiMap(PointPartitions):
             self.frame = find_axes(self.rows[:, : self.n_inputs])
             if self.frame[1].size * len(self.rows) > PROJECTION:
                 return False
-        points = self._plant(points, self.frame)
+        # A tree, and the points in the order of its leaves.
+        order = np.arange(len(self.rows))
+        self.tree = PointTree(self.rows, self.members, self.frame, order)
+        self.rows = self.rows[order]
+        self.members = np.argsort(order).astype(np.int32)[self.members]
         self._finish()
-        self._choose(points)
+        self._choose(points[order])
         # What only building needs.
         self.points, self.frame, self.trials = None, None, None
         self._finish()
@@ -109,7 +102,7 @@ class VoronoiMap(PointPartitions):
         self.points = points
         self.frame = None
         self.trials = None
-        self.tree: PointTree | None = None
+        self.tree = None
         self.centred: NDArray[np.float32] | None = None
         if self.sparse:
             self._index(points)
@@ -128,38 +121,27 @@ class VoronoiMap(PointPartitions):
     def _index(self, points: scipy.sparse.csr_matrix) -> None:
         """Keep the entries of the points, by point and by feature, instead of rows."""
         self.tree = None
-        self._become(IndexedVoronoi)
+        # The record has the words that both kinds have.
+        old = self.memory.words
+        self.memory = Memory(IndexedVoronoi)
+        for name in state_words(Voronoi):
+            self.memory.words[name] = old[name]
+        self._place()
         values, record = points.data, self.record
         assert isinstance(record, IndexedVoronoi)
-        small = (values == np.floor(values)) & (np.abs(values) <= LARGEST_WHOLE)
+        small = (values == np.floor(values)) & (np.abs(values) <= nearest.LARGEST_WHOLE)
         record.whole = bool(small.all())
-        record.error = index_error(self.n_inputs)
+        record.error = nearest.index_error(self.n_inputs)
         self.squared = np.asarray(points.astype(np.float64).power(2).sum(axis=1)).ravel()
         record.largest_norm = self.squared.max(initial=0.0)
         self.starts, self.places, self.values = parts_of(points)
         self.by_feature = parts_of(points.tocsc())
         self.rows = np.empty((0, 0), dtype=np.float32)
 
-    def _become(self, kind: type[Voronoi]) -> None:
-        """Take another kind of record, with the words that both kinds have."""
-        old = self.memory.words
-        self.memory = Memory(kind)
-        for name in state_words(Voronoi):
-            self.memory.words[name] = old[name]
-        self._place()
-
     @property
     def indexed(self) -> bool:
         """Whether points are found by an index from features to points."""
         return self.memory.kind is IndexedVoronoi
-
-    def _plant(self, points: scipy.sparse.csr_matrix, frame: Frame) -> scipy.sparse.csr_matrix:
-        """Make a tree of the points; returns them in the order of its leaves."""
-        order = np.arange(len(self.rows))
-        self.tree = PointTree(self.rows, self.members, frame, order)
-        self.rows = self.rows[order]
-        self.members = np.argsort(order).astype(np.int32)[self.members]
-        return points[order]
 
     def _index_cost(self, points: scipy.sparse.csr_matrix) -> float:
         """Return what a sample like the pool's costs by the index."""
@@ -179,15 +161,13 @@ class VoronoiMap(PointPartitions):
         return float(TREE_AXIS * tree.axes.size + per_leaf * leaves + each * points)
 
     def _product_cost(self) -> float:
-        if (self.rows == np.floor(self.rows)).all() or math.inf in product_error(self.n_inputs):
+        error = nearest.product_error(self.n_inputs)
+        if (self.rows == np.floor(self.rows)).all() or math.inf in error:
             # Between so few values ties are common, and each is settled by exact distances.
             return math.inf
-        return (
-            PRODUCT_VALUE * self.rows.size
-            + PRODUCT_POINT * len(self.rows)
-            + PRODUCT_FEATURE * self.rows.shape[1]
-            + CENTRE * self.members.size
-        )
+        n, width = self.rows.shape
+        per_row = PRODUCT_VALUE * width + PRODUCT_POINT
+        return per_row * n + PRODUCT_FEATURE * width + CENTRE * self.members.size
 
     def _choose(self, points: scipy.sparse.csr_matrix) -> None:
         """Choose the ways that cost least, for single samples and for batches."""
@@ -196,7 +176,7 @@ class VoronoiMap(PointPartitions):
         for trial in self.trials:
             samples[0].values = Float64s.of(trial)
             self.transform(samples[0])
-        costs = (self._tree_cost(self.tree), self._index_cost(points), self._scan_cost())
+        costs = self._tree_cost(self.tree), self._index_cost(points), self._scan_cost()
         if self._product_cost() < min(costs):
             self.mean = self.rows.mean(axis=0, dtype=np.float64).astype(np.float32)
             self.centred = self.rows - self.mean
@@ -226,7 +206,7 @@ class VoronoiMap(PointPartitions):
         n, width = values.shape
         rows = np.zeros((n, self.rows.shape[1]), dtype=np.float32)
         scaled = Float32s.of(rows)
-        bad = read_rows(self.record, Float64s.of(values), width, n, scaled)
+        bad = nearest.read_rows(self.record, Float64s.of(values), width, n, scaled)
         if bad >= 0:
             return bad
         centred = rows - self.mean
@@ -236,7 +216,8 @@ class VoronoiMap(PointPartitions):
             return DONE
         products = centred @ self.centred.T
         known = scaled, Float32s.of(products), Float64s.of(norms)
-        filter_rows(self.record, *known, n, *product_error(self.n_inputs), Int32s.of(out))
+        error = nearest.product_error(self.n_inputs)
+        nearest.filter_rows(self.record, *known, n, *error, Int32s.of(out))
         return DONE
 
     def _kinds(self) -> tuple[type[Any], ...]:
@@ -280,15 +261,10 @@ class VoronoiMap(PointPartitions):
         n, d = self.record.n_points, self.n_inputs
         check_types(self, {"values": np.ndarray})
         n_entries = self.values.size
-        check_arrays(
-            self,
-            {
-                "starts": (np.int64, (n + 1,)),
-                "places": (np.int32, (n_entries,), 0, d - 1),
-                "values": (np.float32, (n_entries,)),
-                "squared": (np.float64, (n,)),
-            },
-        )
+        arrays: dict[str, Any] = {"starts": (np.int64, (n + 1,)), "squared": (np.float64, (n,))}
+        arrays["places"] = np.int32, (n_entries,), 0, d - 1
+        arrays["values"] = np.float32, (n_entries,)
+        check_arrays(self, arrays)
         check_starts(self, "starts", self.starts, n_entries)
         check_types(self, {"by_feature": tuple})
         if len(self.by_feature) != 3 or not all(isinstance(a, np.ndarray) for a in self.by_feature):
@@ -304,8 +280,8 @@ class VoronoiMap(PointPartitions):
         if self.tree is not None:
             return search
         if not self.indexed:
-            return scan
-        return index_entries if self.sparse else index_vector
+            return nearest.scan
+        return nearest.index_entries if self.sparse else nearest.index_vector
 
     def _bind(self) -> None:
         record, own = self.record, self.memory.own
@@ -360,5 +336,4 @@ class VoronoiMap(PointPartitions):
 
 def _squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the squared norm of each row."""
-    squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    return squares
+    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)

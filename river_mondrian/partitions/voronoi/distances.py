@@ -11,7 +11,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, exact_batch_kernel, exact_inlined
-from ...records import Float32s, Float64s, Int32s
+from ...records import Float32s, Float64s
 from ...records.numba_types import lowered, pointer_to
 
 # Numbers per vector: rows are padded with zeros to a multiple of it.
@@ -125,36 +125,64 @@ def add_to_lane(sums: Float64s, place: int, gap: float) -> None:
     sums[k] = sums[k] + gap * gap
 
 
-@exact_inlined
-def sparse_squared_distance(
-    x_places: Int32s,
-    x_values: Float32s,
-    n_x: int,
-    places: Int32s,
-    values: Float32s,
-    n: int,
-    sums: Float64s,
-) -> float:
-    """Return the distance of two rows, the entries of both in order; `sums` is room for lanes."""
-    for k in range(VECTOR):
-        sums[k] = 0.0
-    a, b = 0, 0
-    while a < n_x or b < n:
-        if b == n or (a < n_x and x_places[a] < places[b]):
-            add_to_lane(sums, x_places[a], x_values[a])
-            a += 1
-        elif a == n_x or places[b] < x_places[a]:
-            add_to_lane(sums, places[b], values[b])
-            b += 1
-        else:
-            gap = np.float64(np.float32(x_values[a]) - np.float32(values[b]))
-            add_to_lane(sums, places[b], gap)
-            a += 1
-            b += 1
-    for half in (4, 2, 1):
-        for k in range(half):
-            sums[k] = sums[k] + sums[k + half]
-    return sums[0]
+# Points of a leaf of a tree (see `tree`).
+LEAF = 64
+
+
+def _box_distance(context: Any, builder: Any, query: Any, box: Any, width: Any) -> Any:
+    point, sides = (pointer_to(builder, a, SINGLES) for a in (query, box))
+    groups = groups_of(builder, width)
+
+    def add(i: Any, total: Any) -> list[Any]:
+        x, low = load(builder, point, i), load(builder, sides, i)
+        high = load(builder, sides, builder.add(i, groups))
+        gap = zero(SINGLES)
+        for outside in (builder.fsub(low, x), builder.fsub(x, high)):
+            gap = builder.select(builder.fcmp_ordered(">", outside, gap), outside, gap)
+        return [builder.fadd(total, builder.fmul(gap, gap))]
+
+    (sums,) = loop(builder, groups, [zero(SINGLES)], add)
+    return builder.fpext(sum_lanes(builder, sums), ir.DoubleType())
+
+
+@lowered(_box_distance)
+def box_distance(query: Float32s, box: Float32s, width: int) -> float:
+    """Return the squared distance from a point to a box, its low sides before its high ones."""
+    sums: list[Any] = [np.float32(0.0)] * VECTOR
+    for k in range(width):
+        x = np.float32(query[k])
+        gap = max(np.float32(0.0), np.float32(box[k]) - x, x - np.float32(box[width + k]))
+        sums[k % VECTOR] += gap * gap
+    return np.float64(sum_as_tree(sums))
+
+
+def _leaf_distances(context: Any, builder: Any, query: Any, points: Any, n: Any, out: Any) -> None:
+    groups = LEAF // VECTOR
+    coordinates = pointer_to(builder, query, ir.FloatType())
+    source, target = (pointer_to(builder, a, SINGLES) for a in (points, out))
+
+    def add(i: Any, *totals: Any) -> list[Any]:
+        x = splat(builder, load(builder, coordinates, i), SINGLES)
+        first = builder.mul(i, INT64(groups))
+        sums = []
+        for g, total in enumerate(totals):
+            gap = builder.fsub(load(builder, source, builder.add(first, INT64(g))), x)
+            sums.append(builder.fadd(total, builder.fmul(gap, gap)))
+        return sums
+
+    for g, value in enumerate(loop(builder, n, [zero(SINGLES)] * groups, add)):
+        builder.store(value, builder.gep(target, [INT64(g)]), align=4)
+
+
+@lowered(_leaf_distances)
+def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> None:
+    """Write the squared distances of a leaf's points, which lie coordinate by coordinate."""
+    for p in range(LEAF):
+        total = np.float32(0.0)
+        for k in range(n):
+            gap = np.float32(points[LEAF * k + p]) - np.float32(query[k])
+            total += gap * gap
+        out[p] = float(total)
 
 
 # Features up to which axes are exactly the principal ones. Beyond, they are near them: any
@@ -193,68 +221,9 @@ def add_scaled(total: Float64s, row: Float64s, factor: float, n: int) -> None:
         total[k] = total[k] + row[k] * factor
 
 
-@exact_inlined
-def project(
-    row: Float32s,
-    n_features: int,
-    mean: Float64s,
-    axes: Float64s,
-    n_axes: int,
-    n_coordinates: int,
-    projection: Float64s,
-    out: Float32s,
-) -> float:
-    """Write a row's coordinates; returns its squared distance from the mean.
-
-    `projection` is room for the coordinates, up to a multiple of `LANES`, in double precision.
-    """
-    room = (n_coordinates + VECTOR - 1) // VECTOR * VECTOR
-    for c in range(room):
-        projection[c] = 0.0
-    square = 0.0
-    for j in range(n_features):
-        value = row[j] - mean[j]
-        square += value * value
-        add_scaled(projection, axes.part(room * j, room), value, room)
-    left = square
-    for c in range(n_axes):
-        value = projection[c]
-        left -= value * value
-        out[c] = value
-    if n_coordinates > n_axes:
-        out[n_axes] = math.sqrt(max(left, 0.0))
-    return square
-
-
-@exact_batch_kernel
-def project_rows(
-    rows: Float32s,
-    n: int,
-    width: int,
-    mean: Float64s,
-    n_features: int,
-    axes: Float64s,
-    n_axes: int,
-    n_coordinates: int,
-    projection: Float64s,
-    room: int,
-    out: Float32s,
-) -> None:
-    """Write the coordinates of `n` points, rows of `width`, to rows of `room`."""
-    for i in range(n):
-        row, target = rows.part(width * i, width), out.part(room * i, room)
-        project(row, n_features, mean, axes, n_axes, n_coordinates, projection, target)
-
-
 @exact_batch_kernel
 def multiply(
-    rows: Float64s,
-    n: int,
-    d: int,
-    axes: Float64s,
-    room: int,
-    along: Float64s,
-    product: Float64s,
+    rows: Float64s, n: int, d: int, axes: Float64s, room: int, along: Float64s, product: Float64s
 ) -> None:
     """Multiply directions, a padded column for each, by the scatter matrix of `n` centred rows.
 

@@ -7,7 +7,7 @@ comes first in the pool, whose order is random.
 Why the search for Voronoi cells (aNNE) is exact.
 
 What a cell is. The distance of a sample x and a point p is the number D(x, p) that
-`distance.squared_distance` returns for their scaled values in single precision: one routine, one
+`distances.squared_distance` returns for their scaled values in single precision: one routine, one
 order of summation. A diagram's cell is its centre p with the least D(x, p), and of several such the
 one that comes first in the pool. Every way to search compares candidates by D alone, in a way that
 keeps the first of equals. So each is exact if it leaves out no point whose D is the least, or as
@@ -57,7 +57,7 @@ and r is the norm of the rest of w, which differs by at most the norm of the res
 search has axes A instead of Q, and rounds:
 
 - The axes: let |A'A - I| <= a. With Q from A = Q R, R the symmetric root of A'A, |A - Q| <= a, as
-  |s - 1| <= |s^2 - 1| for each singular value s of A. `axes.deviation` measures a: the Frobenius
+  |s - 1| <= |s^2 - 1| for each singular value s of A. `deviation` measures a: the Frobenius
   norm of A'A - I as computed, each entry off by gamma_d(v) |a_i| |a_j|, all of them by gamma_d(v)
   (|a_1|^2 + ... + |a_k|^2) <= 2 k gamma_d(v).
 - The coordinates z, sums of d products in double precision: |z - y| <= f |w| with f =
@@ -132,6 +132,8 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+import numpy as np
+
 from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_method, exact_separate
 from ...limits import DONE, LARGEST
 from ...maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
@@ -148,7 +150,7 @@ from ...records import (
     room_of_array,
     transient,
 )
-from .distances import sparse_squared_distance, squared_distance
+from .distances import VECTOR, add_to_lane, squared_distance
 
 # Unit round-offs of single and of double precision.
 SINGLE = 2.0**-24
@@ -209,7 +211,7 @@ def tree_slack(
         Coordinates of a point: along the axes and, where there are fewer axes than features, the
         norm of the rest.
     deviation
-        How far the axes are from orthonormal, as measured by `axes.deviation`.
+        How far the axes are from orthonormal, as measured by `distances.deviation`.
 
     Returns
     -------
@@ -292,7 +294,7 @@ class PointTreeRecord(Record):
     # Diagrams of the points, and where those of each point begin.
     owners: Array[Owner]
     owner_starts: Int64s
-    # How far a lower bound may exceed an exact distance (`bounds.tree_slack`).
+    # How far a lower bound may exceed an exact distance (`tree_slack`).
     relative: Float64
     absolute: Float64
     least: Float64
@@ -352,17 +354,27 @@ class IndexedVoronoi(Voronoi):
     @exact_method
     def exact_distance(self, p: int) -> float:
         """Return the distance of the sample's entries, in order, from a point."""
-        start = self.starts[p]
-        n = self.starts[p + 1] - start
-        return sparse_squared_distance(
-            self.x_places,
-            self.x_values,
-            self.n_entries,
-            self.places.part(start, n),
-            self.values.part(start, n),
-            n,
-            self.lane_sums,
-        )
+        x_places, x_values, n_x, sums = self.x_places, self.x_values, self.n_entries, self.lane_sums
+        places, values = self.places, self.values
+        for k in range(VECTOR):
+            sums[k] = 0.0
+        a, b, end = 0, self.starts[p], self.starts[p + 1]
+        while a < n_x or b < end:
+            if b == end or (a < n_x and x_places[a] < places[b]):
+                add_to_lane(sums, x_places[a], x_values[a])
+                a += 1
+            elif a == n_x or places[b] < x_places[a]:
+                add_to_lane(sums, places[b], values[b])
+                b += 1
+            else:
+                gap = np.float64(np.float32(x_values[a]) - np.float32(values[b]))
+                add_to_lane(sums, places[b], gap)
+                a += 1
+                b += 1
+        for half in (4, 2, 1):
+            for k in range(half):
+                sums[k] = sums[k] + sums[k + half]
+        return sums[0]
 
 
 V = TypeVar("V", bound=Voronoi)
@@ -493,7 +505,7 @@ def filter_rows(
     n
         Number of rows.
     error, least
-        How far distances are off by the products (`bounds.product_error`).
+        How far distances are off by the products (`product_error`).
     cells
         Where the cells go.
 

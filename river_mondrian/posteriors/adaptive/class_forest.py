@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...compiling.kernels import inlined, merged, separate
 from ...elementary import sort
 from ...learners import discriminants, experts
-from ...partitions.mondrian.records import LEFT, NONE, PAUSED, RIGHT, START
+from ...partitions.mondrian.constants import LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf
 from ...records import Array, Float64s, Int32s
 from ..labels.hnsp import most_probable
@@ -292,7 +292,7 @@ class ClassForest(AdaptiveForest):
         tree = self.trees[t]
         node = tree.nodes.row(j)
         kept = node.statistics_row
-        part_leaf(self, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
+        part_leaf(self, tree, j, chosen.dim, chosen.cut, time, 0.0)
         node.statistics_row = kept
         for side in range(2):
             child = node.child(side)

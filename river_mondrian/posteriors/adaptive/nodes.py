@@ -11,7 +11,8 @@ from ...compiling.kernels import inlined
 from ...learners.discriminants import Discriminants
 from ...learners.experts import Experts
 from ...limits import LARGEST_WEIGHT
-from ...partitions.mondrian.records import IN_USE, LEFT, Forest, Tree
+from ...partitions.mondrian.constants import LEFT
+from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ...records import (
     Array,
     Bounds,

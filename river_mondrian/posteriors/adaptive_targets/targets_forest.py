@@ -11,7 +11,7 @@ import numpy as np
 from ...compiling.kernels import batch_kernel, exact_method, inlined, merged, separate
 from ...learners.regression import error_law, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold
-from ...partitions.mondrian.records import EMPTY, LEFT, NONE, PAUSED, RIGHT, START
+from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT, START
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
 from ...records import Float64s
 from ..rebuilt.building import GAIN_SAMPLE, push
@@ -342,7 +342,7 @@ class TargetsForest(AdaptiveTargetForest):
         tree = self.trees[t]
         node = tree.nodes.row(j)
         weight, late_weight, mean, late_mean = node.means()
-        part_leaf(self, tree, t, j, chosen.dim, chosen.cut, time, 0.0)
+        part_leaf(self, tree, j, chosen.dim, chosen.cut, time, 0.0)
         node.set_means(weight, late_weight, mean, late_mean)
         for side in range(2):
             self.enqueue_built(t, node.child(side))

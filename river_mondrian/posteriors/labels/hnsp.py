@@ -26,9 +26,10 @@ import numpy as np
 
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
 from ...limits import LARGEST_WEIGHT, TOO_LARGE, WAITS
+from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
 from ...partitions.mondrian.extension import must_wait
 from ...partitions.mondrian.inputs import scale
-from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, Forest
+from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
 from ...partitions.mondrian.widths import learn_next

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import check_number, refuse
+from ...partitions.mondrian.constants import NONE
 from ...partitions.mondrian.reading import Kept, NodeView, Path, TreeTable, place_of
-from ...partitions.mondrian.records import IN_USE, NONE, Node, Point, Tree
+from ...partitions.mondrian.records import IN_USE, Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
 from ...records import (

@@ -22,7 +22,8 @@ import numpy as np
 from ...compiling.kernels import inlined
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import records as mondrian
-from ...partitions.mondrian.records import COMPLETE, LEFT, NONE, RIGHT, Forest, Point, Tree
+from ...partitions.mondrian.constants import COMPLETE, LEFT, NONE, RIGHT
+from ...partitions.mondrian.records import Forest, Point, Tree
 from ...records import (
     Array,
     Bounds,

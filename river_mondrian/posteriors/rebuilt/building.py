@@ -7,9 +7,10 @@ from ...learners.drift import NOBODY, watch
 from ...limits import BUDGET_SPENT, DONE, LEAST_WEIGHT, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import extension, sampling
 from ...partitions.mondrian.boxes import linear_dimension
+from ...partitions.mondrian.constants import CLOSED, COMPLETE, DRAWING, NONE
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
 from ...partitions.mondrian.inputs import store_values, write_column
-from ...partitions.mondrian.records import CLOSED, COMPLETE, DRAWING, NONE, Tree
+from ...partitions.mondrian.records import Tree
 from ...records import Array, Float32s, Float64s
 from . import forest as rebuilt
 from .forest import Candidate, R, RebuiltTree, ensure_predicted
@@ -297,7 +298,6 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
     """
     tree = forest.trees[t]
     sampling.clear_tree(tree)
-    tree.n_splits = 0
     tree.queue = NONE
     # Under the other widths once all points have been brought to these.
     is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
@@ -327,7 +327,7 @@ def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None
             point = forest.points.row(p)
             own = forest.values_in(tree, point)
             write_column(forest, own, forest.inputs_in(point), t, tree.frame)
-        sampling.put_point(forest, tree, t, tree.root, p)
+        sampling.put_point(forest, tree, tree.root, p)
 
 
 @merged

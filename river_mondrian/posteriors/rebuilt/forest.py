@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from ...compiling.kernels import inlined, merged, separate
 from ...learners.drift import Errors
 from ...limits import DONE
-from ...partitions.mondrian.records import EMPTY, LEAF, NONE, START, Forest, Node, Point, Tree
+from ...partitions.mondrian.constants import EMPTY, NONE, START
+from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
 from ...partitions.mondrian.sampling import side_of
 from ...records import (
     Array,

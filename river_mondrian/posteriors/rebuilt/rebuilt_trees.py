@@ -12,7 +12,7 @@ from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
 from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import widths
-from ...partitions.mondrian.records import CLOSED, DRAWING, NONE, REBASING, STEADY
+from ...partitions.mondrian.constants import CLOSED, DRAWING, NONE, REBASING, STEADY
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...records import CHUNK_ROWS, Float64s, Memory, Record
@@ -362,18 +362,15 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _n_held(self) -> int:
         return self.n_samples - self.schedule.first
 
-    def _places_to_look_at(self, n_rows: int) -> NDArray[np.int64]:
+    def _places_to_look_at(self, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         held = min(self._n_held(), self.n_points)
-        places = self.n_samples - held + self._recent_places(held, n_rows)
-        return places % self.schedule.capacity
-
-    def _places_of_widths(self, n_rows: int) -> NDArray[np.int64]:
-        first = self.n_samples - min(self._n_held(), self.n_points)
+        first = self.n_samples - held
         n = (int(self.forest.renewed_at_sample) or WARM_UP) - first
         # Too few of those samples are stored still.
-        if n < LEAST_TELLING:
-            return np.empty(0, dtype=np.int64)
-        return (first + self._recent_places(n, n_rows)) % self.schedule.capacity
+        then = np.empty(0, np.int64) if n < LEAST_TELLING else self._recent_places(n, n_rows)
+        places = self._recent_places(held, n_rows)
+        capacity = self.schedule.capacity
+        return (first + places) % capacity, (first + then) % capacity
 
     def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
         super()._begin_renewal(scaling)
@@ -385,12 +382,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         Nothing is owed then. A step that is interrupted before may be taken again.
         """
         forest = self.forest
-        if forest.phase == REBASING:
+        if forest.phase == REBASING or forest.n_moved < forest.n_points:
             held = (widths.RENEWAL_RATIO - 1.0) * self._n_held()
             next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
-            widths.rebase_some.of(self._FOREST)(forest, most, next_look)
-        elif forest.n_moved < forest.n_points:
-            widths.move_some.of(self._FOREST)(forest, most)
+            widths.bring_some.of(self._FOREST)(forest, most, next_look)
         elif forest.renewed == 0:
             # Trees that are begun from now on are cut under the other widths.
             self._follow(self.schedule.renewed(self.n_samples))

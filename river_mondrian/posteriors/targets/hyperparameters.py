@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...checks import check_array, check_number, check_types, refuse
 from ...compiling.kernels import batch_kernel, inlined, merged
-from ...partitions.mondrian.records import EMPTY, NONE
+from ...partitions.mondrian.constants import EMPTY, NONE
 from ...partitions.mondrian.sampling import side_of
 from ...records import Array, Float64, Float64s, Int64, Record, inline
 from . import messages

@@ -11,9 +11,9 @@ from ...compiling.kernels import batch_kernel, exact_separate, helper, inlined, 
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
 from ...partitions.mondrian import extension
 from ...partitions.mondrian.boxes import begin_box, box_of
+from ...partitions.mondrian.constants import CLOSED, DRAWING, FREE, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
 from ...partitions.mondrian.inputs import store_values
-from ...partitions.mondrian.records import CLOSED, DRAWING, FREE, NONE, START
 from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import predict_rows
 from ...partitions.mondrian.widths import finish_owed, take_points

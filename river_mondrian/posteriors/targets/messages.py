@@ -6,7 +6,8 @@ import math
 from typing import TypeVar
 
 from ...compiling.kernels import batch_kernel, exact_inlined, inlined, kernel, merged, separate
-from ...partitions.mondrian.records import EMPTY, LEFT, NONE, RIGHT, Forest, LightNode, Point, Tree
+from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
+from ...partitions.mondrian.records import Forest, LightNode, Point, Tree
 from ...records import (
     Array,
     Bounds,

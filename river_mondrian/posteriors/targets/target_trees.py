@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...limits import DONE, WAITS
+from ...partitions.mondrian.constants import PAUSED, STEADY
 from ...partitions.mondrian.reading import Kept, NodeView
-from ...partitions.mondrian.records import PAUSED, STEADY, Node, Point, Tree
+from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
 from ...partitions.ranges import robust_ranges
@@ -100,6 +101,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _POINT: ClassVar[type[Point]] = TargetPoint
     _VIEW = TargetView
     _RENEWS: ClassVar[bool] = True
+    _GO_ON: ClassVar[Any] = learning.go_on
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
     # Where a part of a forest's trees notes from what the law of all of them is learned.
@@ -400,9 +402,6 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             scaling, float(self.trees[0].gamma2), self.choice
         )
         super()._begin_renewal(scaling)
-
-    def _go_on(self) -> Callable[[TargetForest], int]:
-        return learning.go_on
 
     def _renew_next(self) -> None:
         """Note the number of samples at which fences are renewed next, or a change goes on."""
