@@ -20,7 +20,7 @@ from ..features.base import check_map
 from ..features.kernel_maps import IsolationFeatures
 from ..inputs import as_dict, check_names, check_value, ordered
 from ..maps.dense import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
-from ..maps.record import CompiledMap, Pool, Sample
+from ..maps.record import CompiledMap, Pool
 from ..records import Float64s, Int32s, Memory, OwnsArrays
 from ..records.memory import grown
 
@@ -187,7 +187,7 @@ class SparseSupports(SupportVectors[Values]):
 
     """
 
-    _DERIVED = frozenset({"_memory", "_sample"})
+    _DERIVED = frozenset({"_memory"})
 
     def __init__(self, kernel: str, rate: float) -> None:
         self.kind = KINDS[kernel]
@@ -202,7 +202,7 @@ class SparseSupports(SupportVectors[Values]):
         self._make_record()
 
     def _make_record(self) -> None:
-        self._memory, self._sample = Memory(StoredRows), Memory(Sample)
+        self._memory = Memory(StoredRows)
         self._memory[0].kind, self._memory[0].rate = self.kind, self.rate
         self._refer()
 
@@ -282,11 +282,10 @@ class SparseSupports(SupportVectors[Values]):
         entries = [(known[name], value) for name, value in sample.items() if name in known]
         places = np.array([place for place, _ in entries], dtype=np.int32)
         values = np.array([value for _, value in entries], dtype=float)
-        rows, own = self._memory[0], self._sample[0]
-        rows.n_columns, own.n_entries = len(out), len(entries)
-        own.places, own.entries = Int32s.of(places), Float64s.of(values)
+        self._memory[0].n_columns = len(out)
+        given = Int32s.of(places), Float64s.of(values), len(entries)
         sums = Float64s.of(coefficients), Float64s.of(out)
-        weighted_sums(rows, own, len(sample), self._size(sample), *sums)
+        weighted_sums(self._memory[0], given, len(sample), self._size(sample), *sums)
         return out
 
     @property

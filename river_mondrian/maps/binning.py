@@ -156,9 +156,12 @@ def write_codes_of_rows(
         write_codes(record, sample, codes.part(n_out * row, n_out))
 
 
-@exact_inlined
-def add_cells(record: BinningRecord, sample: Sample) -> int:
-    """Give the cells of a sample that are new their columns; returns like `learn_one`."""
+@exact_kernel
+def learn_one(record: BinningRecord, sample: Sample) -> int:
+    """Give the cells of a sample that are new their columns.
+
+    Returns DONE, NO_ROOM where the table has to grow first, or a bad input.
+    """
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
@@ -173,15 +176,6 @@ def add_cells(record: BinningRecord, sample: Sample) -> int:
     return DONE
 
 
-@exact_kernel
-def learn_one(record: BinningRecord, sample: Sample) -> int:
-    """Give the cells of a sample that are new their columns.
-
-    Returns DONE, NO_ROOM where the table has to grow first, or a bad input.
-    """
-    return add_cells(record, sample)
-
-
 @exact_batch_kernel
 def learn_rows(
     record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, row: int, n: int
@@ -193,7 +187,7 @@ def learn_rows(
     sample = _room_for_sample()[0]
     while row < n:
         maps.move_entries(sample, places, entries, starts, row)
-        if add_cells(record, sample) == NO_ROOM:
+        if learn_one(record, sample) == NO_ROOM:
             return row
         row += 1
     return n

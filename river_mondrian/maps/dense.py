@@ -173,19 +173,23 @@ def sum_over_rows(
             out[k] = out[k] + row[k] * alike
 
 
+# Places and values of entries, and their number.
+Entries = tuple[Int32s, Float64s, int]
+
+
 @exact_kernel
 def weighted_sums(
-    rows: StoredRows, sample: Sample, n_nonzero: int, size: float, sums: Float64s, out: Float64s
+    rows: StoredRows, entries: Entries, n_nonzero: int, size: float, sums: Float64s, out: Float64s
 ) -> None:
     """Write each column's sum of coefficient times kernel over the rows.
 
     The sample has the entries at places that rows may have, of `n_nonzero` in all.
     """
-    vector, places = rows.vector, sample.places
-    for j in range(sample.n_entries):
-        vector[places[j]] = sample.entries[j]
+    vector, (places, values, n_entries) = rows.vector, entries
+    for j in range(n_entries):
+        vector[places[j]] = values[j]
     sum_over_rows(rows, n_nonzero, size, sums, out)
-    for j in range(sample.n_entries):
+    for j in range(n_entries):
         vector[places[j]] = 0.0
 
 

@@ -197,9 +197,10 @@ def learn(
     if law.long > 0.0:
         found = log_ratio(abs(error), law.long) if error != 0.0 else SMALLEST
         find_densities(law, error)
+        densities = law.densities
         for c in range(N_COMPONENTS):
-            law.densities[c] = math.sqrt(law.densities[c])
-        share(law.weights, N_COMPONENTS, law.densities, part, SHARE_RATE)
+            densities[c] = math.sqrt(densities[c])
+        share(law.weights, N_COMPONENTS, densities, part, SHARE_RATE)
         combine(law, found, part)
     law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
     law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)

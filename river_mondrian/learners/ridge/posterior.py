@@ -124,10 +124,13 @@ class PosteriorNumbers(Learned[RidgePosterior]):
         record, held = self.record, self.held
         n, n_columns = record.capacity, record.n_columns
         if compiled.n_columns > n_columns:
-            return self.resized(n, max(compiled.n_columns, 2 * n_columns), held)
-        if held is None or not held.lacks_room(compiled):
-            # About half as many entries again.
-            n = min(record.limit, n * 5 // 4 + compiled.n_out)
+            slots = np.full(max(compiled.n_columns, 2 * n_columns), -1, np.int32)
+            keep(slots, self.learned["slots"])
+            return self.changed({"slots": slots})
+        if held is not None and held.lacks_room(compiled):
+            return self.changed({}, held=held.grown(compiled, n))
+        # About half as many entries again.
+        n = min(record.limit, n * 5 // 4 + compiled.n_out)
         return self.resized(n, n_columns, held and held.grown(compiled, n))
 
     def trimmed(self, compiled: CompiledMap) -> Self:
