@@ -64,7 +64,8 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
     def weighted_sums(self, sample: S, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of coefficient times kernel over the support vectors, for each column.
 
-        It is f(x) of Algorithm 1 (Ting et al. 2021), line 3, with alpha c for the coefficients.
+        It is f(x) of Algorithm 1 (Ting et al. 2021), line 3, with alpha c for the coefficients. The
+        next call may write to the array.
         """
 
 
@@ -187,7 +188,7 @@ class SparseSupports(SupportVectors[Values]):
 
     """
 
-    _DERIVED = frozenset({"_memory"})
+    _DERIVED = frozenset({"_memory", "_sums"})
 
     def __init__(self, kernel: str, rate: float) -> None:
         self.kind = KINDS[kernel]
@@ -202,7 +203,7 @@ class SparseSupports(SupportVectors[Values]):
         self._make_record()
 
     def _make_record(self) -> None:
-        self._memory = Memory(StoredRows)
+        self._memory, self._sums = Memory(StoredRows), np.zeros(0)
         self._memory[0].kind, self._memory[0].rate = self.kind, self.rate
         self._refer()
 
@@ -278,15 +279,19 @@ class SparseSupports(SupportVectors[Values]):
         self, sample: Values, coefficients: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the sum of coefficient times kernel over the support vectors, for each column."""
-        out, known = np.empty(coefficients.shape[1]), self.places
+        rows, known, n = self._memory[0], self.places, coefficients.shape[1]
+        if len(self._sums) != n:
+            self._memory.own("sums", np.zeros(n))
+            rows.n_columns = n
+            # Last: a call that is interrupted before is done again.
+            self._sums = self._memory.arrays["sums"]
         entries = [(known[name], value) for name, value in sample.items() if name in known]
         places = np.array([place for place, _ in entries], dtype=np.int32)
         values = np.array([value for _, value in entries], dtype=float)
-        self._memory[0].n_columns = len(out)
         given = Int32s.of(places), Float64s.of(values), len(entries)
-        sums = Float64s.of(coefficients), Float64s.of(out)
-        weighted_sums(self._memory[0], given, len(sample), self._size(sample), *sums)
-        return out
+        size = self._size(sample)
+        weighted_sums(rows, given, len(sample), size, Float64s.of(coefficients))
+        return self._sums
 
     @property
     def nbytes(self) -> int:

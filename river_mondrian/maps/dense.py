@@ -134,6 +134,8 @@ class StoredRows(Record):
     values: Float64s
     # A sample as a vector, with a place for each feature; zero but for the length of a call.
     vector: Float64s = transient()
+    # Room for the sums.
+    sums: Float64s = transient()
 
 
 @exact_inlined
@@ -179,16 +181,16 @@ Entries = tuple[Int32s, Float64s, int]
 
 @exact_kernel
 def weighted_sums(
-    rows: StoredRows, entries: Entries, n_nonzero: int, size: float, sums: Float64s, out: Float64s
+    rows: StoredRows, entries: Entries, n_nonzero: int, size: float, coefficients: Float64s
 ) -> None:
-    """Write each column's sum of coefficient times kernel over the rows.
+    """Write each column's sum of coefficient times kernel over the rows, to `sums`.
 
     The sample has the entries at places that rows may have, of `n_nonzero` in all.
     """
     vector, (places, values, n_entries) = rows.vector, entries
     for j in range(n_entries):
         vector[places[j]] = values[j]
-    sum_over_rows(rows, n_nonzero, size, sums, out)
+    sum_over_rows(rows, n_nonzero, size, coefficients, rows.sums)
     for j in range(n_entries):
         vector[places[j]] = 0.0
 
