@@ -19,9 +19,10 @@ from scipy.special import exp1
 from river_mondrian import DensityForest, exact_density
 from river_mondrian.compiling.kernels import exact_kernel
 from river_mondrian.density import walks
+from river_mondrian.density.mixture import PivotForest
 from river_mondrian.density.trees import LEVELS
 from river_mondrian.density.walks import LEAST_LOG, room_for_faces
-from river_mondrian.records import Float64s
+from river_mondrian.records import Float64s, Memory
 
 revealed, log_volume = as_kernels(walks.reveal, walks.log_polytope_volume, decorator=exact_kernel)
 
@@ -344,8 +345,11 @@ def test_exact_density_names_what_is_wrong(X, x, lifetime, text):
 def log_polytope_volume(directions, lower, upper, inside):
     n_dims, n_inputs = directions.shape
     rows = directions.ravel(), lower, upper, inside, np.zeros(room_for_faces(n_dims))
-    matrix, *others = (Float64s.of(np.ascontiguousarray(row)) for row in rows)
-    return log_volume(matrix, n_inputs, n_dims, *others)
+    matrix, low, high, *others = (Float64s.of(np.ascontiguousarray(row)) for row in rows)
+    memory = Memory(PivotForest)
+    cell = memory[0].cell
+    cell.lower, cell.upper = low, high
+    return log_volume(matrix, n_inputs, n_dims, cell, *others)
 
 
 def polytope_volume(*arguments):

@@ -244,8 +244,7 @@ def log_volume(forest: PivotForest, t: int) -> float:
     if forest.directions:
         n_inputs, n_dims = forest.n_inputs, forest.n_dims
         matrix = forest.directions.part(t * forest.directions_step, n_dims * n_inputs)
-        along, faces, lower, upper = forest.along, forest.faces, cell.lower, cell.upper
-        return log_polytope_volume(matrix, n_inputs, n_dims, lower, upper, along, faces)
+        return log_polytope_volume(matrix, n_inputs, n_dims, cell, forest.along, forest.faces)
     for j in range(forest.n_dims):
         if forest.rates[j] > 0.0:
             # Between two numbers next to each other there is no room for a cell.

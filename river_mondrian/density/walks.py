@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..compiling.kernels import exact_inlined, exact_separate
 from ..records import Array, Float64s, Int64, Record, new_array, prefetch, release, room_of_array
 from . import regions
-from .regions import NONE, P, PathStep, PivotTree, Region
+from .regions import NONE, Cell, P, PathStep, PivotTree, Region
 
 REGION_WORDS = Region.WORDS
 
@@ -409,13 +409,7 @@ def triangle_area(
 
 @exact_separate
 def log_polytope_volume(
-    directions: Float64s,
-    n_inputs: int,
-    n_dims: int,
-    lower: Float64s,
-    upper: Float64s,
-    inside: Float64s,
-    faces: Float64s,
+    directions: Float64s, n_inputs: int, n_dims: int, cell: Cell, inside: Float64s, faces: Float64s
 ) -> float:
     """Return the log of the volume of a cell {y: lower < U y <= upper} in up to 3 dimensions.
 
@@ -425,8 +419,8 @@ def log_polytope_volume(
         The rows of U, side by side; their rank is `n_inputs`.
     n_inputs, n_dims
         Numbers of columns and rows of U.
-    lower, upper
-        Bounds along the directions, a number each.
+    cell
+        Its bounds along the directions.
     inside
         U y for a y in the cell.
     faces
@@ -437,7 +431,7 @@ def log_polytope_volume(
     The logarithm, that of the least positive float where the volume is too small to be computed.
 
     """
-    stride = 2 * FACE
+    stride, lower, upper = 2 * FACE, cell.lower, cell.upper
     for j in range(n_dims):
         width = upper[j] - lower[j]
         if not width > 0.0:

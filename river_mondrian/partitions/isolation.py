@@ -328,25 +328,6 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 
 @exact_inlined
-def draw_cut(growth: Growth, n_varying: int) -> int:
-    """Make a node whose cut is drawn from the range of one of the features met."""
-    k = growth.n_draws
-    growth.n_draws = k + 2
-    feature = growth.met[min(int(growth.draws[k] * n_varying), n_varying - 1)]
-    lower, upper = growth.low[feature], growth.high[feature]
-    cut: float = np.float64(np.float32(lower + growth.draws[k + 1] * (upper - lower)))
-    # Rounding may reach the upper end, at which nothing would be above.
-    if not lower <= cut < upper:
-        cut = lower
-    number = growth.n_nodes
-    growth.n_nodes = number + 1
-    node = growth.nodes[number]
-    node.feature = feature
-    node.cut = cut
-    return number
-
-
-@exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
     """Bring the points below a cut before those above; returns where the latter begin."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
@@ -405,7 +386,17 @@ def grow(growth: Growth) -> None:
                 only.children[BELOW] = leaf
                 only.children[ABOVE] = leaf
             continue
-        number = draw_cut(growth, n_varying)
+        # A node, whose cut is drawn from the range of one of the features met.
+        k, number = growth.n_draws, growth.n_nodes
+        growth.n_draws = k + 2
+        growth.n_nodes = number + 1
+        feature = growth.met[min(int(growth.draws[k] * n_varying), n_varying - 1)]
+        lower, upper = growth.low[feature], growth.high[feature]
+        cut: float = np.float64(np.float32(lower + growth.draws[k + 1] * (upper - lower)))
+        node = growth.nodes[number]
+        node.feature = feature
+        # Rounding may reach the upper end, at which nothing would be above.
+        node.cut = cut if lower <= cut < upper else lower
         link(growth, parent, side, number)
         middle = split(growth, begin, end, number)
         put_part(growth, depth, middle, end, number, ABOVE)

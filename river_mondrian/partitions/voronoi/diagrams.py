@@ -83,7 +83,7 @@ class VoronoiMap(PointPartitions):
         self._finish()
         self._choose(points[order])
         # What only building needs.
-        self.points, self.frame, self.trials = None, None, None
+        self.points = self.frame = self.trials = None
         self._finish()
         return True
 
@@ -100,9 +100,7 @@ class VoronoiMap(PointPartitions):
         n_points, width = points.shape[0], padded(self.n_inputs)
         self.record.n_cells, self.record.n_points = self.psi, n_points
         self.points = points
-        self.frame = None
-        self.trials = None
-        self.tree = None
+        self.frame = self.trials = self.tree = None
         self.centred: NDArray[np.float32] | None = None
         if self.sparse:
             self._index(points)

@@ -537,22 +537,6 @@ def add_entry(record: IndexedVoronoi, place: int, value: float) -> None:
 
 
 @exact_inlined
-def sort_entries(record: IndexedVoronoi) -> None:
-    """Sort the sample's entries by place (Shell's method with Ciura's gaps)."""
-    places, values, n = record.x_places, record.x_values, record.n_entries
-    for gap in (8929, 3905, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
-        for a in range(gap, n):
-            place, value = places[a], values[a]
-            b = a
-            while b >= gap and places[b - gap] > place:
-                places[b] = places[b - gap]
-                values[b] = values[b - gap]
-                b -= gap
-            places[b] = place
-            values[b] = value
-
-
-@exact_inlined
 def map_by_index(record: IndexedVoronoi, cells: Int32s) -> None:
     """Map the sample's entries: |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
     distances, norms = record.distances, record.norms
@@ -573,9 +557,19 @@ def map_by_index(record: IndexedVoronoi, cells: Int32s) -> None:
             distances[p] = distances[p] - twice * values[q]
     if whole:
         find_nearest(record, cells)
-    else:
-        sort_entries(record)
-        filter_nearest(record, record.error * (norm + record.largest_norm), cells)
+        return
+    # Exact distances need the entries in order (Shell's method with Ciura's gaps).
+    for gap in (8929, 3905, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
+        for a in range(gap, n_entries):
+            place, value = x_places[a], x_values[a]
+            b = a
+            while b >= gap and x_places[b - gap] > place:
+                x_places[b] = x_places[b - gap]
+                x_values[b] = x_values[b - gap]
+                b -= gap
+            x_places[b] = place
+            x_values[b] = value
+    filter_nearest(record, record.error * (norm + record.largest_norm), cells)
 
 
 @exact_separate
