@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
 
 from .limits import LARGEST, LARGEST_WINDOW
 
@@ -36,15 +35,18 @@ def is_real(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def check_integer(name: str, value: Any, least: int) -> None:
-    """Refuse an argument that is no integer, or one below `least`."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+def is_integer(value: Any) -> bool:
+    """Tell whether an argument is an integer and no truth value."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def at_least_one(name: str, value: Any) -> None:
-    """Check that an argument is an integer >= 1."""
-    check_integer(name, value, 1)
+def check_integer(name: str, value: Any, least: int, *others: int | None) -> None:
+    """Refuse an argument that is no integer >= `least` and none of the other values."""
+    if value is None and None in others:
+        return
+    if not is_integer(value) or (value < least and value not in others):
+        wanted = " or ".join([*map(str, others), f"an integer >= {least}"])
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
 
 
 def check_takes(name: str, function: Callable[..., Any], *given: str) -> None:
@@ -52,37 +54,23 @@ def check_takes(name: str, function: Callable[..., Any], *given: str) -> None:
     try:
         inspect.signature(function).bind(*given)
     except TypeError as error:
-        raise TypeError(
-            f"{name} must be a function that is called by {name}({', '.join(given)}), "
-            f"got {told(function)}: {error}"
-        ) from None
+        call = f"{name}({', '.join(given)})"
+        raise TypeError(f"{name} must be called by {call}, got {told(function)}: {error}") from None
     except ValueError:
         pass  # What is not written in Python may not tell.
 
 
-def check_jobs(n_jobs: Any) -> None:
-    """Refuse a number of threads that is none; -1 stands for one for each processor."""
-    if isinstance(n_jobs, (int, np.integer)) and n_jobs == -1:
-        return
-    try:
-        check_integer("n_jobs", n_jobs, 1)
-    except ValueError:
-        raise ValueError(f"n_jobs must be -1 or an integer >= 1, got {n_jobs!r}") from None
-
-
 def check_place(name: str, value: Any, n: int) -> None:
     """Refuse an argument that is none of the numbers 0 to n - 1."""
-    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_integer or not 0 <= value < n:
+    if not is_integer(value) or not 0 <= value < n:
         raise ValueError(f"{name} must be in 0..{n - 1}, got {value!r}")
 
 
 def check_window(window: Any) -> None:
     """Refuse a number of samples that are held at most which is none; None holds all."""
-    if window is not None:
-        check_integer("window", window, 1)
-        if window > LARGEST_WINDOW:
-            raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {window!r}")
+    check_integer("window", window, 1, None)
+    if window is not None and window > LARGEST_WINDOW:
+        raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {window!r}")
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -107,32 +95,18 @@ def check_ranges(ranges: Any, scale: bool) -> None:
     if ranges is None:
         return
     if not isinstance(ranges, Mapping):
-        raise ValueError(
-            f"ranges must be None or a mapping from feature to (low, high), got {ranges!r}"
-        )
+        raise ValueError(f"ranges must be None or map features to (low, high), got {ranges!r}")
     if not scale:
         raise ValueError(f"ranges are what features are scaled by, but scale is {scale!r}")
     for name, ends in ranges.items():
         is_pair = isinstance(ends, Sequence) and len(ends) == 2 and all(map(is_real, ends))
         if not is_pair or not -LARGEST <= ends[0] < ends[1] <= LARGEST:
-            raise ValueError(
-                f"the range of feature {name!r} must be two finite numbers, the lower one first, "
-                f"got {ends!r}"
-            )
+            raise ValueError(f"feature {name!r} must have a finite (low, high) range, got {ends!r}")
 
 
 def draw_seed(seed: int | None) -> int:
     """Return a seed, a fresh one for None."""
     return int(np.random.SeedSequence().entropy if seed is None else seed)  # type: ignore[arg-type]
-
-
-def check_seed(seed: Any) -> None:
-    """Refuse what is neither None nor an integer from 0 on."""
-    if seed is not None:
-        try:
-            check_integer("seed", seed, 0)
-        except ValueError:
-            raise ValueError(f"seed must be None or an integer >= 0, got {seed!r}") from None
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -148,15 +122,16 @@ COUNTS = (
 FLAGS = "scale rescale split_pure autoregressive fit_intercept linear trusted"
 # What values a parameter may have, where all classes that have it agree.
 RULES: dict[str, Callable[[str, Any], object]] = {
-    **dict.fromkeys(COUNTS.split(), at_least_one),
+    **dict.fromkeys(COUNTS.split(), lambda name, value: check_integer(name, value, 1)),
     **dict.fromkeys(FLAGS.split(), check_flag),
     "directions": lambda name, value: check_directions(value),
     "l2": check_positive,
-    "max_bytes": lambda name, value: None if value is None else check_integer(name, value, 1),
+    "max_bytes": lambda name, value: check_integer(name, value, 1, None),
     "min_samples_split": lambda name, value: check_integer(name, value, 2),
     "missing": lambda name, value: check_missing(value),
-    "n_jobs": lambda name, value: check_jobs(value),
-    "seed": lambda name, value: check_seed(value),
+    "n_jobs": lambda name, value: check_integer(name, value, 1, -1),
+    "seed": lambda name, value: check_integer(name, value, 0, None),
+    "window": lambda name, value: check_window(value),
 }
 
 
@@ -175,11 +150,9 @@ def is_distribution(value: Any) -> bool:
 def check_lifetime(lifetime: Any) -> None:
     """Refuse a lifetime that is neither a number >= 0 nor a distribution of such numbers."""
     if is_distribution(lifetime):
-        if not lifetime.support()[0] >= 0.0:
-            raise ValueError(
-                "lifetime must not be negative, got a distribution with support from "
-                f"{lifetime.support()[0]:g}"
-            )
+        least = lifetime.support()[0]
+        if not least >= 0.0:
+            raise ValueError(f"lifetime must not be negative, got a distribution from {least:g} on")
     elif not is_real(lifetime) or not lifetime >= 0.0:
         raise ValueError(f"lifetime must be a number >= 0 or a distribution, got {lifetime!r}")
 
@@ -190,25 +163,6 @@ def draw_lifetimes(lifetime: Any, n: int, seed: int | None) -> NDArray[np.float6
         return np.full(n, float(lifetime))
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIFETIME_DRAWS,)))
     return np.asarray(lifetime.rvs(size=n, random_state=generator), dtype=np.float64)
-
-
-class ClonesLifetime(base.Base):
-    """An estimator whose clones have the very distribution of lifetimes that it has.
-
-    A deep copy would be another one by its representation.
-    """
-
-    lifetime: Any
-
-    def clone(
-        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
-    ) -> Self:
-        """Return a fresh estimator with the same parameters; see `river.base.Base.clone`."""
-        made = super().clone(new_params, include_attributes)
-        lifetime = (new_params or {}).get("lifetime", self.lifetime)
-        if is_distribution(lifetime):
-            made.lifetime = lifetime
-        return made
 
 
 def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
@@ -261,31 +215,19 @@ def check_directions(directions: Any) -> None:
         If there is no direction, or one has no coefficient but 0, or one that is not finite.
 
     """
-    if directions is None:
-        return
-    if isinstance(directions, (int, np.integer)) and not isinstance(directions, bool):
-        if directions < 1:
-            raise ValueError(
-                f"directions must be at least 1 where it is a number, got {directions}"
-            )
+    if directions is None or is_integer(directions):
+        check_integer("directions", directions, 1, None)
         return
     if not isinstance(directions, Sequence) or isinstance(directions, (str, bytes)):
-        raise TypeError(
-            "directions must be None, an integer or a sequence of mappings from feature to "
-            f"coefficient, got {directions!r}"
-        )
+        raise TypeError(f"directions must be None, an integer or mappings, got {directions!r}")
     if not directions:
         raise ValueError("directions must not be empty")
     for i, direction in enumerate(directions):
         if not isinstance(direction, Mapping):
-            raise TypeError(
-                f"direction {i} must be a mapping from feature to coefficient, got {direction!r}"
-            )
+            raise TypeError(f"direction {i} must map features to coefficients, got {direction!r}")
         for name, value in direction.items():
             if not is_real(value) or not math.isfinite(value):
-                raise ValueError(
-                    f"direction {i} must have finite coefficients, got {value!r} for {name!r}"
-                )
+                raise ValueError(f"direction {i} must be finite, got {value!r} for {name!r}")
         if not any(direction.values()):
             raise ValueError(f"direction {i} must have a coefficient that is not 0")
 
@@ -294,9 +236,8 @@ def coefficients(
     directions: Sequence[Mapping[Any, float]], names: Sequence[Hashable]
 ) -> NDArray[np.float64]:
     """Return given directions as a matrix with a row for each and a column per feature."""
-    return np.array(
-        [[float(direction.get(name, 0.0)) for name in names] for direction in directions]
-    ).reshape(len(directions), len(names))
+    rows = [[float(direction.get(name, 0.0)) for name in names] for direction in directions]
+    return np.array(rows).reshape(len(directions), len(names))
 
 
 def isotropic_scale(d: int) -> float:
@@ -339,14 +280,11 @@ def distances(
 
     """
     gaps = np.nan_to_num(gaps, nan=0.0)
-    found: NDArray[np.float64]
-    if directions is None:
-        found = np.abs(gaps).sum(axis=1)
-    elif isinstance(directions, Sequence):
-        found = np.abs(gaps @ coefficients(directions, names).T).sum(axis=1)
-    else:
-        found = np.linalg.norm(gaps, axis=1)
-    return found
+    if directions is not None and not isinstance(directions, Sequence):
+        return np.asarray(np.linalg.norm(gaps, axis=1))
+    if directions is not None:
+        gaps = gaps @ coefficients(directions, names).T
+    return np.abs(gaps).sum(axis=1)
 
 
 def level_kernel(lifetime: float) -> float:
@@ -371,9 +309,8 @@ def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
     if not is_distribution(lifetime):
         return math.exp(-float(lifetime) * h) * level_kernel(float(lifetime)) ** n_levels
     if n_levels > 0:
-        return float(
-            lifetime.expect(lambda value: math.exp(-value * h) * level_kernel(value) ** n_levels)
-        )
+        mean = lifetime.expect(lambda one: math.exp(-one * h) * level_kernel(one) ** n_levels)
+        return float(mean)
     name = lifetime.dist.name
     least, most = (float(end) for end in lifetime.support())
     if name in ("gamma", "expon"):

@@ -59,11 +59,7 @@ LEAST_RATE, LARGEST_RATE = math.ulp(0.0), sys.float_info.max
 
 
 # NumPy's types that are taken for Python's.
-_OF_NUMPY: dict[Any, tuple[type[Any], ...]] = {
-    bool: (np.bool_,),
-    int: (np.integer,),
-    float: (np.floating,),
-}
+_OF_NUMPY: dict[Any, Any] = {bool: np.bool_, int: np.integer, float: np.floating}
 
 
 def refuse(owner: object, what: str, value: Any, why: str) -> None:
@@ -99,7 +95,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
             refuse(owner, name, None, "but it was stored")
         value = owner.__dict__[name]
         named = kind if isinstance(kind, tuple) else (kind,)
-        allowed = tuple(each for one in named for each in (one, *_OF_NUMPY.get(one, ())))
+        allowed: tuple[Any, ...] = (*named, *(_OF_NUMPY[one] for one in named if one in _OF_NUMPY))
         is_flag = isinstance(value, bool) and bool not in allowed
         if is_flag or not isinstance(value, allowed):
             names = " or ".join(one.__name__ for one in named)

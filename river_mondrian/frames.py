@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -56,36 +57,23 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
 
     columns = getattr(X, "columns", None)
     if columns is not None and not callable(columns):
-        seen: set[Hashable] = set()
-        for name in getattr(X, "column_names", columns):
-            if isinstance(name, Hashable) and name in seen:
+        listed = getattr(X, "column_names", columns)
+        for name, n in Counter(name for name in listed if isinstance(name, Hashable)).items():
+            if n > 1:
                 raise ValueError(f"column {name!r} occurs more than once")
-            if isinstance(name, Hashable):
-                seen.add(name)
     frame = into_frame(X)
     names: list[Hashable] = list(frame.columns)
     check_names(names)
-    at_once = _read_at_once(frame, names, features)
-    if at_once is not None:
-        return frame, names, at_once
+    kinds = set(frame.schema.values())
+    if len(kinds) == 1 and (kind := kinds.pop()).is_numeric() and not _lacks_numpy_type(kind):
+        at_once = _numbers(frame.to_numpy(), names, features)
+        if at_once is not None:
+            return frame, names, at_once
     values = np.empty((len(frame), len(names)))
     for place, name in enumerate(names):
         values[:, place] = _read_column(frame, name, features)
     _check_sizes(names, values)
     return frame, names, values
-
-
-def _read_at_once(
-    frame: Native, names: list[Hashable], features: FeatureIndex | None
-) -> Floats | None:
-    """Return the values of a frame all of whose columns are numbers of one type.
-
-    It returns None where columns are to be read one by one (see `_numbers`).
-    """
-    kinds = set(frame.schema.values())
-    if len(kinds) != 1 or not (kind := kinds.pop()).is_numeric() or _lacks_numpy_type(kind):
-        return None
-    return _numbers(frame.to_numpy(), names, features)
 
 
 def _lacks_numpy_type(kind: Any) -> bool:
@@ -137,9 +125,7 @@ def _check_frame(X: Any) -> None:
     name = type(X).__name__
     found = f"must be a pandas, polars or pyarrow frame, or an array, got {name}"
     if isinstance(nw.from_native(X, pass_through=True, allow_series=True), nw.LazyFrame):
-        raise TypeError(
-            f"X is a lazy frame, whose rows are not there yet: give X.collect() ({name})"
-        )
+        raise TypeError(f"X is a lazy frame, without rows as yet: give X.collect() ({name})")
     if nw.dependencies.is_into_series(X):
         raise TypeError(f"X {found}, which is one column: give X.to_frame()")
     if isinstance(X, (list, tuple)) and all(isinstance(row, Mapping) for row in X):
@@ -161,12 +147,11 @@ def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Ha
     values = np.empty(X.shape)
     for place, name in enumerate(names):
         kind, column = X.dtype.kind, X[:, place]
-        is_category, has_levels = _kinds(name, features, kind == "b")
-        if kind in "biuf" and not has_levels and is_category is not True:
+        are_numbers, is_category, check = _kinds(name, features, kind == "b")
+        if kind in "biuf" and are_numbers:
             given = np.ma.filled(column.astype(np.float64), math.nan)
             values[:, place] = _plain(name, given)
         else:
-            check = _check_of(features, has_levels)
             # By tolist dates may become plain integers.
             found: list[Any] = list(column) if kind in "mM" else column.tolist()
             values[:, place] = _one_by_one(name, found, is_category, check)
@@ -192,23 +177,20 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
     }
 
 
-def _kinds(name: Any, features: FeatureIndex | None, may_be: bool) -> tuple[bool | None, bool]:
-    """Tell whether a column is a category, and whether its values are levels.
+def _kinds(
+    name: Any, features: FeatureIndex | None, may_be: bool
+) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
+    """Return whether numbers of a column are read at once, if it is a category, and their check.
 
-    The first is None where it is to be seen, as truth values are numbers where there have been
+    The second is None where it is to be seen, as truth values are numbers where there have been
     such. `may_be` tells whether the column's type is one of levels.
     """
-    is_category: bool | None = False
-    if features is not None:
-        is_category = name in features.categories if name in features.places else None
-    return is_category, may_be and is_category is not False
-
-
-def _check_of(features: FeatureIndex | None, has_levels: bool) -> Callable[[Any, Any], float]:
-    """Return what checks the values of a column one by one."""
-    if has_levels:
-        return inputs.check_level
-    return inputs.check_value if features is None else inputs.check_value_or_level
+    if features is None:
+        return True, False, inputs.check_value
+    is_category = name in features.categories if name in features.places else None
+    if may_be and is_category is not False:
+        return False, is_category, inputs.check_level
+    return is_category is not True, is_category, inputs.check_value_or_level
 
 
 def _read_column(frame: Native, name: Any, features: FeatureIndex | None) -> Floats:
@@ -217,20 +199,17 @@ def _read_column(frame: Native, name: Any, features: FeatureIndex | None) -> Flo
     column = frame.get_column(name)
     dtype = column.dtype
     may_be = dtype in (nw.Boolean, nw.Categorical, nw.Enum)
-    is_category, has_levels = _kinds(name, features, may_be)
-    is_plain = dtype.is_numeric() or dtype == nw.Boolean
-    if is_plain and not has_levels and is_category is not True:
+    are_numbers, is_category, check = _kinds(name, features, may_be)
+    if are_numbers and (dtype.is_numeric() or dtype == nw.Boolean):
         if column.null_count() > 0 or _lacks_numpy_type(dtype):
             column = column.cast(nw.Float64)
         array = column.to_numpy()
         if array.dtype != object:
             return _plain(name, array.astype(np.float64))
     there = ~column.is_null().to_numpy()
-    given = [
-        value if is_there else None
-        for value, is_there in zip(column.to_list(), there.tolist(), strict=True)
-    ]
-    return _one_by_one(name, given, is_category, _check_of(features, has_levels))
+    pairs = zip(column.to_list(), there.tolist(), strict=True)
+    given = [value if is_there else None for value, is_there in pairs]
+    return _one_by_one(name, given, is_category, check)
 
 
 def _plain(name: Hashable, values: Floats) -> Floats:
@@ -383,9 +362,8 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
     # What is no sequence is a weight, or none.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, inputs.check_weight(w))
-    return _checked_numbers(
-        _listed(w, n, "weights", like), inputs.check_weight, 0.0, LARGEST_WEIGHT
-    )
+    listed = _listed(w, n, "weights", like)
+    return _checked_numbers(listed, inputs.check_weight, 0.0, LARGEST_WEIGHT)
 
 
 def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
@@ -414,6 +392,14 @@ def _check_texts(names: Iterable[Any]) -> None:
             )
 
 
+def native_moments(moments: Floats, with_dist: bool, like: Native) -> Any:
+    """Return rows of a mean and a variance as a frame, or their means as a series."""
+    means, variances = moments.T
+    if with_dist:
+        return native_frame({"mean": means, "variance": variances}, like)
+    return native_series(means, None, like)
+
+
 def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:
     """Return values as a series like the frame read, or as an array of shape (n,).
 
@@ -437,12 +423,12 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that are to be learned, with their labels or targets and their weights."""
+    """Rows, with NaN for what is missing; if they are to be learned, with targets and weights."""
 
     names: list[Hashable]
     columns: Floats
-    y: Any
-    w: Floats
+    y: Any = None
+    w: Any = None
 
     def __len__(self) -> int:
         return len(self.columns)

@@ -99,7 +99,13 @@ def check_value(name: Hashable, value: Any) -> float:
 
     """
     # What is usual takes no test against abstract classes.
-    number = value if type(value) is float else _number(name, value)
+    number = value if type(value) is float else number_of(value)
+    if number is None:
+        remedies = [how for kind, how in _AS_NUMBERS.items() if isinstance(value, kind)]
+        remedy = f": give a number, such as {remedies[0]}" if remedies else ""
+        raise TypeError(
+            f"feature {name!r} must be a number, got {value!r} ({type(value).__name__}){remedy}"
+        )
     if abs(number) > LARGEST:
         raise too_large(name, value)
     return number
@@ -143,18 +149,6 @@ _AS_NUMBERS = {
 }
 
 
-def _number(name: Hashable, value: Any) -> float:
-    """Return a feature's value, which is not a float, as one."""
-    number = number_of(value)
-    if number is None:
-        remedies = [how for kind, how in _AS_NUMBERS.items() if isinstance(value, kind)]
-        remedy = f": give a number, such as {remedies[0]}" if remedies else ""
-        raise TypeError(
-            f"feature {name!r} must be a number, got {value!r} ({type(value).__name__}){remedy}"
-        )
-    return number
-
-
 def as_dict(x: Any) -> dict[Any, Any]:
     """Return a sample as a dict: looking a key up in another mapping may insert it.
 
@@ -167,9 +161,7 @@ def as_dict(x: Any) -> dict[Any, Any]:
     if type(x) is dict:
         return x
     if not hasattr(x, "keys"):
-        raise TypeError(
-            f"a sample must be a mapping from feature to value, got {x!r} ({type(x).__name__})"
-        )
+        raise TypeError(f"a sample must be a mapping of features, got {x!r} ({type(x).__name__})")
     return dict(x)
 
 
@@ -254,18 +246,6 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
         )
 
 
-def other_kind(name: Hashable, is_category: bool, value: Any, where: str = "") -> TypeError:
-    """Return the error for a value that is not of its feature's kind."""
-    kind = "a level of a category, as before" if is_category else "a number"
-    if type(value) is not Level:
-        found = f"{value!r} ({type(value).__name__})"
-    elif value.level is None:
-        found = "a level of a category"
-    else:
-        found = f"{value.level!r} ({type(value.level).__name__})"
-    return TypeError(f"feature {name!r} must be {kind}, got {found}{where}")
-
-
 def check_level(name: Hashable, value: Any) -> Level:
     """Return what stands for a level of a category: a string, a truth value or a number.
 
@@ -276,10 +256,7 @@ def check_level(name: Hashable, value: Any) -> Level:
 
     """
     if not isinstance(value, (str, bool, np.bool_, numbers.Real)):
-        raise TypeError(
-            f"a level of feature {name!r} must be a string, a truth value or a number, "
-            f"got {value!r} ({type(value).__name__})"
-        )
+        raise TypeError(f"a level of feature {name!r} must be text or a number, got {value!r}")
     return level_of(value)  # type: ignore[arg-type]
 
 
@@ -298,9 +275,13 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
     if (value >= LEAST_LEVEL) is is_category or value != value:
         return value
     found = TRUTH_LEVELS.get(value) if is_category else TRUTH_VALUES.get(value)
-    if found is None:
-        raise other_kind(name, is_category, value, where)
-    return found
+    if found is not None:
+        return found
+    kind = "a level of a category, as before" if is_category else "a number"
+    given = value.level if isinstance(value, Level) else value
+    # The rows of frames hold codes of levels.
+    shown = "a level of a category" if given is None else f"{given!r} ({type(given).__name__})"
+    raise TypeError(f"feature {name!r} must be {kind}, got {shown}{where}")
 
 
 def agreed(
@@ -315,7 +296,7 @@ def agreed(
     }
 
 
-def _coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
+def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
     """Return values with codes in place of the levels at these places; None where one is none."""
     found = list(values)
     for place in places:
@@ -441,6 +422,10 @@ class FeatureIndex:
             self.categories = self.categories.union(categories)
         self._refresh()
 
+    def new_of(self, values: Mapping[Hashable, float]) -> dict[Hashable, float]:
+        """Return a checked sample's new features, in the order of their names."""
+        return {name: values[name] for name in ordered(values.keys() - self.places.keys())}
+
     def keep_first(self, n: int) -> None:
         """Forget all features but the first `n`, also where `add` was interrupted."""
         if n < len(self.names):
@@ -462,7 +447,7 @@ class FeatureIndex:
         try:
             values = self._get(x)
             if self._levels_at:
-                values = _coded(values, self._levels_at)
+                values = coded(values, self._levels_at)
                 if values is None:
                     return False
             if self._has_zeros and math.isnan(sum(values)):
@@ -513,13 +498,16 @@ class FeatureIndex:
 
         They are in the order in which adding row by row would meet them.
         """
-        known = ~np.isnan(columns)
-        first = {
-            name: int(rows.argmax())
-            for name, rows in zip(names, known.T, strict=True)
-            if name not in self.places and rows.any()
-        }
+        known = zip(names, ~np.isnan(columns.T), strict=True)
+        new = [(name, rows) for name, rows in known if name not in self.places]
+        first = {name: int(rows.argmax()) for name, rows in new if rows.any()}
         return {name: first[name] for name in sorted(ordered(first), key=first.__getitem__)}
+
+    def first_values(self, names: Sequence[Hashable], columns: Floats) -> dict[Hashable, float]:
+        """Return a frame's new features, each with its first value; see `first_rows`."""
+        places = {name: place for place, name in enumerate(names)}
+        rows = self.first_rows(names, columns)
+        return {name: float(columns[row, places[name]]) for name, row in rows.items()}
 
     def arrange(self, names: Sequence[Hashable], columns: Floats, width: int) -> Floats:
         """Bring a frame's columns into the features' order, NaN for those it lacks."""
@@ -535,82 +523,9 @@ class FeatureIndex:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return (
-            self.gaps.nbytes
-            + sys.getsizeof(self.names)
-            + sys.getsizeof(self.places)
-            # All that are empty are one.
-            + (sys.getsizeof(self.categories) if self.categories else 0)
-            + sum(sys.getsizeof(name) for name in self.names)
-        )
-
-
-class Packer:
-    """Packs mappings into bytes, as kernels take them, by the features known when it is made.
-
-    It is of no use any more when features have been added: what it packs then is for nobody.
-
-    Parameters
-    ----------
-    features
-        The features.
-
-    """
-
-    __slots__ = (
-        "_categories",
-        "_gaps",
-        "_get",
-        "_has_zeros",
-        "_levels_at",
-        "_n",
-        "_pack",
-        "_places",
-    )
-
-    def __init__(self, features: FeatureIndex) -> None:
-        names = features.names
-        # A getter of one item gives it bare. What is packed twice is read once.
-        taken = names * 2 if len(names) == 1 else names
-        self._n = len(names) or -1
-        self._get: Callable[[Any], Any] = operator.itemgetter(*taken) if names else len
-        self._pack = struct.Struct(f"{len(taken)}d").pack
-        # Others may add features meanwhile.
-        self._places = features.places.copy()
-        self._categories, self._gaps = features.categories, features.gaps
-        self._has_zeros = not np.isnan(features.gaps).all()
-        self._levels_at = [i for i, name in enumerate(taken) if name in features.categories]
-
-    def pack(self, x: Mapping[Any, Any]) -> bytes | None:
-        """Pack a mapping the fast way; None where the keys or values forbid it."""
-        if type(x) is not dict:
-            x = as_dict(x)
-        if len(x) != self._n:
-            return None
-        try:
-            values = self._get(x)
-            if self._levels_at:
-                values = _coded(values, self._levels_at)
-                if values is None:
-                    return None
-            if self._has_zeros and math.isnan(sum(values)):
-                return None
-            return self._pack(*values)
-        except (KeyError, TypeError, struct.error, OverflowError):
-            return None
-
-    def knows(self, values: Mapping[Hashable, float]) -> bool:
-        """Tell whether all keys of a mapping are known features."""
-        return values.keys() <= self._places.keys()
-
-    def pack_values(self, values: dict[Hashable, float]) -> bytes:
-        """Pack checked values, of their features' kinds; unknown features are left out."""
-        row = self._gaps.copy()
-        for name, value in agreed(values, self._places, self._categories).items():
-            place = self._places.get(name)
-            if place is not None:
-                row[place] = value
-        return row.tobytes()
+        size = self.gaps.nbytes + sum(map(sys.getsizeof, (self.names, self.places, *self.names)))
+        # All categories that are empty are one.
+        return size + (sys.getsizeof(self.categories) if self.categories else 0)
 
 
 def _check_finite(what: str, value: Any) -> float:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from .arguments import check_arguments
+from .arguments import check_arguments, is_distribution
 from .checks import ModelFormatError, refuse
 from .compiling.first_calls import WATCH
 from .records import Memory
@@ -151,12 +151,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_release_all)
 
 
-def has_global_lock() -> bool:
-    """Tell whether one thread of Python runs at a time, as in all builds but free-threaded ones."""
-    is_enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
-    return is_enabled()
-
-
 class ClonesWhole:
     """Estimator that clones attributes by deep copies and reports its bytes."""
 
@@ -170,6 +164,10 @@ class ClonesWhole:
     ) -> Self:
         """Return a fresh estimator with the same parameters; see `river.base.Base.clone`."""
         made: Self = super().clone(new_params)  # type: ignore[misc]
+        lifetime = {**vars(self), **(new_params or {})}.get("lifetime")
+        if is_distribution(lifetime):
+            # A deep copy would be another one by its representation.
+            vars(made)["lifetime"] = lifetime
         if not include_attributes:
             return made
         # In one copy: attributes refer to each other.
@@ -260,7 +258,8 @@ class Model(ClonesWhole):
 
     @property
     def _raw_memory_usage(self) -> int:
-        return sys.getsizeof(self) + sys.getsizeof(self.__dict__)
+        own = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
+        return own + sum(getattr(part, "nbytes", 0) for part in self.__dict__.values())
 
     def _renew(self) -> None:
         """Set the attributes that are not pickled."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .arguments import check_flag
+from .inputs import Floats
 
 # Rows between two looks at how far a call is: some milliseconds up to a tenth of a second.
 PIECE = 1024
@@ -124,11 +124,8 @@ def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
 
 
 def in_pieces(
-    function: Callable[[NDArray[np.float64]], NDArray[Any]],
-    rows: NDArray[np.float64],
-    progress: bool,
-    size: int = PIECE,
-) -> NDArray[Any]:
+    function: Callable[[Floats], Floats], rows: Floats, progress: bool, size: int = PIECE
+) -> Floats:
     """Return what a function gives for rows, each of which has a result of its own."""
     found = [function(rows[part]) for part in pieces(len(rows), progress, size)]
     return found[0] if len(found) == 1 else np.concatenate(found) if found else function(rows)

@@ -261,11 +261,8 @@ def check_references(
         one, i = of_tables[name][k], row - starts[name]
         why = f"which is no row of {one.ref.to}, or one that is referred to from elsewhere"
         refuse(f"{where}, {name} {i}", one.name, int(one.numbers[i]), why)
-    ranges = {name: slice(start, start + tables[name].n) for name, start in starts.items()}
-    return Followed(
-        {name: parents[own] for name, own in ranges.items()},
-        {name: sizes[own] for name, own in ranges.items()},
-    )
+    parts = [(name, slice(start, start + tables[name].n)) for name, start in starts.items()]
+    return Followed({k: parents[p] for k, p in parts}, {k: sizes[p] for k, p in parts})
 
 
 def _targets(

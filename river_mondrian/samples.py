@@ -33,11 +33,6 @@ class _Entries(NamedTuple):
         return found
 
 
-def _has_levels(x: Mapping[Any, Any]) -> bool:
-    """Tell whether a mapping has strings."""
-    return any(isinstance(value, str) for value in as_dict(x).values())
-
-
 class SampleReader:
     """Reads mappings and frames for the kernels of a feature map (see `maps.record`).
 
@@ -92,9 +87,9 @@ class SampleReader:
 
     def add(self, values: Mapping[Hashable, float]) -> None:
         """Learn the features of a checked sample that are new, in the order of their names."""
-        new = [name for name in values if name not in self.index.places]
+        new = self.index.new_of(values)
         if new:
-            self._add({name: values[name] for name in ordered(new)})
+            self._add(new)
 
     def knows(self, x: Mapping[Any, Any]) -> bool:
         """Tell whether all keys of a mapping are known features."""
@@ -106,7 +101,8 @@ class SampleReader:
             if self._is_shifted:
                 self.vector -= self.origins
             return self.whole
-        if levels and (self.index.categories or _has_levels(x)):
+        x = as_dict(x)
+        if levels and (self.index.categories or any(isinstance(v, str) for v in x.values())):
             self.index.write(self.index.read(x, levels), self.vector)
             return self.whole
         self.read_sparse(x)
@@ -204,11 +200,9 @@ class SampleReader:
 
     def add_columns(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Learn a frame's features in the order in which `add` on each row would."""
-        rows = self.index.first_rows(names, columns)
-        if rows:
-            places = {name: place for place, name in enumerate(names)}
-            first = {name: float(columns[row, places[name]]) for name, row in rows.items()}
-            self._add(first)
+        new = self.index.first_values(names, columns)
+        if new:
+            self._add(new)
 
     def arrange(self, names: Sequence[Hashable], columns: Floats) -> Floats:
         """Bring a frame's columns into the order of the features, NaN for those it lacks."""

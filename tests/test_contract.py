@@ -126,10 +126,10 @@ def test_a_sample_that_is_no_mapping(name, n):
     model = learned(name, n)
     before = pickle.dumps(model)
     for x in ([0.1, 0.2], 3.0, None, "ab", np.zeros(2)):
-        with pytest.raises(TypeError, match="a sample must be a mapping from feature to value"):
+        with pytest.raises(TypeError, match="a sample must be a mapping of features"):
             learn(model, [(x, 1)])
         if n > 0:
-            with pytest.raises(TypeError, match="a sample must be a mapping from feature to val"):
+            with pytest.raises(TypeError, match="a sample must be a mapping of features"):
                 answer(model, x)
     assert pickle.dumps(model) == before
 

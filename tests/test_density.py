@@ -482,7 +482,7 @@ def test_a_lifetime_that_falls_changes_nothing():
     for i in range(4):
         forest.learn_one({"a": float(i)})
     state = {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"}
-    with pytest.raises(ValueError, match=r"must not fall, got 4.0 for 5 samples after 5.0"):
+    with pytest.raises(ValueError, match=r"must not fall, got 4.0 at n = 5 after 5.0"):
         forest.learn_one({"a": 9.0, "b": 1.0})
     with pytest.raises(ValueError, match="must not fall"):
         forest.learn_many(pd.DataFrame({"a": [1.0], "c": [1.0]}))

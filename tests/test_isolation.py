@@ -242,7 +242,7 @@ def test_useful_from_two_samples_on_then_frozen(method):
     features = IsolationFeatures(n_partitions=7, n_cells=8, method=method, pool_size=100, seed=1)
     cells_of, builds = {}, []
     assert features.transform_one({"a": 1.0}) == {}
-    with pytest.raises(RuntimeError, match="cannot map yet"):
+    with pytest.raises(RuntimeError, match="has to learn samples first"):
         features.cells_one({"a": 1.0})
     for n, x in enumerate(samples("real", 120, 4, 0), 1):
         features.learn_one(x)

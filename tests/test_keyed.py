@@ -121,7 +121,7 @@ def test_arguments(tmp_path):
         KeyedModels("user", KINDS["pipeline"](), folder=str(tmp_path))
     with pytest.raises(ValueError, match="key must be the name of a feature or a function"):
         KeyedModels(3, model)
-    with pytest.raises(TypeError, match="only classifiers, regressors and anomaly detectors"):
+    with pytest.raises(TypeError, match="model must be a classifier, regressor or detector"):
         KeyedModels("user", preprocessing.StandardScaler())
     with pytest.raises(ValueError, match="models are saved to a folder"):
         KeyedModels("user", model).flush()

@@ -95,9 +95,9 @@ def test_densities_that_do_not_add_up():
         return made
 
     for change, match in (
-        ({"origin": None}, "without an origin trees begin at the first sample"),
+        ({"origin": None}, "trees without an origin begin at the first sample"),
         ({"seed": None}, "without a seed each model draws its own partition"),
-        ({"lifetime": None}, "with a lifetime that grows the samples are stored"),
+        ({"lifetime": None}, "the lifetime must be a number"),
     ):
         with pytest.raises(ValueError, match=match):
             merge(model(**change), model(**change))
@@ -191,10 +191,10 @@ def test_ridges_that_do_not_add_up():
         (model(fourier(None)), model(fourier(None)), "without a seed"),
         (model(fourier()), model(fourier(), l2=0.1), "but l2 is 0.01 and 0.1"),
         (model(fourier()), model(rm.RandomBinningFeatures(4, seed=1)), "the features are of"),
-        (model(growing), model(growing), "the partitions of MondrianFeatures depend"),
-        (model(), model(), "IsolationFeatures are drawn from the samples"),
-        (model(fourier(), window=9), model(fourier(), window=9), r"no order.*window=9"),
-        (model(pooled()), model(rm.IsolationFeatures(6, 4, pool_size=40)), "drawn from the sam"),
+        (model(growing), model(growing), "MondrianFeatures depend on the order"),
+        (model(), model(), "IsolationFeatures are drawn from samples"),
+        (model(fourier(), window=9), model(fourier(), window=9), r"no common order.*window=9"),
+        (model(pooled()), model(rm.IsolationFeatures(6, 4, pool_size=40)), "drawn from sam"),
         (
             model(rm.RandomBinningFeatures(4, seed=1), max_columns=5),
             model(rm.RandomBinningFeatures(4, seed=1), max_columns=5),

@@ -179,7 +179,7 @@ def test_what_it_refuses():
         features.learn_one({"a": 1.0})
     with pytest.raises(ValueError, match='lifetime="auto" is chosen by a loss'):
         features.learn_many(pd.DataFrame({"a": [1.0]}))
-    with pytest.raises(ValueError, match="OGDClassifier or OGDRegressor only"):
+    with pytest.raises(ValueError, match="in OGDClassifier or OGDRegressor"):
         features._own_copy()
     with pytest.raises(ValueError, match="takes a loss by its name"):
         OGDClassifier(features, optim.losses.BinaryFocalLoss(), multiclass="ovr")

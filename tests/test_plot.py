@@ -488,7 +488,7 @@ def test_each_function_takes_axes_and_returns_them():
 
 
 REFUSED = [
-    (lambda: rm.plot.tree(3), TypeError, "forest whose trees can be drawn, got int"),
+    (lambda: rm.plot.tree(3), TypeError, "forest whose trees can be drawn, got 3"),
     (lambda: rm.plot.tree(rm.MondrianForestClassifier()), RuntimeError, "has to learn"),
     (lambda: rm.plot.tree(classifier(), 2), ValueError, "tree must be in 0..1, got 2"),
     (lambda: rm.plot.tree(classifier(), max_depth=-1), ValueError, "max_depth must be an integer"),
@@ -498,9 +498,9 @@ REFUSED = [
     (lambda: rm.plot.partition(rm.MondrianFeatures()), RuntimeError, "has to learn"),
     (lambda: rm.plot.progressive([1, 2]), TypeError, "curves must be a mapping"),
     (lambda: rm.plot.progressive({"a": [1, 2]}), TypeError, "curve of 'a' must hold"),
-    (lambda: rm.plot.intervals([1.0], [3]), TypeError, "must have intervals"),
+    (lambda: rm.plot.intervals([1.0], [3]), TypeError, "must be those of predict_one"),
     (lambda: rm.plot.intervals([1.0], []), ValueError, "1 targets, 0 distributions"),
-    (lambda: rm.plot.importances({"a": {"b": 1.0}}), TypeError, "for each label: choose one"),
+    (lambda: rm.plot.importances({"a": {"b": 1.0}}), TypeError, "choose a label.s mapping"),
     (lambda: rm.plot.weights([{"a": 1.0}]), TypeError, "history must hold pairs"),
     (lambda: rm.plot.reliability([{"a": 1.0}], []), ValueError, "1 predictions but 0 labels"),
     (lambda: rm.plot.reliability(["a"], ["a"]), TypeError, "as predict_proba_one"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from river import base
 
 from ..arguments import check_integer
+from ..checks import require
 from ..estimators.merging import is_mergeable, merge
 from .shard import Shard, WorkerDied
 
@@ -22,12 +23,7 @@ def ray_module() -> Any:
         If it is not installed.
 
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError(
-            "river_mondrian.distributed needs Ray: pip install river-mondrian[ray]"
-        ) from error
+    ray = require("ray", "ray", "river_mondrian.distributed")
     if not ray.is_initialized():
         ray.init(include_dashboard=False)
     return ray
@@ -52,12 +48,8 @@ def check_cpus(ray: Any, n_workers: int, n_cpus: float) -> None:
         )
     free = ray.available_resources().get("CPU", 0.0)
     if wanted > free:
-        warnings.warn(
-            f"{said}, but of the {present:g} of the Ray cluster {free:g} are free: calls wait "
-            "until others end",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        text = f"{said}, but of the {present:g} of the Ray cluster {free:g} are free: calls wait"
+        warnings.warn(f"{text} until others end", RuntimeWarning, stacklevel=3)
 
 
 class RayEngine:
@@ -109,19 +101,14 @@ class RayEngine:
         self._ray.kill(worker)
 
 
-def _batches(
-    dataset: Any, target: str | None, weight: str | None, batch_size: int
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the arguments of `learn_many` for the batches of a data set."""
+def _learn(
+    model: Any, dataset: Any, target: str | None, weight: str | None, batch_size: int
+) -> Any:
+    """Let a model learn the batches of a data set; returns the model."""
+    columns = [name for name in (target, weight) if name is not None]
     for table in dataset.iter_batches(batch_size=batch_size, batch_format="pyarrow"):
-        columns = [name for name in (target, weight) if name is not None]
         rest = [table[name].to_pylist() for name in columns]
-        yield (table.drop_columns(columns), *rest)
-
-
-def _learn(model: Any, dataset: Any, *arguments: Any) -> Any:
-    for batch in _batches(dataset, *arguments):
-        model.learn_many(*batch)
+        model.learn_many(table.drop_columns(columns), *rest)
     return model
 
 
@@ -191,10 +178,8 @@ def learn_dataset(
     # Those who read the data need the processors that workers would reserve.
     learn = ray.remote(_learn).options(num_cpus=0, scheduling_strategy="SPREAD")
     fresh = ray.put(model._made_anew())
-    parts = [
-        learn.remote(fresh, part, target, weight, batch_size)
-        for part in dataset.streaming_split(n_workers)
-    ]
+    shares = dataset.streaming_split(n_workers)
+    parts = [learn.remote(fresh, one, target, weight, batch_size) for one in shares]
     found = model
     for part in parts:
         try:

@@ -6,11 +6,12 @@ import dataclasses
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from river import base
 
-from ..arguments import at_least_one, check_arguments, check_takes
+from ..arguments import check_arguments, check_integer, check_takes, told
 from ..estimators.calibrated import final_of
 from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.density import DensityForest
@@ -93,10 +94,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
             check_takes("key", key, "x")
         kinds = base.Classifier | base.Regressor | base.AnomalyDetector
         if not isinstance(final_of(model), kinds):
-            raise TypeError(
-                "only classifiers, regressors and anomaly detectors are kept by key, "
-                f"got {type(model).__name__}"
-            )
+            raise TypeError(f"model must be a classifier, regressor or detector, got {told(model)}")
         if self.max_bytes is not None and folder is None:
             raise ValueError("max_bytes needs a folder for models without room, got None")
         if folder is not None and not self.trusted and name_of(type(model)) is None:
@@ -196,7 +194,8 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         with self._lock:
             return self._store.get(key)
 
-    def _learn(self, x: Mapping[Any, Any], *target: Any, **given: Any) -> None:
+    def learn_one(self, x: Mapping[Any, Any], *target: Any, **given: Any) -> None:
+        """Let the model of a sample's key learn it."""
         key, rest = self.key_of(x), self._without_key(x)
         with self._lock:
             model = self._store.get(key)
@@ -241,10 +240,6 @@ class KeyedClassifier(KeyedModels, base.Classifier):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"key": "key", "model": MondrianForestClassifier(2, seed=1)}
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
-        """Let the model of a sample's key learn it."""
-        self._learn(x, y, **kwargs)
-
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of each label by the model of a sample's key."""
         return self._ask("predict_proba_one", x, **kwargs)
@@ -261,10 +256,6 @@ class KeyedRegressor(KeyedModels, base.Regressor):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"key": "key", "model": MondrianForestRegressor(2, seed=1)}
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
-        """Let the model of a sample's key learn it."""
-        self._learn(x, y, **kwargs)
-
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the target by the model of a sample's key."""
         return self._ask("predict_one", x, **kwargs)
@@ -276,10 +267,6 @@ class KeyedDetector(KeyedModels, base.AnomalyDetector):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"key": "key", "model": DensityForest(2, seed=1)}
-
-    def learn_one(self, x: Mapping[Any, Any], **kwargs: Any) -> None:
-        """Let the model of a sample's key learn it."""
-        self._learn(x, **kwargs)
 
     def score_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
         """Return the score by the model of a sample's key."""
@@ -296,7 +283,7 @@ class _KeyedWorker:
         """Learn samples; returns how many, and the error of the first that cannot be learned."""
         for i, sample in enumerate(samples):
             try:
-                self._models._learn(*sample)
+                self._models.learn_one(*sample)
             except (TypeError, ValueError) as error:
                 return i, f"{type(error).__name__}: {error}"
         return len(samples), None
@@ -340,7 +327,7 @@ class SpreadKeyedModels:
     ) -> None:
         from .engine import check_cpus, ray_module
 
-        at_least_one("n_workers", n_workers)
+        check_integer("n_workers", n_workers, 1)
         self.models = models
         self._ray = ray_module()
         given: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1} | dict(options or {})
@@ -377,10 +364,9 @@ class SpreadKeyedModels:
         if y is not None and len(y) != len(X):
             raise ValueError(f"there are {len(X)} samples but {len(y)} labels or targets")
         shares = self._share(X)
-        calls = [
-            worker.learn.remote([(X[i],) if y is None else (X[i], y[i]) for i in share])
-            for worker, share in zip(self.workers, shares, strict=True)
-        ]
+        samples = [(x,) if y is None else (x, y[i]) for i, x in enumerate(X)]
+        pairs = zip(self.workers, shares, strict=True)
+        calls = [worker.learn.remote([samples[i] for i in share]) for worker, share in pairs]
         for share, (n, error) in zip(shares, self._ray.get(calls), strict=True):
             if error is not None:
                 raise ValueError(f"{error} in sample {share[n]}")
@@ -409,12 +395,12 @@ class SpreadKeyedModels:
 
     def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of each worker that may be called again where a worker has died."""
-        pairs = list(zip(self.workers, arguments, strict=True))
-        calls = [getattr(worker, method).remote(*given) for worker, given in pairs]
-        answers = zip(pairs, calls, strict=True)
-        return [self._answer(worker, method, given, call) for (worker, given), call in answers]
+        pairs = zip(self.workers, arguments, strict=True)
+        asks = [partial(getattr(worker, method).remote, *given) for worker, given in pairs]
+        calls = [ask() for ask in asks]
+        return [self._answer(ask, call) for ask, call in zip(asks, calls, strict=True)]
 
-    def _answer(self, worker: Any, method: str, given: tuple[Any, ...], call: Any) -> Any:
+    def _answer(self, ask: Callable[[], Any], call: Any) -> Any:
         """Return a worker's answer to a call, which is repeated where the worker has died."""
         deaths, until = 0, time.monotonic() + LONGEST_START
         while True:
@@ -429,7 +415,7 @@ class SpreadKeyedModels:
                 deaths += 1
                 if deaths == MOST_DEATHS:
                     raise
-            call = getattr(worker, method).remote(*given)
+            call = ask()
 
     def flush(self) -> int:
         """Save all models that have changed since they were saved.

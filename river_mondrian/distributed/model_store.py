@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import told
 from ..files.store import load, save
 
 # What a model takes besides what it counts: its places here.
@@ -41,10 +42,7 @@ def text_of(key: Any) -> str:
         return f"{type(key).__name__} {key!r}"
     if type(key) is tuple:
         return f"({', '.join(map(text_of, key))})"
-    raise TypeError(
-        f"a key must be a string, an integer or a tuple of these, got {key!r} "
-        f"({type(key).__name__})"
-    )
+    raise TypeError(f"a key must be a string, an integer or a tuple of these, got {told(key)}")
 
 
 def digest_of(key: Hashable) -> str:
@@ -104,19 +102,14 @@ class ModelStore:
     def get(self, key: Hashable) -> Any:
         """Return the model of a key, ready for use; None where there is none."""
         ready = self._ready.get(key)
-        if ready is None:
-            if key in self._packed:
-                content, is_changed = self._packed[key]
-                model = pickle.loads(zlib.decompress(content))
-                self._add(key, model, is_changed)
-            else:
-                found = self._read(key)
-                if found is None:
-                    return None
-                self._add(key, found, False)
-            return self._ready[key].model
-        self._ready.move_to_end(key)
-        return ready.model
+        if ready is not None:
+            self._ready.move_to_end(key)
+            return ready.model
+        content, is_changed = self._packed.get(key, (None, False))
+        model = self._read(key) if content is None else pickle.loads(zlib.decompress(content))
+        if model is not None:
+            self._add(key, model, is_changed)
+        return model
 
     def put(self, key: Hashable, model: Any) -> None:
         """Keep a model that is new."""

@@ -15,19 +15,8 @@ from ..arguments import lifetimes_after
 from ..estimators.classifier import MondrianForestClassifier
 from ..files.store import load, save
 from ..frames import Block, read_frame, read_labels, read_targets, read_weights
-from ..inputs import FeatureIndex, Floats, ordered, read_values
+from ..inputs import FeatureIndex, Floats, read_values
 from ..posteriors.targets.scale_mixture import learn_law
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Checked rows: names of columns, values with NaN for what is missing and codes for levels."""
-
-    names: list[Hashable]
-    columns: Floats
-
-    def __len__(self) -> int:
-        return len(self.columns)
 
 
 @dataclass(frozen=True)
@@ -77,33 +66,33 @@ class Known:
 
     # Reading. Nothing changes.
 
-    def read_frame(self, X: Any) -> tuple[Any, Rows]:
+    def read_frame(self, X: Any) -> tuple[Any, Block]:
         """Read a frame; returns it as a narwhals one, and its rows."""
         frame, names, columns = read_frame(X, self.features if self.model._takes_levels else None)
         self.features.agree(names, columns)
-        return frame, Rows(names, columns)
+        return frame, Block(names, columns)
 
-    def read_one(self, x: Mapping[Any, Any]) -> Rows:
+    def read_one(self, x: Mapping[Any, Any]) -> Block:
         """Read a sample."""
         values = self.features.agreed(read_values(x, self.model._takes_levels))
-        return Rows(list(values), np.array([list(values.values())]))
+        return Block(list(values), np.array([list(values.values())]))
 
-    def _read_samples(self, samples: Sequence[Mapping[Any, Any]]) -> Rows:
+    def _read_samples(self, samples: Sequence[Mapping[Any, Any]]) -> Block:
         index, found = self.features, []
         for row, x in enumerate(samples):
             try:
                 values = index.agreed(read_values(x, self.model._takes_levels))
             except (TypeError, ValueError) as error:
                 raise type(error)(f"{error} in row {row}") from None
-            new = [name for name in ordered(values) if name not in index.places]
+            new = index.new_of(values)
             if new:
-                index = index.with_more({name: values[name] for name in new})
+                index = index.with_more(new)
             found.append(values)
         columns = np.full((len(found), len(index)), np.nan)
         for row, values in enumerate(found):
             for name, value in values.items():
                 columns[row, index.places[name]] = value
-        return Rows(list(index.names), columns)
+        return Block(list(index.names), columns)
 
     def read_block(self, X: Any, y: Any, w: Any) -> Block:
         """Read samples to be learned.
@@ -140,19 +129,15 @@ class Known:
             return min(new.values(), default=len(block))
         if self.features.categories:
             return len(block)
-        added = self.features.with_more(self._first_values(block, new))
+        added = self.features.with_more(self.features.first_values(block.names, block.columns))
         return min((new[name] for name in added.categories), default=len(block))
-
-    def _first_values(self, block: Block, rows: dict[Hashable, int]) -> dict[Hashable, float]:
-        places = {name: place for place, name in enumerate(block.names)}
-        return {name: float(block.columns[row, places[name]]) for name, row in rows.items()}
 
     def after(self, block: Block) -> Known:
         """Return what a forest knows once it has learned a block."""
         features, n = self.features, len(block)
-        new = features.first_rows(block.names, block.columns)
+        new = features.first_values(block.names, block.columns)
         if new:
-            features = features.with_more(self._first_values(block, new))
+            features = features.with_more(new)
         labels, horizon = self.labels, self.horizon
         if self.is_classifier:
             labels = labels | dict.fromkeys(block.y)
@@ -238,14 +223,14 @@ class Shard:
         """Return the part as a model."""
         return self._model
 
-    def predict(self, rows: Rows, law: Told) -> Floats:
+    def predict(self, rows: Block, law: Told) -> Floats:
         """Return the probabilities of classes, or means and variances, by these trees."""
         model: Any = self._model
         trees = self._tell(law)
         values = model._arrange(rows.names, rows.columns)
         return trees.predict_rows(values, model.n_jobs)
 
-    def predict_mixture(self, rows: Rows, law: Told) -> Floats:
+    def predict_mixture(self, rows: Block, law: Told) -> Floats:
         """Return weights, centres and scales of the mixture for one row."""
         trees = self._tell(law)
         trees.vector[:] = self._model._arrange(rows.names, rows.columns)[0]
@@ -262,12 +247,8 @@ class Shard:
     def describe(self) -> dict[str, Any]:
         """Return the bytes of the part, its process, and hyperparameters of a regressor."""
         model: Any = self._model
-        is_classifier = isinstance(model, MondrianForestClassifier)
-        return {
-            "nbytes": model._raw_memory_usage,
-            "process": os.getpid(),
-            "hyperparameters": {} if is_classifier else model.hyperparameters,
-        }
+        nbytes, given = model._raw_memory_usage, getattr(model, "hyperparameters", {})
+        return {"nbytes": nbytes, "process": os.getpid(), "hyperparameters": given}
 
 
 # Workers that learn the same blocks, each with its part of the trees, and replace those that die.
@@ -309,34 +290,23 @@ class Crew:
         What the forest knows.
     law
         Numbers of the targets' law, where it is learned.
-    save_every
-        Blocks from one file to the next.
-    in_flight
-        Most blocks that are accepted, but not learned by all workers.
-    max_restarts
-        How often a worker may die one time after the other without an answer.
+    limits
+        Blocks from one file to the next; most blocks that are accepted, but not learned by all
+        workers; how often a worker may die one time after the other without an answer.
 
     """
 
     def __init__(
-        self,
-        engine: Any,
-        paths: Sequence[str],
-        known: Known,
-        law: Floats | None,
-        save_every: int,
-        in_flight: int,
-        max_restarts: int,
+        self, engine: Any, paths: Sequence[str], known: Known, law: Any, limits: Sequence[int]
     ) -> None:
         self._engine = engine
-        self._save_every, self._in_flight = save_every, in_flight
-        self._max_restarts = max_restarts
+        self._save_every, self._in_flight, self._max_restarts = limits
         self._blocks: dict[int, Any] = {}
         # Each of these changes by one assignment.
         self._accepted = 0, known
         self._taken_in = 0, law
         self.n_restarts = 0
-        workers = [engine.start(path, save_every) for path in paths]
+        workers = [engine.start(path, self._save_every) for path in paths]
         self._members = [_Member(path, worker) for path, worker in zip(paths, workers, strict=True)]
 
     @property
@@ -348,11 +318,6 @@ class Crew:
     def law(self) -> Floats | None:
         """The numbers of the targets' law."""
         return self._taken_in[1]
-
-    @property
-    def workers(self) -> list[Any]:
-        """The workers."""
-        return [member.worker for member in self._members]
 
     # Learning.
 
@@ -383,10 +348,8 @@ class Crew:
         """Take in what workers tell of the blocks up to the last."""
         while self._taken_in[0] < last:
             number = self._taken_in[0] + 1
-            answers = [
-                self._get(member, partial(member.calls.__getitem__, number))
-                for member in self._members
-            ]
+            found = [(one, partial(one.calls.__getitem__, number)) for one in self._members]
+            answers = [self._get(member, call) for member, call in found]
             for member, (_, saved) in zip(self._members, answers, strict=True):
                 member.saved = max(member.saved, saved)
             told, law = [one for one, _ in answers if one is not None], self.law
@@ -421,10 +384,8 @@ class Crew:
             self.n_restarts += 1
             if member.deaths > self._max_restarts:
                 deaths, member.deaths = member.deaths, 0
-                raise RuntimeError(
-                    f"the worker of {os.path.basename(member.path)} has died {deaths} times, one "
-                    "after the other, without an answer"
-                ) from error
+                name = os.path.basename(member.path)
+                raise RuntimeError(f"the worker of {name} has died {deaths} times") from error
             self._engine.stop(member.worker)
             member.worker = self._engine.start(member.path, self._save_every)
             try:

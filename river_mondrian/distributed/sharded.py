@@ -20,12 +20,12 @@ from ..estimators.classifier import MondrianForestClassifier
 from ..estimators.merging import bounds_of, check_parts, divided, splits_at, united
 from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
-from ..frames import Block, native_frame, native_series
+from ..frames import Block, native_frame, native_moments, native_series
 from ..model import ClonesWhole
 from ..posteriors.predictive import PredictiveDistribution
 from ..progress import Progress, in_pieces
 from .engine import RayEngine
-from .shard import Crew, Known, Rows
+from .shard import Crew, Known
 
 # Rows of a block that workers learn at once.
 BLOCK_ROWS = 8192
@@ -110,10 +110,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         check_arguments(self)
         check_parts(self.model, self.n_shards)
         if self.model.n_jobs < 1:
-            raise ValueError(
-                "n_jobs of the model must be >= 1, the processors that each worker asks for, got "
-                f"{self.model.n_jobs!r}"
-            )
+            raise ValueError(f"n_jobs of the model must be >= 1, got {self.model.n_jobs!r}")
         self._lock = threading.RLock()
         # The whole model, or the workers: one assignment changes all that there is.
         self._state: Any = self.model.clone()
@@ -155,7 +152,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
     @property
     def _known(self) -> Known:
         """What has been learned, for reading samples."""
-        return self._state.known if isinstance(self._state, Crew) else Known.of(self._state)
+        with self._lock:
+            return self._state.known if isinstance(self._state, Crew) else Known.of(self._state)
 
     # From the whole model to workers, and back.
 
@@ -177,7 +175,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         law = getattr(whole._trees, "law_numbers", None)
         law = None if law is None else law.copy()
         limits = self.save_every, self.in_flight, self.max_restarts
-        self._state = Crew(engine, paths, Known.of(whole), law, *limits)
+        self._state = Crew(engine, paths, Known.of(whole), law, limits)
 
     def _whole(self) -> Any:
         """Return the whole model; workers, where there are any, go on."""
@@ -305,14 +303,12 @@ class ShardedForest(ClonesWhole, base.Estimator):
     @property
     def n_samples(self) -> int:
         """Number of samples learned or accepted."""
-        with self._lock:
-            return self._known.n_samples
+        return self._known.n_samples
 
     @property
     def feature_names(self) -> list[Any]:
         """The features seen so far."""
-        with self._lock:
-            return list(self._known.features.names)
+        return list(self._known.features.names)
 
     @property
     def n_restarts(self) -> int:
@@ -341,14 +337,14 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     # Predicting.
 
-    def _ask_rows(self, name: str, rows: Rows) -> list[NDArray[np.float64]]:
+    def _ask_rows(self, name: str, rows: Block) -> list[NDArray[np.float64]]:
         """Return what all shards say of rows."""
         crew = self._state
         crew.finish()
         return crew.ask(name, crew.put(rows), crew.law)
 
     @abc.abstractmethod
-    def _combined(self, rows: Rows) -> NDArray[np.float64]:
+    def _combined(self, rows: Block) -> NDArray[np.float64]:
         """Return what all trees predict of rows, of what shards do."""
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
@@ -357,7 +353,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             return self._state._predict_rows(X, progress)
         frame, rows = self._state.known.read_frame(X)
         return frame, in_pieces(
-            lambda part: self._combined(Rows(rows.names, part)), rows.columns, progress, BLOCK_ROWS
+            lambda part: self._combined(Block(rows.names, part)), rows.columns, progress, BLOCK_ROWS
         )
 
     def _shares(self) -> NDArray[np.float64]:
@@ -376,10 +372,9 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
     @property
     def classes(self) -> list[Any]:
         """The labels seen so far, in order of appearance."""
-        with self._lock:
-            return list(self._known.labels)
+        return list(self._known.labels)
 
-    def _combined(self, rows: Rows) -> NDArray[np.float64]:
+    def _combined(self, rows: Block) -> NDArray[np.float64]:
         found = self._ask_rows("predict", rows)
         total = np.zeros_like(found[0])
         for share, one in zip(self._shares(), found, strict=True):
@@ -458,7 +453,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
                 return state.ask("describe")[0]["hyperparameters"]
             return dict(state.hyperparameters)
 
-    def _combined(self, rows: Rows) -> NDArray[np.float64]:
+    def _combined(self, rows: Block) -> NDArray[np.float64]:
         # Means and variances over all trees.
         found = np.array(self._ask_rows("predict", rows))
         shares = self._shares()[:, None]
@@ -509,7 +504,4 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             if with_dist:
                 self.model._need_distribution()
             frame, moments = self._predict_rows(X, progress)
-            means, variances = moments.T
-            if with_dist:
-                return native_frame({"mean": means, "variance": variances}, like=frame)
-            return native_series(means, name=None, like=frame)
+            return native_moments(moments, with_dist, like=frame)

@@ -12,6 +12,7 @@ from ..arguments import check_integer
 from ..checks import refuse
 from ..frames import Block
 from ..learners import drift
+from ..limits import TOO_LARGE
 from ..model import locked
 from ..progress import pieces
 from .forest import MondrianForest
@@ -57,10 +58,7 @@ class AdaptingForest(MondrianForest):
         check_integer("window", self.window, 1000)
         detector: Any = self.drift_detector
         if not (detector is None or isinstance(detector, DETECTORS)):
-            raise ValueError(
-                "drift_detector must be a drift detector of River's, or None for ADWIN, "
-                f"got {detector!r}"
-            )
+            raise ValueError(f"drift_detector must be None or one of River's, got {detector!r}")
         super().__post_init__()
         self._fed = None
         if watch_for(detector).record.detector == drift.OUTSIDE:
@@ -91,15 +89,16 @@ class AdaptingForest(MondrianForest):
         n_begun = 0 if self._trees is None else self._trees.n_begun
         return since if n_begun >= n else before
 
-    def _feed(self, error: float, n: int) -> int:
+    def _feed(self, trees: Any, error: float) -> int:
         """Feed the error of the n-th sample, which is about to be learned, to the detector.
 
         Returns how many samples are to be kept, or 0 if no drift is detected.
         """
+        self._check_input(trees, TOO_LARGE - int(error))
         detector = self._detector
         fed = copy.deepcopy(detector)
         fed.update(error)
-        self._fed = detector, n, fed
+        self._fed = detector, trees.n_samples + 1, fed
         if not fed.drift_detected:
             return 0
         return max(int(getattr(fed, "width", drift.AFTER_DRIFT)), drift.LEAST_KEPT)

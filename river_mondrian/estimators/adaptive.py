@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..arguments import Missing
 from ..frames import read_block, read_labels
-from ..inputs import FeatureIndex, check_label, check_weight
-from ..limits import LARGEST_WEIGHT, TOO_LARGE
+from ..inputs import check_label, check_weight
+from ..limits import LARGEST_WEIGHT
 from ..model import locked
 from ..posteriors.adaptive.adaptive_trees import EXPERTS, AdaptiveTrees
 from .adapting import AdaptingForest, Detector, watch_for
-from .forest import Prepared
 from .label_forest import LabelForest
-
-
-class _Calls(Prepared):
-    """What learning one sample needs, too."""
-
-    def __init__(
-        self, trees: AdaptiveTrees, features: FeatureIndex, labels: dict[Hashable, int]
-    ) -> None:
-        super().__init__(trees, features, labels)
-        if len(features) == 1:
-            # It would be packed twice, and not fit the vector.
-            self._n = -1
-        self.version_now = trees.version_now
-        self.vector = memoryview(trees.vector).cast("B")[: 8 * len(features)]
 
 
 @dataclass(eq=False, repr=False)
@@ -173,22 +158,13 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     n_jobs: int = 1
     seed: int | None = None
 
-    _CALLS = _Calls
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def _make_trees(self) -> AdaptiveTrees:
         # One more is being built.
-        n_trees = self.n_estimators + 1
-        partitions = self._partitions(n_trees)
-        return AdaptiveTrees(
-            partitions,
-            self._n_readable,
-            self.n_candidates,
-            self.window,
-            self.max_bytes,
-            self.autoregressive,
-            watch_for(self.drift_detector),
-        )
+        partitions, watch = self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
+        sizes = self._n_readable, self.n_candidates, self.window, self.max_bytes
+        return AdaptiveTrees(partitions, *sizes, self.autoregressive, watch)
 
     @property
     def _n_readable(self) -> int:
@@ -248,7 +224,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
                 label = None
             if inputs is not None and label is not None and 0.0 < weight <= LARGEST_WEIGHT:
                 with self._lock:
-                    if prepared.version_now[0] == prepared.version:
+                    if prepared.trees.version_now[0] == prepared.version:
                         prepared.vector[:] = inputs
                         self._learn(prepared.trees, label, weight, False)
                         return
@@ -262,11 +238,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
             if not is_inside:
                 self._settle()
             is_new = y not in self._labels
-            self._learn_new(
-                values,
-                lambda trees: self._learn(trees, self._labels[y], weight, is_new),
-                (lambda _: self._add_label(y)) if is_new else None,
-            )
+            add = (lambda _: self._add_label(y)) if is_new else None
+            self._learn_new(values, lambda t: self._learn(t, self._labels[y], weight, is_new), add)
             self._prepare(self._trees)
 
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
@@ -274,9 +247,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
         found = 0
         # Nothing could have foreseen the first class.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
-            error = trees.error(label, is_new)
-            self._check_input(trees, TOO_LARGE - int(error))
-            found = self._feed(error, trees.n_samples + 1)
+            found = self._feed(trees, trees.error(label, is_new))
         self._check_input(trees, trees.learn(label, weight, is_new, found))
 
     # Many samples.
@@ -311,6 +282,5 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
         self._learn_each(read_block(self._read_frame(X), y, w, read_labels), progress)
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
-        return super()._summary(x) + [
-            f"weight of {name}: {w:.3f}" for name, w in self.expert_weights.items()
-        ]
+        weights = self.expert_weights.items()
+        return super()._summary(x) + [f"weight of {name}: {w:.3f}" for name, w in weights]

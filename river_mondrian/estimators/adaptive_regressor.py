@@ -11,17 +11,12 @@ from river import base
 
 from ..arguments import Missing
 from ..frames import native_frame, native_series, read_block
-from ..inputs import Floats, check_target, check_weight
-from ..limits import TOO_LARGE
+from ..inputs import check_target, check_weight
 from ..model import locked
-from ..partitions.mondrian.reading import Shades
 from ..posteriors.adaptive_targets.adaptive_target_trees import AdaptiveTargetTrees, TargetsView
 from ..posteriors.predictive import unknown
-from ..progress import in_pieces
 from .adapting import AdaptingForest, Detector, watch_for
 from .forest import TargetExplanations
-
-LOSSES = ("absolute", "squared")
 
 
 @dataclass(eq=False, repr=False)
@@ -159,24 +154,20 @@ class AdaptiveMondrianForestRegressor(
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
+        if self.loss not in ("absolute", "squared"):
             raise ValueError(f'loss must be "absolute" or "squared", got {self.loss!r}')
         super().__post_init__()
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"autoregressive": True}
+    _N_BEFORE = 1
+    _NUMBERS = ("mean", "late_mean")
 
     def _make_trees(self) -> AdaptiveTargetTrees:
         # One more is being built.
-        partitions = self._partitions(self.n_estimators + 1)
-        return AdaptiveTargetTrees(
-            partitions,
-            self.n_candidates,
-            self.window,
-            self.max_bytes,
-            self.loss == "squared",
-            self.autoregressive,
-            watch_for(self.drift_detector),
-        )
+        partitions, watch = self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
+        sizes = self.n_candidates, self.window, self.max_bytes
+        kinds = self.loss == "squared", self.autoregressive
+        return AdaptiveTargetTrees(partitions, *sizes, *kinds, watch)
 
     @property
     def _n_readable(self) -> int:
@@ -239,11 +230,7 @@ class AdaptiveMondrianForestRegressor(
         self, trees: AdaptiveTargetTrees, y: float, w: float, remembered: bytes | None
     ) -> None:
         """Learn the sample in the trees' `inputs`."""
-        found = 0
-        if self._fed is not None:
-            error = trees.error(y)
-            self._check_input(trees, TOO_LARGE - int(error))
-            found = self._feed(error, trees.n_samples + 1)
+        found = 0 if self._fed is None else self._feed(trees, trees.error(y))
         self._check_input(trees, trees.learn(y, w, False, found, remembered))
 
     def _to_remember(self) -> bytes | None:
@@ -335,37 +322,17 @@ class AdaptiveMondrianForestRegressor(
         A series of predictions like `X` (and with its pandas index), or the frame.
 
         """
-        frame, values = self._read_rows(X)
-        trees = self._trees
-        if trees is None or values is None:
-            found = np.zeros((len(frame), 3))
-        else:
-            found = in_pieces(
-                lambda rows: self._predict_block(trees, rows, with_dist), values, progress
-            )
-        if with_dist:
-            names = ("prediction", "mean", "variance")
-            return native_frame(dict(zip(names, found.T, strict=True)), like=frame)
-        return native_series(found[:, 0], name=None, like=frame)
-
-    def _predict_block(self, trees: AdaptiveTargetTrees, rows: Floats, with_dist: bool) -> Floats:
-        """Return the predictions of rows, and the means and variances of laws that are wanted."""
-        said = trees.predict_rows(rows, self.n_jobs)
+        frame, found = self._predict_rows(X, progress)
         if not with_dist:
-            return said[:, :1]
-        found = said[:, :3].copy()
-        for one, out in zip(said, found, strict=True):
-            law = trees.law_of(one.tolist())
-            out[1:] = law.mean, law.var
-        return found
+            return native_series(found[:, 0], name=None, like=frame)
+        moments = np.zeros((len(found), 2))
+        if self._trees is not None:
+            laws = map(self._trees.law_of, found.tolist())
+            moments = np.array([(law.mean, law.var) for law in laws]).reshape(-1, 2)
+        columns = {"prediction": found[:, 0], "mean": moments[:, 0], "variance": moments[:, 1]}
+        return native_frame(columns, like=frame)
 
     # Reading.
-
-    def _columns(self, nodes: list[TargetsView]) -> dict[str, list[Any]]:
-        return {
-            "mean": [node.mean for node in nodes],
-            "late_mean": [node.late_mean for node in nodes],
-        }
 
     def _leaf_text(self, node: TargetsView) -> str:
         return f"mean {node.mean:.6g}, late mean {node.late_mean:.6g}"
@@ -373,10 +340,5 @@ class AdaptiveMondrianForestRegressor(
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         if self._trees is None:
             return []
-        return [
-            f"prediction {self.predict_one(x):.6g}",
-            *(f"weight of {name}: {w:.3f}" for name, w in self.expert_weights.items()),
-        ]
-
-    def _shades(self, nodes: list[TargetsView]) -> Shades:
-        return Shades(np.array([node.mean for node in nodes]), None, "mean")
+        prediction, weights = f"prediction {self.predict_one(x):.6g}", self.expert_weights.items()
+        return [prediction, *(f"weight of {name}: {w:.3f}" for name, w in weights)]

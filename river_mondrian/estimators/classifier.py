@@ -17,9 +17,8 @@ from ..inputs import check_label, check_weight
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..model import locked
 from ..posteriors.labels.label_trees import LabelTrees
-from .forest import Prepared
 from .forgetting import ForgettingForest
-from .label_forest import LabelForest
+from .label_forest import LabelForest, Prepared
 
 
 @dataclass(eq=False, repr=False)
@@ -210,7 +209,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
         weight = w if type(w) is float else check_weight(w)
         prepared = self._prepared
         if prepared is not None:
-            inputs = prepared.pack(x) or prepared.pack_known(x)
+            inputs = prepared.pack(x) or prepared.pack_known(self._read(x))
             try:
                 label = prepared.labels[y]
             except (KeyError, TypeError):
@@ -219,7 +218,11 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
                 status = prepared.learn(inputs, label, weight)
                 if status == DONE or self._complete(prepared, status, inputs, label, weight):
                     return
-        self._learn_rarely(x, y, weight)
+        # What the user has written runs ahead of any change.
+        values = self._read(x)
+        check_label(y)
+        if check_weight(weight) > 0.0:
+            self._learn_checked(values, y, weight)
 
     def _complete(
         self, prepared: Prepared, status: int, inputs: bytes, label: int, weight: float
@@ -241,16 +244,9 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
                 trees.open()
             return status != WAITS
 
-    def _learn_rarely(self, x: Mapping[Any, Any], y: Any, weight: float) -> None:
-        """Learn a sample with all that it may need besides the kernel."""
-        # What the user has written runs ahead of any change.
-        values = self._read(x)
-        check_label(y)
-        if check_weight(weight) > 0.0:
-            self._learn_checked(values, y, weight)
-
     @locked
     def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
+        """Learn a sample with all that it may need besides the kernel."""
         weighs = weight != 1.0 and not self._grown().has_weights
 
         def add(trees: Any) -> None:

@@ -11,11 +11,10 @@ import numpy as np
 from river import base
 
 from .. import arguments
-from ..arguments import at_least_one, check_integer
 from ..checks import check_number, check_types
 from ..density.trees import ESTIMATORS, PivotTrees
 from ..density.walks import check_oblique
-from ..frames import read_frame
+from ..frames import mapping_of, read_frame
 from ..inputs import FeatureIndex, Floats, check_value, ordered
 from ..limits import DONE, WAITS
 from ..model import locked
@@ -34,9 +33,8 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
     """
     if d == 0:
         raise ValueError("random directions need a feature in the first sample, got none")
-    generator = np.random.default_rng(
-        np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
-    )
+    sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
+    generator = np.random.default_rng(sequence)
     drawn = [arguments.sphere_directions(n, d, generator) for _ in range(n_trees)]
     for one in drawn:
         check_oblique(one)
@@ -200,31 +198,23 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         super().__post_init__()
         lifetime, origin, directions = self.lifetime, self.origin, self.directions
         is_auto = isinstance(lifetime, str) and lifetime == AUTO
-        if not is_auto and (
-            arguments.is_distribution(lifetime) or not (lifetime is None or callable(lifetime))
-        ):
+        is_function = callable(lifetime) and not arguments.is_distribution(lifetime)
+        if is_function:
+            arguments.check_takes("lifetime", lifetime, "n")
+        elif not (lifetime is None or is_auto):
             arguments.check_lifetime(lifetime)
             if arguments.is_real(lifetime):
                 check_lifetime_size(lifetime)
-        elif callable(lifetime):
-            arguments.check_takes("lifetime", lifetime, "n")
         if self.method is not None and self.method not in [*ESTIMATORS]:
             raise ValueError(f"method must be one of {[*ESTIMATORS]} or None, got {self.method!r}")
-        if self.window is not None:
-            at_least_one("window", self.window)
-        if self.max_nodes is not None:
-            check_integer("max_nodes", self.max_nodes, self.n_estimators)
+        arguments.check_integer("max_nodes", self.max_nodes, self.n_estimators, None)
         if (self.window or self.max_nodes) and origin is not None:
             raise ValueError("window and max_nodes need trees without an origin")
         if self.method == "kernel" and directions is not None:
             raise ValueError('method "kernel" needs cuts along the axes, got directions')
         self._features = FeatureIndex()
         self._trees: PivotTrees | None = None
-        self._grows = (
-            lifetime is None
-            or (is_auto and not self._is_auto)
-            or (callable(lifetime) and not arguments.is_distribution(lifetime))
-        )
+        self._grows = lifetime is None or is_function or (is_auto and not self._is_auto)
         self._features.add(declared(directions, origin)[0])
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
@@ -289,9 +279,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         lifetime = self.lifetime(n)
         check_lifetime_size(lifetime, f" for {n} samples")
         if lifetime < last:
-            raise ValueError(
-                f"lifetime must not fall, got {lifetime!r} for {n} samples after {last!r}"
-            )
+            raise ValueError(f"lifetime must not fall, got {lifetime!r} at n = {n} after {last!r}")
         return float(lifetime)
 
     def _begin(self, names: list[Hashable]) -> PivotTrees:
@@ -309,19 +297,11 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         elif self.directions is not None:
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
-        return PivotTrees(
-            lifetimes,
-            self.n_estimators,
-            seed,
-            len(self._features) if matrix is None else matrix.shape[2],
-            self._grows,
-            self._estimator,
-            self.window,
-            self.max_nodes,
-            matrix,
-            # Cells of lifetimes that grow are cut until all samples are apart.
-            None if self._grows else declared(self.directions, self.origin)[1],
-        )
+        n_inputs = len(self._features) if matrix is None else matrix.shape[2]
+        # Cells of lifetimes that grow are cut until all samples are apart.
+        origin = None if self._grows else declared(self.directions, self.origin)[1]
+        limits = self._grows, self._estimator, self.window, self.max_nodes
+        return PivotTrees(lifetimes, self.n_estimators, seed, n_inputs, *limits, matrix, origin)
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn a sample.
@@ -433,10 +413,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
                 shown.reach(start)
 
     def _learn_part(
-        self,
-        names: Sequence[Hashable],
-        columns: Floats,
-        lifetimes: Floats | None,
+        self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
         """Learn rows up to the next new feature, or one with new features; returns how many."""
         trees, index = self._trees, self._features
@@ -456,15 +433,10 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             trees.close()
         index.add(new)
         if self.directions is None:
-            places = {name: place for place, name in enumerate(names)}
+            values = mapping_of(names, columns[0])
             for name in new:
-                made.add_input(float(columns[0, places[name]]))
+                made.add_input(values[name])
         rows = index.arrange(names, columns[:1], len(index))
         made.learn_many(rows, None if lifetimes is None else lifetimes[:1])
         self._trees = made
         return 1
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + self._features.nbytes
-        return size + (0 if self._trees is None else self._trees.nbytes)

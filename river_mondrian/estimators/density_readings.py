@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import math
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -25,10 +24,6 @@ class DensityReadings(Model):
 
     _features: FeatureIndex
     _trees: PivotTrees | None
-
-    @abc.abstractmethod
-    def _settle(self) -> None:
-        """Finish what an interrupted call has begun."""
 
     def _too_large(self, place: int, x: Mapping[Any, Any]) -> ValueError:
         name = self._features.names[place]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -107,9 +106,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         check_array(self, "_coefficients", self._coefficients, np.float64, -math.inf, math.inf)
         n_supports, n_labels = len(self._supports), len(self._labels)
         check_number(self, "_n_samples", self._n_samples, n_supports, LARGEST_SIZE)
-        check_number(
-            self, "the rows of _coefficients", len(self._coefficients), n_supports, 1 << 62
-        )
+        check_number(self, "rows of _coefficients", len(self._coefficients), n_supports, 1 << 62)
         if self._coefficients.shape[1:] != (n_labels,):
             refuse(self, "the shape of _coefficients", self._coefficients.shape, f"not {n_labels}")
 
@@ -143,10 +140,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
             Always, as River's contract requires.
 
         """
-        raise NotImplementedError(
-            "DualOGDClassifier has the hinge loss, which gives no probabilities: use OGDClassifier "
-            "for them"
-        )
+        raise NotImplementedError("the hinge loss gives no probabilities: use OGDClassifier")
 
     @locked
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -248,6 +242,4 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     @property
     def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + int(self._supports.nbytes)
-        size += sys.getsizeof(self._coefficients)
-        return size + getattr(self.kernel, "_raw_memory_usage", 0)
+        return super()._raw_memory_usage + getattr(self.kernel, "_raw_memory_usage", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import sys
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -46,13 +46,6 @@ class Ahead(tuple[Any, Sample, float, float]):
             weights.learn(sample, target, weight, compiled.maps_learned)
 
 
-def _store(n_stored: int, kept: Iterable[tuple[array[float], float]]) -> None:
-    """Append values to arrays of `n_stored` each, unless they are there."""
-    for values, value in kept:
-        if len(values) == n_stored:
-            values.append(value)
-
-
 class FeatureLearner(Model, base.Estimator):
     """A learner on a feature map that may be built anew.
 
@@ -68,15 +61,18 @@ class FeatureLearner(Model, base.Estimator):
     seed: int | None
     # Whether the loss may choose among the lifetimes of a map.
     _MIXES: ClassVar[bool] = False
+    # Arguments of the map of a learner that is given none.
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         given = self.features
         if given is not None and not isinstance(given, FeatureMap):
-            raise TypeError(
-                f"features must be a feature map of this package or None, got {given!r}"
-            )
-        self._features = self._default_features() if given is None else given._own_copy(self._MIXES)
+            raise TypeError(f"features must be a feature map of this package, got {given!r}")
+        if given is None:
+            self._features: FeatureMap = IsolationFeatures(**self._DEFAULTS, seed=self.seed)
+        else:
+            self._features = given._own_copy(self._MIXES)
         self._current: Any = None
         self._next: Any = None
         # The samples to replay: those of the pool from the first that this learner has seen.
@@ -104,21 +100,13 @@ class FeatureLearner(Model, base.Estimator):
         elif self._next is not None:
             refuse(self, "_pool", None, "but there are samples to learn again")
 
-    def _default_features(self) -> FeatureMap:
-        """Return the map of a learner that is given none."""
-        return IsolationFeatures(seed=self.seed)
-
     @abc.abstractmethod
     def _make_weights(self, compiled: CompiledMap) -> Weights:
         """Return what has learned nothing yet for a map."""
 
-    def _kernel_target(self, target: float, weights: Any) -> float:
-        """Turn a target into the kernel's."""
+    def _kernel_target(self, target: Any) -> Any:
+        """Turn a target, or an array of targets, into the kernel's."""
         return target
-
-    def _kernel_targets(self, targets: Floats) -> Floats:
-        """Turn targets into the kernel's."""
-        return targets
 
     @property
     @locked
@@ -137,22 +125,18 @@ class FeatureLearner(Model, base.Estimator):
     def _learn(self, x: Mapping[Any, Any], target: float, weight: float) -> None:
         """Learn a sample, where nothing is pending."""
         features, weights = self._features, self._current
-        if (
-            weights is None
-            or self._next is not None
-            or weights.compiled is not features._map
-            or not features._knows(x)
-        ):
+        is_ready = weights is not None and weights.compiled is features._map
+        if not is_ready or self._next is not None or not features._knows(x):
             self._learn_new(x, lambda: target, weight)
             return
-        target = self._kernel_target(target, weights)
+        target = self._kernel_target(target)
         sample = self._locate(x, weights, True)
         if features._grows:
             status = self._learn_ahead(weights, sample, target, weight)
         else:
             status = weights.learn(sample, target, weight)
         if status != DONE:
-            raise features._bad_input(status, x, weights.compiled)
+            raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
         """Write a sample that is learned or predicted where weights' kernels read it."""
@@ -170,11 +154,7 @@ class FeatureLearner(Model, base.Estimator):
         return bad
 
     def _learn_new(
-        self,
-        x: Mapping[Any, Any],
-        find_target: Callable[[], float],
-        weight: float,
-        is_new: bool = False,
+        self, x: Any, find_target: Callable[[], float], weight: float, is_new: bool = False
     ) -> None:
         """Learn a sample by which more than weights may change.
 
@@ -194,9 +174,13 @@ class FeatureLearner(Model, base.Estimator):
         """Whether the next sample is stored, for other weights to learn it again."""
         return self._features._pool is not None
 
-    def _store_inputs(self, n_stored: int, values: Mapping[Hashable, float]) -> None:
-        """Store the inputs of a sample where the map has not done so."""
-        if len(self._pool) == self._first + n_stored:
+    def _store(self, n: int, values: Mapping[Any, float], target: float, weight: float) -> None:
+        """Store a sample that comes after `n` stored ones, unless it is there."""
+        for kept, value in ((self._targets, target), (self._weights, weight)):
+            if len(kept) == n:
+                kept.append(value)
+        # The map may have stored its inputs.
+        if len(self._pool) == self._first + n:
             self._pool.append(*self._features._reader.entries(values))
 
     def _changing(self, is_new: bool) -> list[Any]:
@@ -214,14 +198,16 @@ class FeatureLearner(Model, base.Estimator):
         steps: list[Callable[[], object]] = []
         n_stored = len(self._targets)
         if stored:
-            kept = (self._targets, target), (self._weights, weight)
-            steps.append(partial(_store, n_stored, kept))
-            steps.append(partial(self._store_inputs, n_stored, values))
+            steps.append(partial(self._store, n_stored, values, target, weight))
             n_stored += 1
         compiled = self._features._map
         latest = self._next or self._current
         if compiled is not None and (latest is None or latest.compiled is not compiled):
-            self._begin(compiled)
+            # Weights of a new map are zero.
+            if self._pool is None:
+                self._current = self._make_weights(compiled)
+            else:
+                self._next, self._position = self._make_weights(compiled), 0
         learning = [self._current]
         end: dict[str, Any] = {}
         if self._next is not None:
@@ -234,43 +220,25 @@ class FeatureLearner(Model, base.Estimator):
             else:
                 learning.append(self._next)
             end |= self._after_replay(self._next, stop, n_stored)
-        for weights in learning:
-            if weights is not None:
-                once = partial(self._learn_once, weights, weights.n_learned)
-                steps.append(partial(once, values, target, weight))
+        for one in learning:
+            if one is not None:
+                steps.append(partial(self._learn_once, one, one.n_learned, values, target, weight))
         if self._next is not None and not stored:
             steps.append(partial(replay, self._next.n_learned + 1))
         return [*steps, *(partial(setattr, self, *one) for one in end.items())]
 
-    def _learn_once(
-        self,
-        weights: Any,
-        n_before: int,
-        values: Mapping[Hashable, float],
-        target: float,
-        weight: float,
-    ) -> None:
-        """Learn a checked sample, unless the weights have learned it."""
-        if weights.n_learned == n_before:
-            compiled = weights.compiled
-            sample = self._locate(values, weights, True)
-            target = self._kernel_target(target, weights)
+    def _learn_once(self, weights: Any, n: int, x: Any, target: float, weight: float) -> None:
+        """Learn a checked sample, unless the weights, which had learned `n`, have learned it."""
+        if weights.n_learned == n:
+            sample, target = self._locate(x, weights, True), self._kernel_target(target)
             # What the map has just learned need not be mapped again.
-            weights.learn(sample, target, weight, compiled.maps_learned)
-
-    def _begin(self, compiled: CompiledMap) -> None:
-        """Begin with weights of zero for a new map."""
-        weights = self._make_weights(compiled)
-        if self._pool is None:
-            self._current = weights
-        else:
-            self._next, self._position = weights, 0
+            weights.learn(sample, target, weight, weights.compiled.maps_learned)
 
     def _replay(self, weights: Any, start: int, stop: int, n_before: int) -> None:
         """Learn some of the stored samples again, but for those that the weights have learned."""
         start += weights.n_learned - n_before
         if start < stop:
-            targets = self._kernel_targets(np.array(self._targets[start:stop]))
+            targets = self._kernel_target(np.array(self._targets[start:stop]))
             by = np.array(self._weights[start:stop])
             weights.learn_stored(self._pool, self._first + start, targets, by)
 
@@ -287,12 +255,8 @@ class FeatureLearner(Model, base.Estimator):
     @property
     def _steady(self) -> bool:
         """Whether rows may be mapped ahead of learning them."""
-        return (
-            self._features._is_final
-            and self._next is None
-            and self._current is not None
-            and self._current.compiled is self._features._map
-        )
+        is_ready = self._current is not None and self._current.compiled is self._features._map
+        return is_ready and self._next is None and self._features._is_final
 
     def _learn_rows(self, rows: Block) -> None:
         """Learn rows whose targets are known."""
@@ -312,7 +276,7 @@ class FeatureLearner(Model, base.Estimator):
         current = self._current
         samples = self._features._rows(block.names, block.columns)
         if samples is not None:
-            numbers = self._kernel_targets(block.y).tolist(), block.w.tolist()
+            numbers = self._kernel_target(block.y).tolist(), block.w.tolist()
             for sample, target, weight in zip(samples, *numbers, strict=True):
                 self._learn_ahead(current, sample, target, weight)
             return
@@ -328,40 +292,35 @@ class FeatureLearner(Model, base.Estimator):
         """Map rows as they are learned, and learn them, but for those that are known."""
         done = self._current.n_learned - n_before
         if done < len(block):
-            compiled = self._current.compiled
-            out = self._features._learn_outputs(block.names, block.columns, compiled)
-            rest = self._kernel_targets(block.y[done:]), block.w[done:]
-            self._current.learn_rows(out[done:], *rest)
+            self._features._observe_rows(block.names, block.columns)
+            out = self._features._outputs(block.names, block.columns, self._current.compiled)
+            targets = self._kernel_target(block.y[done:])
+            self._current.learn_rows(out[done:], targets, block.w[done:])
 
     # Predicting.
 
     def _blocks(
-        self,
-        names: Sequence[Hashable],
-        columns: Floats,
-        compiled: CompiledMap,
-        progress: bool,
+        self, names: Sequence[Hashable], columns: Floats, progress: bool
     ) -> Iterator[tuple[slice, Array]]:
         """Map the rows of a frame, some at a time."""
         with Progress(progress, len(columns)) as shown:
             for start in range(0, len(columns), BLOCK):
                 part = slice(start, min(start + BLOCK, len(columns)))
-                yield part, self._features._outputs(names, columns[part], compiled)
+                yield part, self._features._outputs(names, columns[part], self._current.compiled)
                 shown.reach(part.stop)
 
     @property
     def _raw_memory_usage(self) -> int:
         size = super()._raw_memory_usage
         size += sys.getsizeof(self._targets) + sys.getsizeof(self._weights)
+        if self._features._pool is not None:
+            # It is the map's, too.
+            size -= self._features._pool.nbytes
         for features in (self.features, self._features):
             size += 0 if features is None else features._raw_memory_usage
-        if self._pool is not None and self._features._pool is None:
-            size += self._pool.nbytes
         for weights in (self._current, self._next):
-            if weights is not None:
-                size += weights.nbytes
-                if weights.compiled is not self._features._map:
-                    size += weights.compiled.nbytes
+            if weights is not None and weights.compiled is not self._features._map:
+                size += weights.compiled.nbytes
         return size
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-import struct
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from river import base
@@ -14,18 +13,10 @@ from river import base
 from ..arguments import Missing, check_missing, check_place, check_ranges
 from ..checks import ModelFormatError, check_number, refuse
 from ..frames import Frame, read_frame
-from ..inputs import (
-    FeatureIndex,
-    Floats,
-    Packer,
-    gap_of,
-    ordered,
-    read_values,
-    too_large,
-    warn_of_words,
-)
+from ..inputs import FeatureIndex, Floats, gap_of, read_values, too_large, warn_of_words
 from ..model import locked
-from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ..partitions.mondrian.reading import Shades
+from ..partitions.mondrian.tree_memory import Partitions
 from ..progress import in_pieces
 from .inspection import InspectableForest
 
@@ -58,16 +49,11 @@ class MondrianForest(InspectableForest, base.Estimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._check_trees()
-        if self._trees is not None and self._trees.n_inputs != len(self._features):
+        trees, features = self._trees, self._features
+        n, places = (0, []) if trees is None else (trees.n_inputs, trees.category_places)
+        if n != len(features) or places != features.category_places:
             raise ModelFormatError(
-                f"the trees have {self._trees.n_inputs} features, "
-                f"but {len(self._features)} are named"
-            )
-        places = [] if self._trees is None else self._trees.category_places
-        if self._features.category_places != places:
-            raise ModelFormatError(
-                f"the trees have categories at {places}, "
-                f"but {self._features.category_places} are named"
+                f"the trees have {n} features, categories at {places}: others are named"
             )
 
     def _check_trees(self) -> None:
@@ -92,17 +78,11 @@ class MondrianForest(InspectableForest, base.Estimator):
         ends = made.forest.max_splits
         check_number(self, "max_splits", trees.forest.max_splits, ends, ends)
 
-    def _partitions(self, n_trees: int) -> Partitions:
+    def _partitions(self, n_trees: int, lifetime: Any = math.inf, **more: Any) -> Partitions:
         """Return the arguments of the trees."""
-        return Partitions(
-            n_trees,
-            math.inf,
-            scale=self.scale,
-            absent=check_missing(self.missing),
-            seed=self.seed,
-            ranges=self.ranges or {},
-            rescale=self.rescale,
-        )
+        more = {"ranges": self.ranges or {}} | more
+        more |= {"scale": self.scale, "rescale": self.rescale, "seed": self.seed}
+        return Partitions(n_trees, lifetime, absent=check_missing(self.missing), **more)
 
     @abc.abstractmethod
     def _make_trees(self) -> Any:
@@ -140,10 +120,8 @@ class MondrianForest(InspectableForest, base.Estimator):
         While trees are redrawn these are the new widths; `tree_widths` returns those of a tree.
         """
         trees = self._trees
-        if trees is None:
-            return {}
-        widths = 1.0 / trees.next_scaling[1]
-        return dict(zip(self._features.names, widths.tolist(), strict=False))
+        widths = [] if trees is None else (1.0 / trees.next_scaling[1]).tolist()
+        return dict(zip(self._features.names, widths, strict=False))
 
     @locked
     def tree_widths(self, tree: int) -> dict[Any, float]:
@@ -165,23 +143,14 @@ class MondrianForest(InspectableForest, base.Estimator):
 
         """
         check_place("tree", tree, self._n_readable)
-        trees = self._trees
-        if trees is None:
-            return {}
-        return dict(zip(self._features.names, trees.tree_widths(tree).tolist(), strict=True))
+        widths = [] if self._trees is None else self._trees.tree_widths(tree).tolist()
+        return dict(zip(self._features.names, widths, strict=True))
 
     @property
     def n_samples(self) -> int:
         """Number of samples learned; 0 again once all have been removed."""
         trees = self._trees
         return 0 if trees is None or trees.is_empty else trees.n_begun
-
-    @property
-    def _warms_up(self) -> bool:
-        """Whether samples are to be learned one by one: ranges follow them."""
-        return self.n_samples < WARM_UP or (
-            self._trees is not None and self._trees.warm_up is not None
-        )
 
     def _grown(self) -> Any:
         """Return the trees, made at first use so that an unseeded clone draws its own seed."""
@@ -201,9 +170,8 @@ class MondrianForest(InspectableForest, base.Estimator):
         return read_frame(X, self._features if self._takes_levels else None)
 
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
-        names = ordered(values.keys() - self._features.places.keys())
-        if names:
-            new = {name: values[name] for name in names}
+        new = self._features.new_of(values)
+        if new:
             gaps = np.array([gap_of(name, self.missing) for name in new])
             self._grown().add_inputs(list(new), np.array([*new.values()], float), gaps)
             self._features.add(new)
@@ -259,24 +227,18 @@ class MondrianForest(InspectableForest, base.Estimator):
         """Bring a frame's columns into the trees' order."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
-    def _read_rows(self, X: Any) -> tuple[Any, Floats | None]:
-        """Read a frame; returns its narwhals form and its rows, None before any learning."""
-        frame, names, columns = self._read_frame(X)
-        return frame, None if self._trees is None else self._arrange(names, columns)
-
     # Numbers of a row that is predicted before any learning.
     _N_BEFORE = 0
 
     @locked
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, Floats]:
         """Predict the rows of a frame; returns its narwhals form, too."""
-        frame, values = self._read_rows(X)
+        frame, names, columns = self._read_frame(X)
         trees = self._trees
-        if values is None:
+        if trees is None:
             return frame, np.zeros((len(frame), self._N_BEFORE))
-        return frame, in_pieces(
-            lambda rows: trees.predict_rows(rows, self.n_jobs), values, progress
-        )
+        rows = self._arrange(names, columns)
+        return frame, in_pieces(lambda part: trees.predict_rows(part, self.n_jobs), rows, progress)
 
     @locked
     def resample(self) -> None:
@@ -295,13 +257,6 @@ class MondrianForest(InspectableForest, base.Estimator):
         if self._trees.forest.is_full:
             raise ValueError("samples have not been stored since every tree reached max_nodes")
         self._trees.build()
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + self._features.nbytes
-        if self._trees is not None:
-            size += self._trees.nbytes
-        return size
 
 
 class ExplainedForest(MondrianForest):
@@ -324,9 +279,8 @@ class ExplainedForest(MondrianForest):
         or two, and temporarily 8 bytes for each node and class of a tree. Empty before any
         learning.
         """
-        if self._trees is None:
-            return {}
-        return dict(zip(self.feature_names, self._trees.importances.tolist(), strict=True))
+        found = [] if self._trees is None else self._trees.importances.tolist()
+        return dict(zip(self.feature_names, found, strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
         """Return what each feature adds to what the roots predict, a row for each.
@@ -349,7 +303,16 @@ class ExplainedForest(MondrianForest):
 
 
 class TargetExplanations(ExplainedForest):
-    """Explanations of predicted targets."""
+    """Explanations of predicted targets, and of nodes by their numbers."""
+
+    # Numbers of nodes that tables of trees have.
+    _NUMBERS: ClassVar[tuple[str, ...]]
+
+    def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
+        return {name: [getattr(node, name) for node in nodes] for name in self._NUMBERS}
+
+    def _shades(self, nodes: list[Any]) -> Shades:
+        return Shades(np.array([node.mean for node in nodes]), None, "mean")
 
     @property
     @locked
@@ -395,42 +358,3 @@ class TargetExplanations(ExplainedForest):
         """
         found = self._explain(x)
         return dict(zip(self.feature_names, found.sum(axis=1).tolist(), strict=True))
-
-
-class Prepared(Packer):
-    """What a call on one sample needs while features and labels stay what they are.
-
-    Nothing of it is written to, so that any number of threads may use it. A kernel that is called
-    when the trees have another version refuses.
-
-    Parameters
-    ----------
-    trees
-        The trees.
-    features, labels
-        The features, and the number of each label.
-
-    """
-
-    def __init__(self, trees: Any, features: FeatureIndex, labels: dict[Hashable, int]) -> None:
-        super().__init__(features)
-        self.trees: Any = trees
-        self.takes_levels = trees.directions is None
-        self.version = trees.version
-        self.features = features
-        self.labels, self.names = labels, list(labels)
-        self.predict = trees.predictor()
-        # Adaptive forests learn by their trees.
-        self.learn: Any = trees.learner() if hasattr(trees, "learner") else None
-        numbers = struct.Struct(f"{len(labels)}d")
-        self.n_bytes, self.unpack = numbers.size, numbers.unpack
-
-    def pack_known(self, x: Mapping[Any, Any]) -> bytes | None:
-        """Pack a mapping; None where it has features that are not known."""
-        values = read_values(x, self.takes_levels)
-        return self.pack_values(values) if self.knows(values) else None
-
-    def too_large(self, place: int, inputs: bytes) -> ValueError:
-        """Return the error for a packed value that is too large."""
-        value = struct.unpack_from("d", inputs, 8 * place)[0]
-        return too_large(self.features.names[place], value)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from .. import arguments
-from ..arguments import ClonesLifetime, Directions, check_integer
+from ..arguments import Directions
 from ..frames import Block, Frame, read_block
 from ..inputs import check_weight
 from ..model import locked
-from ..partitions.mondrian.tree_memory import Partitions
+from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..progress import Progress, pieces
 from .forest import MondrianForest
 
@@ -30,13 +29,6 @@ class WindowForest(MondrianForest):
     """
 
     window: int | None
-
-    def __post_init__(self) -> None:
-        arguments.check_window(self.window)
-        super().__post_init__()
-
-    def _partitions(self, n_trees: int) -> Partitions:
-        return dataclasses.replace(super()._partitions(n_trees), window=self.window)
 
     def _write_known(self, values: Mapping[Hashable, float]) -> Any:
         """Write a checked sample to the trees' vector; None where no sample that is held is it."""
@@ -60,35 +52,29 @@ class WindowForest(MondrianForest):
         return is_held
 
 
-class ForgettingForest(WindowForest, ClonesLifetime):
+class ForgettingForest(WindowForest):
     """Base of the forests over labels or targets from which samples can be taken out again."""
 
     # Whether the lifetime may be a function of the number of samples.
     _GROWS: ClassVar[bool] = False
 
+    lifetime: Any
     max_nodes: int | None
     directions: Directions
 
     def __post_init__(self) -> None:
-        if self.max_nodes is not None:
-            check_integer("max_nodes", self.max_nodes, 1)
-            if self.window is not None:
-                raise ValueError(
-                    f"window={self.window} needs max_nodes=None: a full tree keeps no samples "
-                    f"that could be taken out, got max_nodes={self.max_nodes}"
-                )
+        arguments.check_integer("max_nodes", self.max_nodes, 1, None)
+        if self.max_nodes is not None and self.window is not None:
+            raise ValueError(f"window={self.window} needs max_nodes=None, got {self.max_nodes}")
         if not (self._GROWS and callable(self.lifetime)):
             arguments.check_lifetime(self.lifetime)
         super().__post_init__()
 
-    def _partitions(self, n_trees: int) -> Partitions:
-        lifetime = math.inf if self._GROWS and callable(self.lifetime) else self.lifetime
-        return dataclasses.replace(
-            super()._partitions(n_trees),
-            lifetime=lifetime,
-            directions=self.directions,
-            max_nodes=self.max_nodes,
-        )
+    def _partitions(self, n_trees: int, lifetime: Any = math.inf, **more: Any) -> Partitions:
+        if not (self._GROWS and callable(self.lifetime)):
+            lifetime = self.lifetime
+        more |= {"directions": self.directions, "max_nodes": self.max_nodes}
+        return super()._partitions(n_trees, lifetime, window=self.window, **more)
 
     @property
     def _takes_levels(self) -> bool:  # type: ignore[override]
@@ -97,10 +83,7 @@ class ForgettingForest(WindowForest, ClonesLifetime):
 
     def _write_known(self, values: Mapping[Hashable, float]) -> Any:
         if self.max_nodes is not None:
-            raise ValueError(
-                f"full trees do not keep their samples: nothing can be forgotten with max_nodes="
-                f"{self.max_nodes}"
-            )
+            raise ValueError(f"trees with max_nodes={self.max_nodes} keep no samples to forget")
         return super()._write_known(values)
 
     # Learning rows.
@@ -132,7 +115,10 @@ class ForgettingForest(WindowForest, ClonesLifetime):
             self._settle()
             horizons = self.n_samples, self._horizons(len(rows))
         with Progress(progress, len(rows)) as shown:
-            while start < len(rows) and self._warms_up:
+            # In the warm-up ranges follow the samples.
+            while start < len(rows) and (
+                self.n_samples < WARM_UP or self._trees.warm_up is not None
+            ):
                 self.learn_one(rows.mapping(start), rows.y[start], float(rows.w[start]))
                 start += 1
             while start < len(rows):
@@ -232,6 +218,7 @@ class ForgettingForest(WindowForest, ClonesLifetime):
         values = self._read(x)
         self._forget(values, self._CHECK_Y(y), check_weight(w), x)
 
+    @locked
     def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Remove the rows of a frame from every tree, like `forget_one`.
 
@@ -260,14 +247,7 @@ class ForgettingForest(WindowForest, ClonesLifetime):
         """
         rows = read_block(self._read_frame(X), y, w, self._READ_Y)
         ys = rows.y if isinstance(rows.y, list) else rows.y.tolist()
-        samples = zip(map(rows.mapping, range(len(rows))), ys, rows.w.tolist(), strict=True)
-        self._forget_rows(list(samples), progress)
-
-    @locked
-    def _forget_rows(
-        self, samples: Sequence[tuple[Mapping[Any, float], Any, float]], progress: bool
-    ) -> None:
-        """Forget checked samples, if all are stored."""
+        samples = [*zip(map(rows.mapping, range(len(rows))), ys, rows.w.tolist(), strict=True)]
         keys = []
         for i, sample in enumerate(samples):
             if self._prepared_to_forget(*sample) is None:
@@ -277,10 +257,9 @@ class ForgettingForest(WindowForest, ClonesLifetime):
         for i, (key, sample) in enumerate(zip(keys, samples, strict=True)):
             n, put = counts.pop(key, 0), self._prepared_to_forget(*sample)
             if n > 0 and put is not None and self._grown().n_equal(put, n) < n:
-                raise KeyError(
-                    f"row {i} is to be forgotten {n} times with y = {sample[1]!r} and weight "
-                    f"{sample[2]!r}, but fewer samples that are stored equal it"
-                )
+                _, y, w = sample
+                text = f"row {i} is to be forgotten {n} times with y = {y!r}, weight {w!r}"
+                raise KeyError(f"{text}, but fewer samples that are stored equal it")
         for part in pieces(len(samples), progress):
             for sample in samples[part]:
                 self._forget(*sample, sample[0])
@@ -301,16 +280,7 @@ class ForgettingForest(WindowForest, ClonesLifetime):
         """Forget a checked sample, which was given as `x`."""
         put = self._prepared_to_forget(values, y, w)
         if put is None or not self._take_out(self._grown(), put):
-            raise KeyError(
-                f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}"
-                f"{self._why_not(values)}"
-            )
-
-    def _why_not(self, values: Mapping[Hashable, float]) -> str:
-        """Return why a sample may not be found although it was learned."""
-        if self.directions is None or values.keys() >= self._features.places.keys():
-            return ""
-        return (
-            "; with directions, what a sample lacks is stored as the mean of when it was learned, "
-            "by which it is not found later"
-        )
+            text = f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}"
+            if self.directions is not None and not values.keys() >= self._features.places.keys():
+                text += "; with directions one that lacked a value is stored with a mean"
+            raise KeyError(text)

@@ -58,10 +58,6 @@ class InspectableForest(Model, abc.ABC):
         check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.read(tree)
 
-    @property
-    def _categories(self) -> frozenset[Hashable]:
-        return self._features.categories
-
     def _name(self, dim: int) -> Any:
         """Return what a tree's dimension is called."""
         return self.feature_names[dim] if self._takes_levels else f"direction {dim}"
@@ -117,17 +113,15 @@ class InspectableForest(Model, abc.ABC):
             eta = _distance(node, values)
             if eta > 0.0:
                 stays *= math.exp(-eta * node.delta)
-            about = (
-                f"time {node.time:.4g}, {node.n_samples} samples, branched off {1.0 - stays:.3f}"
-            )
+            said = f"time {node.time:.4g}, {node.n_samples} samples, branched off {1.0 - stays:.3f}"
             indent = "  " * (node.depth + 1)
             if node.is_leaf:
                 text = self._leaf_text(node)
-                lines.append(f"{indent}leaf{' (paused)' if node.paused else ''} {text} ({about})")
+                lines.append(f"{indent}leaf{' (paused)' if node.paused else ''} {text} ({said})")
                 break
             name = self._name(node.dim)
             value = values[node.dim]
-            at = f" at {value:.6g}" if name in self._categories and value == value else ""
+            at = f" at {value:.6g}" if name in self._features.categories and value == value else ""
             threshold = trees.cut_of(tree, node.dim, node.cut)[1]
             if math.isnan(value):
                 left, right = nodes[node.left], nodes[node.right]
@@ -137,7 +131,7 @@ class InspectableForest(Model, abc.ABC):
             else:
                 goes_left = value <= node.cut
                 sign = "<=" if goes_left else ">"
-            lines.append(f"{indent}{name!r}{at} {sign} {threshold:.6g} ({about})")
+            lines.append(f"{indent}{name!r}{at} {sign} {threshold:.6g} ({said})")
             number = node.left if goes_left else node.right
         lines.append("forest")
         lines.extend(f"  {line}" for line in summary)
@@ -165,37 +159,25 @@ class InspectableForest(Model, abc.ABC):
         pd = require("pandas", "pandas", "to_dataframe")
         nodes = self._nodes(tree)
         trees = self._grown()
-        frame = pd.DataFrame(
-            {
-                "parent": [node.parent for node in nodes],
-                "left": [node.left for node in nodes],
-                "right": [node.right for node in nodes],
-                "depth": [node.depth for node in nodes],
-                "is_leaf": [node.is_leaf for node in nodes],
-                "paused": [node.paused for node in nodes],
-                "time": [node.time for node in nodes],
-                "feature": [None if node.is_leaf else self._name(node.dim) for node in nodes],
-                "threshold": [
-                    math.nan if node.is_leaf else trees.cut_of(tree, node.dim, node.cut)[1]
-                    for node in nodes
-                ],
-                "n_samples": [node.n_samples for node in nodes],
-                **self._columns(nodes),
-            }
-        )
-        frame.index.name = "node"
-        return frame
+        names = ("parent", "left", "right", "depth", "is_leaf", "paused", "time")
+        columns: dict[str, list[Any]] = {name: [getattr(n, name) for n in nodes] for name in names}
+        columns["feature"] = [None if n.is_leaf else self._name(n.dim) for n in nodes]
+        columns["threshold"] = [
+            math.nan if n.is_leaf else trees.cut_of(tree, n.dim, n.cut)[1] for n in nodes
+        ]
+        columns["n_samples"] = [n.n_samples for n in nodes]
+        index = pd.RangeIndex(len(nodes), name="node")
+        return pd.DataFrame(columns | self._columns(nodes), index)
 
     @locked
     def _tree_view(self, tree: int) -> reading.TreeView:
         """Return a tree as it is drawn."""
         nodes, trees = self._learned_nodes(tree), self._grown()
-        cuts = [
-            ""
-            if node.is_leaf
-            else f"{self._name(node.dim)} <= {trees.cut_of(tree, node.dim, node.cut)[1]:.3g}"
-            for node in nodes
-        ]
+        cuts = [""] * len(nodes)
+        for i, node in enumerate(nodes):
+            if not node.is_leaf:
+                threshold = trees.cut_of(tree, node.dim, node.cut)[1]
+                cuts[i] = f"{self._name(node.dim)} <= {threshold:.3g}"
         return reading.TreeView(nodes, cuts, self._shades(nodes), float(trees.end_of(tree)))
 
     @locked
@@ -294,13 +276,11 @@ class InspectableForest(Model, abc.ABC):
             If the feature is no category.
 
         """
-        if feature not in self._categories:
+        if feature not in self._features.categories:
             raise ValueError(f"feature {feature!r} is no category that has been learned")
         check_place("tree", tree, self._n_readable)
         trees, dim = self._grown(), self.feature_names.index(feature)
-        return {
-            level: trees.level_place(tree, dim, check_level(feature, level)) for level in levels
-        }
+        return {one: trees.level_place(tree, dim, check_level(feature, one)) for one in levels}
 
     @locked
     def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
@@ -334,9 +314,9 @@ class ScoringDetector(Model, base.AnomalyDetector):
         """The raw scores of the samples learned last, the latest last."""
 
     @property
-    @abc.abstractmethod
     def _n_mappings(self) -> int:
         """Number of mappings learned, also those that have not filled a shingle."""
+        return self.n_samples  # type: ignore[attr-defined]
 
     def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
         """Draw the scores of the samples learned last; see `river_mondrian.plot.scores`.

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
+import math
+import operator
+import struct
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from river import base
 
 from ..checks import ModelFormatError
-from ..inputs import warn_of_numbers
+from ..inputs import FeatureIndex, agreed, as_dict, coded, too_large, warn_of_numbers
 from ..limits import TOO_LARGE
-from ..model import has_global_lock, locked
+from ..model import locked
 from ..partitions.mondrian.reading import Shades
-from .forest import ExplainedForest, Prepared
+from .forest import ExplainedForest
 from .labels import ClassifiesRows
 
 
@@ -29,6 +33,82 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
     return found
 
 
+class Prepared:
+    """What a call on one sample needs while features and labels stay what they are.
+
+    Nothing of it is written to, so that any number of threads may use it. A kernel that is called
+    when the trees have another version refuses: what is packed once features have been added is for
+    nobody.
+
+    Parameters
+    ----------
+    trees
+        The trees.
+    features, labels
+        The features, and the number of each label.
+
+    """
+
+    def __init__(self, trees: Any, features: FeatureIndex, labels: dict[Hashable, int]) -> None:
+        self.trees, self.version = trees, trees.version
+        self.features = features
+        self.labels, self.names = labels, list(labels)
+        self.predict = trees.predictor()
+        # Adaptive forests learn by their trees.
+        self.learn: Any = trees.learner() if hasattr(trees, "learner") else None
+        numbers = struct.Struct(f"{len(labels)}d")
+        self.n_bytes, self.unpack = numbers.size, numbers.unpack
+        names = features.names
+        self._n = len(names) or -1
+        self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
+        if len(names) == 1:
+            # A getter of one item gives it bare.
+            self._get = lambda x: (x[names[0]],)
+        self._pack = struct.Struct(f"{len(names)}d").pack
+        self.vector = memoryview(trees.vector).cast("B")[: 8 * len(names)]
+        # Others may add features meanwhile.
+        self._places = features.places.copy()
+        self._categories, self._gaps = features.categories, features.gaps
+        self._has_zeros = not np.isnan(features.gaps).all()
+        self._levels_at = features.category_places
+
+    def pack(self, x: Mapping[Any, Any]) -> bytes | None:
+        """Pack a mapping the fast way; None where the keys or values forbid it."""
+        if type(x) is not dict:
+            x = as_dict(x)
+        if len(x) != self._n:
+            return None
+        try:
+            values = self._get(x)
+            if self._levels_at:
+                values = coded(values, self._levels_at)
+                if values is None:
+                    return None
+            if self._has_zeros and math.isnan(sum(values)):
+                return None
+            return self._pack(*values)
+        except (KeyError, TypeError, struct.error, OverflowError):
+            return None
+
+    def pack_known(self, values: dict[Hashable, float]) -> bytes | None:
+        """Pack checked values; None where there are features that are not known."""
+        return self.pack_values(values) if values.keys() <= self._places.keys() else None
+
+    def pack_values(self, values: dict[Hashable, float]) -> bytes:
+        """Pack checked values, of their features' kinds; unknown features are left out."""
+        row = self._gaps.copy()
+        for name, value in agreed(values, self._places, self._categories).items():
+            place = self._places.get(name)
+            if place is not None:
+                row[place] = value
+        return row.tobytes()
+
+    def too_large(self, place: int, inputs: bytes) -> ValueError:
+        """Return the error for a packed value that is too large."""
+        value = struct.unpack_from("d", inputs, 8 * place)[0]
+        return too_large(self.features.names[place], value)
+
+
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
 
@@ -41,11 +121,9 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        n_classes = 0 if self._trees is None else self._trees.forest.n_classes
-        if n_classes != len(self._labels):
-            raise ModelFormatError(
-                f"the trees have {n_classes} classes, but {len(self._labels)} are named"
-            )
+        n = 0 if self._trees is None else self._trees.forest.n_classes
+        if n != len(self._labels):
+            raise ModelFormatError(f"the trees have {n} classes, but {len(self._labels)} are named")
 
     def _enter(self) -> None:
         super()._enter()
@@ -67,16 +145,13 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
 
     # Predicting one sample.
 
-    # What calls on one sample need.
-    _CALLS: ClassVar[type[Prepared]] = Prepared
-
     def _prepare(self, trees: Any) -> Prepared:
         """Prepare calls on one sample."""
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
-            prepared = self._CALLS(trees, self._features, self._labels)
+            prepared = Prepared(trees, self._features, self._labels)
             # Without a global lock each call takes the way that holds the model's.
-            if has_global_lock():
+            if getattr(sys, "_is_gil_enabled", lambda: True)():
                 self._prepared = prepared
         return prepared
 
@@ -182,16 +257,12 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         """
         found = self._explain(x)
         features = self.feature_names
-        return {
-            label: dict(zip(features, added, strict=True))
-            for label, added in zip(self.classes, found.T.tolist(), strict=True)
-        }
+        parts = zip(self.classes, found.T.tolist(), strict=True)
+        return {label: dict(zip(features, added, strict=True)) for label, added in parts}
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
-        return {
-            f"count_{label}": [node.counts[k].item() for node in nodes]
-            for k, label in enumerate(self.classes)
-        }
+        labels = enumerate(self.classes)
+        return {f"count_{label}": [node.counts[k].item() for node in nodes] for k, label in labels}
 
     def _leaf_text(self, node: Any) -> str:
         counts = zip(self.classes, node.counts.tolist(), strict=True)

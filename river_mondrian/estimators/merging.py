@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arguments import told
 from ..features.kernel_maps import RandomBinningFeatures, RandomFourierFeatures
 from ..features.kinds import Pooled
 from ..files.forms import Encoder
@@ -67,23 +68,17 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     """
     for one in (a, b):
         if type(one) not in (DensityForest, RidgeRegressor):
-            raise TypeError(
-                "only DensityForest and RidgeRegressor can be merged, whose statistics add up, "
-                f"got {type(one).__name__}"
-            )
+            raise TypeError(f"only DensityForest and RidgeRegressor can be merged, got {told(one)}")
     if type(a) is not type(b):
         raise TypeError(f"models of one class can be merged, got {type(a)} and {type(b)}")
-    with a._lock:
-        a._settle()
-        made = copy.deepcopy(a)
-    with b._lock:
-        b._settle()
-        other = copy.deepcopy(b)
+    made, other = copy.deepcopy(a), copy.deepcopy(b)
     for name, value in made._arguments().items():
-        if name != "features" and not _equal(value, other._arguments()[name]):
+        its = other._arguments()[name]
+        # Functions are the same where they are one object.
+        are_code = callable(value) or callable(its)
+        if name != "features" and value is not its and (are_code or _differ(value, its)):
             raise ValueError(
-                f"models of the same arguments can be merged, but {name} is {value!r} and "
-                f"{other._arguments()[name]!r}"
+                f"merged models have the same arguments, but {name} is {value!r} and {its!r}"
             )
     if isinstance(made, DensityForest):
         _merge_densities(made, other)
@@ -111,37 +106,24 @@ def _stored(value: Any) -> tuple[str, list[bytes]]:
     return text, [array.tobytes() for array in encoder.arrays.values()]
 
 
-def _equal(a: Any, b: Any) -> bool:
-    """Tell whether two arguments are the same: functions are where they are one object."""
-    return a is b or (not callable(a) and not callable(b) and _stored(a) == _stored(b))
-
-
 # Densities.
 
 
 def _merge_densities(made: DensityForest, other: DensityForest) -> None:
     if made.origin is None:
-        raise ValueError(
-            "without an origin trees begin at the first sample, which differs: make the models "
-            "with origin="
-        )
+        raise ValueError("trees without an origin begin at the first sample: give both origin=")
     if made.seed is None:
         raise ValueError("without a seed each model draws its own partition: make both with seed=")
     if made._grows:
-        raise ValueError(
-            "with a lifetime that grows the samples are stored in their order: make the models "
-            f"with a number, got lifetime={made.lifetime!r}"
-        )
+        raise ValueError(f"the lifetime must be a number, got lifetime={made.lifetime!r}")
     for model in (made, other):
         trees = model._trees
         if trees is None:
             continue
         lacks = np.flatnonzero(trees.n_values < trees.n_samples).tolist()
         if lacks:
-            raise ValueError(
-                f"a sample lacked {model.feature_names[lacks[0]]!r}, for which the mean so far "
-                "stood in: that depends on the order"
-            )
+            name = model.feature_names[lacks[0]]
+            raise ValueError(f"a sample lacked {name!r}: its mean so far depends on the order")
     if other._trees is None:
         return
     if made._trees is None:
@@ -155,10 +137,7 @@ def _merge_densities(made: DensityForest, other: DensityForest) -> None:
 
 def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
     if made.window is not None:
-        raise ValueError(
-            f"the latest samples of two streams have no order: make the models with window=None, "
-            f"got window={made.window}"
-        )
+        raise ValueError(f"models with a window have no common order, got window={made.window}")
     if other._current is None and other._next is None:
         return
     columns = _join_maps(made, other)
@@ -180,16 +159,11 @@ def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]
         raise ValueError(f"the features are of {type(features).__name__} and {type(its).__name__}")
     if isinstance(features, Pooled):
         if features._pool is not None or its._pool is not None or _differ(features, its):
-            raise ValueError(
-                f"{type(features).__name__} are drawn from the samples that a model has learned: "
-                "give both the same features, with a full pool"
-            )
+            name = type(features).__name__
+            raise ValueError(f"{name} are drawn from samples: give both the same, with a full pool")
         return np.arange(its._map.n_columns)
     if not isinstance(features, RandomFourierFeatures | RandomBinningFeatures):
-        raise ValueError(
-            f"the partitions of {type(features).__name__} depend on the samples, so that what two "
-            "models have learned does not add up"
-        )
+        raise ValueError(f"{type(features).__name__} depend on the order of the samples")
     mine, theirs = features._made_anew(), its._made_anew()
     if _differ(mine, theirs):
         raise ValueError(f"the features have other arguments: {mine!r} and {theirs!r}")
@@ -227,20 +201,11 @@ def check_parts(model: Any, n_parts: int) -> None:
 
     """
     if type(model) not in (MondrianForestClassifier, MondrianForestRegressor):
-        raise TypeError(
-            "only MondrianForestClassifier and MondrianForestRegressor have trees that learn "
-            f"apart, got {type(model).__name__}"
-        )
+        raise TypeError(f"only exact forests have trees that learn apart, got {told(model)}")
     if model.max_nodes is not None:
-        raise ValueError(
-            "with max_nodes all trees together decide when samples are stored no more, "
-            f"got {model.max_nodes!r}"
-        )
+        raise ValueError(f"trees with max_nodes do not learn apart, got {model.max_nodes!r}")
     if model.window is not None:
-        raise ValueError(
-            "with a window samples are learned and forgotten in turns, by all trees together, "
-            f"got window={model.window!r}"
-        )
+        raise ValueError(f"trees with a window do not learn apart, got window={model.window!r}")
     if not 1 <= n_parts <= model.n_estimators:
         raise ValueError(f"{model.n_estimators} trees have no {n_parts} parts")
 
@@ -277,15 +242,10 @@ def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
         model._settle()
         trees: Any = model._trees
         if trees is None or trees.n_samples < trees.splits_at:
-            raise ValueError(
-                f"all trees learn the first {splits_at(model)} samples together, "
-                f"there are {model.n_samples}"
-            )
-        bounds = bounds_of(trees.n_trees, n_parts)
-        return [
-            _with_trees(model, part_of(trees, start, stop), stop - start)
-            for start, stop in itertools.pairwise(bounds)
-        ]
+            first, n = splits_at(model), model.n_samples
+            raise ValueError(f"all trees learn the first {first} samples together, there are {n}")
+        pairs = itertools.pairwise(bounds_of(trees.n_trees, n_parts))
+        return [_with_trees(model, part_of(trees, i, j), j - i) for i, j in pairs]
 
 
 def united(parts: Sequence[AnyForest], law: NDArray[np.float64] | None = None) -> AnyForest:

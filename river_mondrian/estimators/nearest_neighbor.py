@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..arguments import Missing, check_ranges, check_window
+from ..arguments import Missing, check_ranges
 from ..frames import mapping_of, native_series, read_frame
-from ..inputs import ordered, too_large, warn_of_words
+from ..inputs import too_large, warn_of_words
 from ..limits import DONE
 from ..model import locked
 from ..partitions.mondrian.trees import n_threads_of
 from ..posteriors.nearest import RANK, RAW, NeighborTable
 from ..progress import pieces
 from .inspection import ScoringDetector
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(eq=False, repr=False)
@@ -124,7 +120,6 @@ class NearestNeighborDetector(ScoringDetector):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_window(self.window)
         check_ranges(self.ranges, self.scale)
         # All that is learned: each change that is not one kernel's replaces it.
         self._table: NeighborTable | None = None
@@ -132,25 +127,14 @@ class NearestNeighborDetector(ScoringDetector):
     # The scores that pictures show.
     _SCORE = "distance to the nearest samples"
 
-    def _new_table(self) -> NeighborTable:
+    def _known(self) -> NeighborTable:
+        """Return the table; a new one before any learning."""
+        if self._table is not None:
+            return self._table
         window = self.window or math.inf
         capacity = int(min(self.max_samples, window))
-        return NeighborTable(
-            self.n_neighbors,
-            capacity,
-            self.shingle,
-            capacity / window,
-            self.missing,
-            self.seed,
-        )
-
-    def _widened(self, table: NeighborTable, new: Mapping[Hashable, float]) -> NeighborTable:
-        """Return a copy of the table with more features, in the order of their names."""
-        ranges = self.ranges or {}
-        widths = {name: (high - low) / math.sqrt(12.0) for name, (low, high) in ranges.items()}
-        if not self.scale:
-            widths = dict.fromkeys(new, 1.0)
-        return table.widened({name: new[name] for name in ordered(new)}, widths)
+        sizes = self.n_neighbors, capacity, self.shingle
+        return NeighborTable(*sizes, capacity / window, self.missing, self.seed)
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -176,17 +160,20 @@ class NearestNeighborDetector(ScoringDetector):
 
         """
         with self._lock:
-            table = self._table
-            if table is not None and table.features.read_known(x, table.vector):
+            table = self._table or self._known()
+            if table.features.read_known(x, table.vector):
                 bad = table.learn()
                 if bad != DONE:
                     raise too_large(table.features.names[bad], table.vector[bad])
                 return
-            table = table or self._new_table()
             values = table.features.read(x, levels=True)
-            new = {k: v for k, v in values.items() if k not in table.features.places}
+            new = table.features.new_of(values)
             if new:
-                table = self._widened(table, new)
+                ranges = (self.ranges or {}).items()
+                widths = {name: (high - low) / math.sqrt(12.0) for name, (low, high) in ranges}
+                if not self.scale:
+                    widths = dict.fromkeys(new, 1.0)
+                table = table.widened(new, widths)
                 if self.missing == "unknown":
                     warn_of_words(table.features, len(values))
             table.features.write(values, table.vector)
@@ -216,20 +203,15 @@ class NearestNeighborDetector(ScoringDetector):
 
     def _read_frame(self, X: Any) -> Any:
         with self._lock:
-            table = self._table or self._new_table()
-            return read_frame(X, table.features)
+            return read_frame(X, self._known().features)
 
     @locked
     def _learn_rows(self, names: list[Hashable], columns: Any) -> None:
         """Learn rows: those with a feature's first value one by one, the others together."""
-        features = (self._table or self._new_table()).features
-        firsts = sorted(set(features.first_rows(names, columns).values()))
-        # Before any learning a sample without features counts, too.
-        ends = [*([0] if self._table is None and len(columns) else []), *firsts, len(columns)]
-        start = 0
-        for end in sorted(set(ends)):
-            table = self._table
-            if table is not None and start < end:
+        start, firsts = 0, self._known().features.first_rows(names, columns).values()
+        for end in sorted({*firsts, len(columns)}):
+            table = self._table = self._known()
+            if start < end:
                 rows = table.features.arrange(names, columns[start:end], len(table.features))
                 table.learn_rows(rows)
             if end < len(columns):
@@ -257,9 +239,7 @@ class NearestNeighborDetector(ScoringDetector):
         if self.shingle > 1:
             raise ValueError(f"forget_one needs shingle=1, got shingle={self.shingle}")
         with self._lock:
-            table = self._table
-            if table is None:
-                raise KeyError(f"no sample that is held equals {dict(x)!r}")
+            table = self._known()
             values = table.features.read(x, levels=True)
             is_known = values.keys() <= table.features.places.keys()
             table.features.write(values, table.vector)
@@ -274,10 +254,7 @@ class NearestNeighborDetector(ScoringDetector):
 
     def _readings(self, x: Mapping[Any, Any]) -> tuple[float, float]:
         """Return the raw score of a sample and its rank."""
-        table = self._table
-        if table is None:
-            self._new_table().features.read(x, levels=True)
-            return 0.0, 0.0
+        table = self._table or self._known()
         table.features.read_into(x, table.vector, levels=True)
         bad = table.score()
         if bad != DONE:
@@ -355,8 +332,8 @@ class NearestNeighborDetector(ScoringDetector):
 
         """
         frame, names, columns = self._read_frame(X)
-        scores, table = np.zeros(len(columns)), self._table
-        if table is not None and len(columns):
+        scores, table = np.zeros(len(columns)), self._known()
+        if len(columns):
             rows = table.features.arrange(names, columns, len(table.features))
             n_jobs = n_threads_of(self.n_jobs)
             every = np.vstack([table.recent[:-1], rows])
@@ -385,9 +362,7 @@ class NearestNeighborDetector(ScoringDetector):
 
         """
         self._readings(x)
-        table = self._table
-        if table is None:
-            return {}
+        table = self._known()
         return dict(zip(table.columns, table.explained().tolist(), strict=True))
 
     # What has been seen.
@@ -396,15 +371,13 @@ class NearestNeighborDetector(ScoringDetector):
     @locked
     def feature_names(self) -> list[Any]:
         """The features seen so far, in the order in which samples are held."""
-        return [] if self._table is None else list(self._table.features.names)
+        return list(self._known().features.names)
 
     @property
     @locked
     def widths(self) -> dict[Any, float]:
         """Width of each feature, by which differences are divided."""
-        table = self._table
-        if table is None:
-            return {}
+        table = self._known()
         rates = table.learned["rates"] + table.learned["level_rates"]
         return dict(zip(table.features.names, (1.0 / rates).tolist(), strict=True))
 
@@ -412,13 +385,13 @@ class NearestNeighborDetector(ScoringDetector):
     @locked
     def n_samples(self) -> int:
         """Number of samples learned."""
-        return 0 if self._table is None else int(self._table.record.n_samples)
+        return int(self._known().record.n_samples)
 
     @property
     @locked
     def n_held(self) -> int:
         """Number of samples held."""
-        return 0 if self._table is None else int(self._table.record.n_held)
+        return int(self._known().record.n_held)
 
     @property
     @locked
@@ -427,13 +400,4 @@ class NearestNeighborDetector(ScoringDetector):
 
         Each score was computed before the sample was learned. The first 32 samples have none.
         """
-        return [] if self._table is None else self._table.scores.latest.tolist()
-
-    @property
-    def _n_mappings(self) -> int:
-        return self.n_samples
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        size = sys.getsizeof(self) + sys.getsizeof(self.__dict__)
-        return size + (0 if self._table is None else self._table.nbytes)
+        return self._known().scores.latest.tolist()

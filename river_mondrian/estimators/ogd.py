@@ -47,27 +47,20 @@ class OnlineGradientDescent(FeatureLearner):
     multiclass: str = "ovr"
 
     def __post_init__(self) -> None:
-        loss = self.loss
-        if not isinstance(loss, self._KIND) and not (
-            isinstance(loss, str) and loss in self._LOSSES
-        ):
-            raise ValueError(
-                f"loss must be one of {', '.join(map(repr, self._LOSSES))} or a "
-                f"{self._KIND.__name__} of River's, got {loss!r}"
-            )
+        loss, names = self.loss, ", ".join(map(repr, self._LOSSES))
+        is_named = isinstance(loss, str) and loss in self._LOSSES
+        if not is_named and not isinstance(loss, self._KIND):
+            kind = self._KIND.__name__
+            raise ValueError(f"loss must be one of {names} or a {kind} of River's, got {loss!r}")
         super().__post_init__()
         # Places of the words that count by themselves once the map is final: those of its features,
         # and of more. It is extended only: what no sample has moved changes nothing.
         self._words: dict[Hashable, int] | None = None
-        self._rule = Rule(
-            self._LOSSES[loss]() if isinstance(loss, str) else loss,
-            optim.AdaGrad(self._RATE) if self.learning_rate is None else self.learning_rate,
-            self.multiclass == "softmax",
-        )
+        of_river = self._LOSSES[loss]() if is_named else loss
+        rate = optim.AdaGrad(self._RATE) if self.learning_rate is None else self.learning_rate
+        self._rule = Rule(of_river, rate, self.multiclass == "softmax")
         if self._features._auto and not self._rule.native:
-            raise ValueError(
-                f'lifetime="auto" takes a loss by its name, or one of that kind, got {loss!r}'
-            )
+            raise ValueError(f'lifetime="auto" takes a loss by its name or kind, got {loss!r}')
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -122,7 +115,7 @@ class OnlineGradientDescent(FeatureLearner):
         weights = self._current
         status, best = weights.score(self._locate(x, weights, False))
         if status != DONE:
-            raise self._features._bad_input(status, x, weights.compiled)
+            raise self._features._bad_input(status, x)
         return best
 
     def _scores(self, X: Any, progress: bool) -> tuple[Any, Floats]:
@@ -139,7 +132,7 @@ class OnlineGradientDescent(FeatureLearner):
                     scores[i] = weights.scores
                     shown.reach(i + 1)
             return frame, scores
-        for part, out in self._blocks(names, columns, weights.compiled, progress):
+        for part, out in self._blocks(names, columns, progress):
             scores[part] = weights.score_rows(out)
         return frame, scores
 
@@ -356,10 +349,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         super().__post_init__()
         self._positive = 1
 
-    _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]] = {
-        "hinge": optim.losses.Hinge,
-        "log": optim.losses.Log,
-    }
+    _LOSSES: ClassVar[Any] = {"hinge": optim.losses.Hinge, "log": optim.losses.Log}
     _KIND = optim.losses.BinaryLoss
     _SAVED = (*OnlineGradientDescent._SAVED, "_labels", "_positive")
     _RATE = 0.5
@@ -385,11 +375,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
                     weights.add_classes(number + 1, self._positive)
         return float(number)
 
-    def _kernel_target(self, target: float, weights: DescentWeights) -> float:
-        return target if len(weights.scores) > 1 else float(target == self._positive)
-
-    def _kernel_targets(self, targets: Floats) -> Floats:
-        return targets if self._n_scores > 1 else (targets == self._positive).astype(np.float64)
+    def _kernel_target(self, target: Any) -> Any:
+        return target if self._n_scores > 1 else 1.0 * (target == self._positive)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn a sample.
@@ -469,10 +456,9 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
                 self._learn_new(rows.mapping(start), add, float(rows.w[start]), True)
                 start += 1
                 continue
-            stop = start + 1
-            while stop < len(rows) and labels[stop] in self._labels:
-                stop += 1
-            numbers = np.array([self._labels[k] for k in labels[start:stop]], dtype=np.float64)
+            known = itertools.takewhile(self._labels.__contains__, labels[start:])
+            numbers = np.array([self._labels[label] for label in known], dtype=np.float64)
+            stop = start + len(numbers)
             self._learn_rows(replace(rows.part(start, stop), y=numbers))
             start = stop
 
@@ -499,17 +485,12 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             best = self._score(x)
             if self._n_scores == 1:
                 best = min(best if self._positive == 1 else 1 - best, len(self._labels) - 1)
-            for label, number in self._labels.items():
-                if number == best:
-                    return label
-            raise AssertionError("a class without a label")
+            return next(itertools.islice(self._labels, best, None))
 
     def _check_probabilities(self) -> None:
         # River's contract for a classifier without probabilities.
         if isinstance(self._rule.loss, optim.losses.Hinge):
-            raise NotImplementedError(
-                'the hinge loss gives no probabilities: use loss="log" for them'
-            )
+            raise NotImplementedError('the hinge loss gives no probabilities: use loss="log"')
 
     def _probabilities(self, scores: Floats) -> Floats:
         """Turn rows of scores into probabilities by class."""

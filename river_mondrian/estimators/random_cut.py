@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from ..frames import Frame, mapping_of, native_series, read_frame
 from ..inputs import FeatureIndex, Floats, Level, ordered
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
-from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
+from ..partitions.mondrian.tree_memory import WARM_UP
 from ..posteriors import displacement
 from ..progress import in_pieces, pieces
 from .forgetting import WindowForest
@@ -192,19 +191,13 @@ class RandomCutForest(WindowForest, ScoringDetector):
     _SCORE = "log(1 + displacement) / log(1 + n)"
 
     def _make_trees(self) -> displacement.CutTrees:
-        entering = 1.0 if self.window is None else min(1.0, self.max_samples / self.window)
-        return displacement.CutTrees(self._partitions(self.n_estimators), entering)
-
-    def _partitions(self, n_trees: int) -> Partitions:
-        found = super()._partitions(n_trees)
-        if self.window is not None:
-            found = dataclasses.replace(found, window=min(self.window, self.max_samples))
-        if self.shingle == 1:
-            return found
-        ranges: dict[Hashable, tuple[float, float]] = {
-            (name, ago): ends for name, ends in found.ranges.items() for ago in range(self.shingle)
-        }
-        return dataclasses.replace(found, ranges=ranges)
+        ranges, window, entering = self.ranges or {}, self.window, 1.0
+        if window is not None:
+            window, entering = min(window, self.max_samples), min(1.0, self.max_samples / window)
+        if self.shingle > 1:
+            ranges = {(name, k): ends for name, ends in ranges.items() for k in range(self.shingle)}
+        partitions = self._partitions(self.n_estimators, window=window, ranges=ranges)
+        return displacement.CutTrees(partitions, entering)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -243,8 +236,11 @@ class RandomCutForest(WindowForest, ScoringDetector):
             values = self._read(x)
             joined = self._joined(values)
             if not is_alone:
+                # Levels as their codes: a file holds plain numbers.
+                plain = {name: float(value) for name, value in values.items()}
+                before, n = self._past_now(), -1 if joined is None else self.n_samples
                 # From here on the past is another one once there is one sample more.
-                self._past = self._past_with(values, joined is None)
+                self._past = n, before, (plain, *before)[: self.shingle - 1]
             if joined is not None:
                 self._learn_new(joined, self._learn_written)
 
@@ -283,6 +279,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
                 # Others may call in between.
                 self.learn_one(mapping_of(names, row))
 
+    @locked
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Remove a stored sample from the trees before its time.
 
@@ -306,16 +303,8 @@ class RandomCutForest(WindowForest, ScoringDetector):
 
         """
         if self.shingle > 1:
-            raise ValueError(
-                f"a sample is in several shingles, and so in what the trees keep of others: "
-                f"forget_one needs shingle=1, got shingle={self.shingle}"
-            )
-        self._forget(self._read(x), x)
-
-    @locked
-    def _forget(self, values: Mapping[Hashable, float], x: Mapping[Any, Any]) -> None:
-        """Forget a checked sample, which was given as `x`."""
-        trees = self._write_known(values)
+            raise ValueError(f"forget_one needs shingle=1, got shingle={self.shingle}")
+        trees = self._write_known(self._read(x))
         if trees is None or not self._take_out(trees, lambda p: None):
             raise KeyError(f"no sample that is held equals {dict(x)!r}")
 
@@ -347,14 +336,6 @@ class RandomCutForest(WindowForest, ScoringDetector):
         """Return the samples before the next one, the latest first."""
         n, before, after = self._past
         return before if n == self.n_samples else after
-
-    def _past_with(self, values: Values, is_new: bool) -> Past:
-        """Return the past where `values` are learned next; a new one, where nothing else is."""
-        before = self._past_now()
-        # Levels as their codes: a file holds plain numbers.
-        plain = {name: float(value) for name, value in values.items()}
-        after = (plain, *before)[: self.shingle - 1]
-        return (-1 if is_new else self.n_samples), before, after
 
     def _joined(self, values: Values) -> Values | None:
         """Return a sample and those before it as one; None where there are too few yet."""
@@ -461,9 +442,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
         if len(rows) < self.shingle:
             return [], np.zeros((0, 0)), n_short
         shingles = np.lib.stride_tricks.sliding_window_view(rows, self.shingle, axis=0)
-        joined: list[Hashable] = [
-            (name, ago) for name in every for ago in range(self.shingle)[::-1]
-        ]
+        joined: list[Hashable] = [(name, k) for name in every for k in range(self.shingle)[::-1]]
         return joined, shingles.reshape(len(shingles), -1), n_short
 
     def raw_scores_one(self, x: Mapping[Any, Any]) -> dict[str, float]:

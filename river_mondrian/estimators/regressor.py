@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from river import base
 
 from ..arguments import Directions, Missing, check_takes, is_distribution, is_real, lifetimes_after
-from ..frames import Block, native_frame, native_series, read_targets
+from ..frames import Block, native_moments, read_targets
 from ..inputs import Floats, check_target, check_weight
 from ..model import locked
-from ..partitions.mondrian.reading import Shades
 from ..posteriors.predictive import unknown
 from ..posteriors.targets import learning
 from ..posteriors.targets.target_trees import TargetTrees, TargetView
@@ -201,28 +199,22 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
         for name in ("prior_variance", "prior_rate", "noise_variance"):
             value = getattr(self, name)
             if value is not None and not (is_real(value) and 1e-100 <= value <= 1e100):
-                raise ValueError(
-                    f"{name} must be None or a number from 1e-100 to 1e100, got {value!r}"
-                )
+                raise ValueError(f"{name} must be None or from 1e-100 to 1e100, got {value!r}")
         super().__post_init__()
 
     _GROWS = True
     _CHECK_Y = staticmethod(check_target)
     _READ_Y = staticmethod(read_targets)
     _N_BEFORE = 2
+    _NUMBERS = ("mean", "variance")
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2, "lifetime": 8.0}
 
     def _make_trees(self) -> TargetTrees:
-        return TargetTrees(
-            self._partitions(self.n_estimators),
-            self.posterior == "mean",
-            self.min_samples_split,
-            None if self.prior_variance is None else 2.0 * self.prior_variance,
-            self.prior_rate,
-            self.noise_variance,
-            self.tails == "learned",
-        )
+        partitions, is_mean = self._partitions(self.n_estimators), self.posterior == "mean"
+        variance = None if self.prior_variance is None else 2.0 * self.prior_variance
+        given = variance, self.prior_rate, self.noise_variance, self.tails == "learned"
+        return TargetTrees(partitions, is_mean, self.min_samples_split, *given)
 
     @property
     @locked
@@ -278,21 +270,19 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
             trees = self._whole()
-            grows = callable(self.lifetime)
-            horizon = self._horizons(1)[0] if grows else math.inf  # type: ignore[index]
+            horizons = self._horizons(1)
             if trees is None or not self._features.read_known(x, trees.vector):
-                self._learn_new(self._read(x), lambda trees: self._learn(trees, y, w, horizon))
-                return
-            if grows:
-                trees.forest.next_horizon = horizon
-            bad = trees.learn(y, w)
-            if bad >= 0:
-                self._check_input(trees, bad)
+                self._learn_new(self._read(x), lambda trees: self._learn(trees, y, w, horizons))
+            else:
+                self._learn(trees, y, w, horizons)
 
-    def _learn(self, trees: TargetTrees, y: float, w: float, horizon: float) -> None:
+    def _learn(self, trees: TargetTrees, y: float, w: float, horizons: list[float] | None) -> None:
         """Learn the sample in the trees' `inputs`, up to whose lifetime trees are cut."""
-        trees.forest.next_horizon = horizon
-        trees.learn(y, w)
+        if horizons is not None:
+            trees.forest.next_horizon = horizons[0]
+        bad = trees.learn(y, w)
+        if bad >= 0:
+            self._check_input(trees, bad)
 
     def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> list[float]:
         self._write(x, trees)
@@ -411,18 +401,9 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
         if with_dist:
             self._need_distribution()
         frame, moments = self._predict_rows(X, progress)
-        means, variances = moments.T
-        if with_dist:
-            return native_frame({"mean": means, "variance": variances}, like=frame)
-        return native_series(means, name=None, like=frame)
+        return native_moments(moments, with_dist, like=frame)
 
     # Reading.
-
-    def _columns(self, nodes: list[TargetView]) -> dict[str, list[Any]]:
-        return {
-            "mean": [node.mean for node in nodes],
-            "variance": [node.variance for node in nodes],
-        }
 
     def _leaf_text(self, node: TargetView) -> str:
         return f"mean {node.mean:.6g}"
@@ -435,6 +416,3 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
         if self.posterior == "mean":
             return [f"mean {mean:.6g}"]
         return [f"mean {mean:.6g}, standard deviation {math.sqrt(variance):.6g}"]
-
-    def _shades(self, nodes: list[TargetView]) -> Shades:
-        return Shades(np.array([node.mean for node in nodes]), None, "mean")

@@ -7,17 +7,16 @@ from array import array
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_positive, check_window
+from ..arguments import check_positive
 from ..checks import refuse
 from ..features.base import FeatureMap
-from ..features.kernel_maps import IsolationFeatures
 from ..features.kinds import Pooled
-from ..frames import mapping_of, native_frame, native_series, read_targets, read_weights
+from ..frames import native_moments, read_block
 from ..inputs import check_target, check_weight
 from ..learners.ridge.posterior import Posterior
 from ..limits import DONE
@@ -128,11 +127,9 @@ class RidgeRegressor(TargetLearner):
     def __post_init__(self) -> None:
         if self.noise_variance is not None:
             check_positive("noise_variance", self.noise_variance)
-        check_window(self.window)
         super().__post_init__()
 
-    def _default_features(self) -> FeatureMap:
-        return IsolationFeatures(50, 16, seed=self.seed)
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {"n_partitions": 50, "n_cells": 16}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -203,9 +200,7 @@ class RidgeRegressor(TargetLearner):
         self._catch_up()
         places = self._places_of(values, target, weight)
         if not places:
-            raise KeyError(
-                f"no sample that is held equals {dict(x)!r} with y = {y!r}, weight {weight!r}"
-            )
+            raise KeyError(f"no sample held equals {dict(x)!r} with y = {y!r}, weight {weight!r}")
         self._take_out(places[0])
 
     @locked
@@ -236,23 +231,16 @@ class RidgeRegressor(TargetLearner):
 
         """
         self._check_holds()
-        frame, names, columns = self._features._read_frame(X)
-        targets, weights = (
-            read_targets(y, len(columns), frame),
-            read_weights(w, len(columns), frame),
-        )
+        rows = read_block(self._features._read_frame(X), y, w)
         self._catch_up()
         gone: set[int] = set()
-        numbers = zip(columns, targets.tolist(), weights.tolist(), strict=True)
-        for i, (row, target, weight) in enumerate(numbers):
-            values = self._features._read_values(mapping_of(names, row))
+        for i, (target, weight) in enumerate(zip(rows.y.tolist(), rows.w.tolist(), strict=True)):
+            values = self._features._read_values(rows.mapping(i))
             # Rows that are equal have the same places.
             left = [k for k in self._places_of(values, target, weight) if k not in gone]
             if not left:
-                raise KeyError(
-                    f"row {i} with y = {target!r}, weight {weight!r} equals no sample that is "
-                    "held, or more rows do than samples"
-                )
+                text = f"row {i} with y = {target!r}, weight {weight!r}"
+                raise KeyError(f"{text} equals no sample held, or more rows do than samples")
             gone.add(left[0])
         latest_first = sorted(gone, reverse=True)
         for part in pieces(len(latest_first), progress):
@@ -262,10 +250,7 @@ class RidgeRegressor(TargetLearner):
     def _check_holds(self) -> None:
         """Refuse to forget where there is no window."""
         if self.window is None:
-            raise ValueError(
-                "RidgeRegressor stores samples with window= only; without it, one that was never "
-                "learned could not be recognized, got window=None"
-            )
+            raise ValueError("samples are stored and forgotten with window= only, got window=None")
 
     def _catch_up(self) -> None:
         """Let the weights of a new map learn all samples that are stored."""
@@ -391,11 +376,10 @@ class RidgeRegressor(TargetLearner):
         mean, variance = 0.0, math.inf
         if posterior is not None:
             features = self._features
-            status, mean, variance = posterior.predict(
-                features._locate(x, posterior.compiled), with_dist
-            )
+            sample = features._locate(x, posterior.compiled)
+            status, mean, variance = posterior.predict(sample, with_dist)
             if status != DONE:
-                raise features._bad_input(status, x, posterior.compiled)
+                raise features._bad_input(status, x)
         if not with_dist:
             return mean
         if posterior is None:
@@ -433,9 +417,8 @@ class RidgeRegressor(TargetLearner):
         moments = np.full((len(columns), 2), math.inf)
         moments[:, 0] = 0.0
         if self._current is not None:
-            for part, out in self._blocks(names, columns, self._current.compiled, progress):
+            for part, out in self._blocks(names, columns, progress):
                 moments[part] = self._current.predict_rows(out, with_dist)
-        if not with_dist:
-            return native_series(moments[:, 0], name=None, like=frame)
-        variances = self._scale() * moments[:, 1]
-        return native_frame({"mean": moments[:, 0], "variance": variances}, like=frame)
+        if with_dist:
+            moments[:, 1] *= self._scale()
+        return native_moments(moments, with_dist, like=frame)

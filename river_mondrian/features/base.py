@@ -25,9 +25,9 @@ What a learner does with a map, on a copy of its own, for each labelled sample:
    kernel with the records of the learner, the map, the sample and its outputs maps, predicts and
    updates.
 
-Batches go through `_learn_outputs`, by default `_observe_rows` and `_outputs` (the outputs of all
-rows), and the learner's kernel runs over those; a map that learns each by itself gives them by
-`_rows`. Rows in which features are new (`_new_rows`) go through the above.
+Batches go through `_observe_rows` and `_outputs` (the outputs of all rows), and the learner's
+kernel runs over those; a map that learns each by itself gives them by `_rows`. Rows in which
+features are new (`_new_rows`) go through the above.
 """
 
 from __future__ import annotations
@@ -194,24 +194,13 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         It is called where `_is_final` only: before, a learner feeds the rows one by one.
         """
 
-    def _learn_outputs(
-        self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap
-    ) -> Array:
-        """Learn from the rows of a frame, and map each."""
-        self._observe_rows(names, columns)
-        return self._outputs(names, columns, compiled)
-
-    def _check(self, x: Mapping[Any, Any]) -> None:
-        """Raise the error for a value that is not of its feature's kind, infinite, or too large."""
-        self._read_values(x)
-
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
         """Write a sample where a map's kernel reads it."""
         if compiled.sparse:
             return self._reader.read_sparse(x)
         return self._reader.read(x, self._takes_levels)
 
-    def _bad_input(self, place: int, x: Mapping[Any, Any], compiled: CompiledMap) -> ValueError:
+    def _bad_input(self, place: int, x: Mapping[Any, Any]) -> ValueError:
         """Return the error for the input that a kernel refused."""
         name = self._reader.index.names[place]
         return too_large(name, x[name])
@@ -233,26 +222,20 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
         """Return the copy that a learner learns with, which may or may not mix lifetimes."""
-        if self._auto and not mixes:
-            raise ValueError(
-                'lifetime="auto" is chosen by the loss of OGDClassifier or OGDRegressor only'
-            )
         return copy.deepcopy(self)
 
     # One sample.
 
     def _ready(self) -> CompiledMap:
         if self._map is None:
-            raise RuntimeError(
-                f"{type(self).__name__} cannot map yet: it has to learn samples first"
-            )
+            raise RuntimeError(f"{type(self).__name__} has to learn samples first")
         return self._map
 
     def _output(self, x: Mapping[Any, Any]) -> Array:
         compiled = self._ready()
         bad = compiled.transform(self._locate(x, compiled))
         if bad >= 0:
-            raise self._bad_input(bad, x, compiled)
+            raise self._bad_input(bad, x)
         return compiled.out
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
@@ -294,10 +277,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     def _read(self, X: Any, progress: bool = False) -> tuple[Any, Array]:
         """Read a frame; returns it as a narwhals one with its rows' outputs."""
         frame, names, columns = self._read_frame(X)
-        compiled = self._ready()
-        return frame, in_pieces(
-            lambda rows: self._outputs(names, rows, compiled), columns, progress
-        )
+        ready = self._ready()
+        return frame, in_pieces(lambda rows: self._outputs(names, rows, ready), columns, progress)
 
     def _known(self, out: Array) -> Array:
         """Return the cells among outputs that have a column, in one dimension."""
@@ -308,10 +289,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         if compiled.dense:
             return scipy.sparse.csr_matrix(out)
         n, t = out.shape
-        return scipy.sparse.csr_matrix(
-            (np.full(n * t, compiled.record.value), out.ravel(), np.arange(0, n * t + 1, t)),
-            shape=(n, compiled.n_columns),
-        )
+        starts = np.arange(0, n * t + 1, t)
+        parts = np.full(n * t, compiled.record.value), out.ravel(), starts
+        return scipy.sparse.csr_matrix(parts, shape=(n, compiled.n_columns))
 
     @locked
     def transform_many(self, X: Any, *, progress: bool = False) -> Any:
@@ -415,9 +395,3 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         if self._ready().dense:
             return first @ second.T
         return share_of_equals(first, second, self._ready().n_columns)
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        size = super()._raw_memory_usage + self._reader.nbytes
-        size += 0 if self._map is None else self._map.nbytes
-        return size + (0 if self._pool is None else self._pool.nbytes)

@@ -209,14 +209,11 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
                 self._pending = Steps([partial(self._map.learn, sample)])
                 self._settle()
             elif bad >= 0:
-                raise self._bad_input(bad, x, self._map)
+                raise self._bad_input(bad, x)
 
     def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
         super()._observe(values)
-        return [partial(self._learn_observed, values)]
-
-    def _learn_observed(self, values: Mapping[Hashable, float]) -> None:
-        self._map.learn(self._locate(values, self._map))
+        return [lambda: self._map.learn(self._locate(values, self._map))]
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         self._pending = Snapshot(self._changing())
@@ -245,7 +242,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         self._ready()
         found, bad = self._map.codes(self._locate(x, self._map))
         if bad >= 0:
-            raise self._bad_input(bad, x, self._map)
+            raise self._bad_input(bad, x)
         return found
 
     def _codes_many(self, X: Any) -> Array:
@@ -338,19 +335,12 @@ class NystromFeatures(Pooled):
     def __post_init__(self) -> None:
         n = self.n_landmarks
         check_integer("n_landmarks", n, 2)
-        if self.n_components is not None:
-            check_integer("n_components", self.n_components, 1)
-            if self.n_components > n:
-                raise ValueError(
-                    f"n_components must be at most n_landmarks = {n}, got {self.n_components!r}"
-                )
+        rank = self.n_components
+        check_integer("n_components", rank, 1, None)
+        if rank is not None and rank > n:
+            raise ValueError(f"n_components must be at most n_landmarks = {n}, got {rank!r}")
         check_kernel(self.kernel, self.lifetime, self.gamma)
-        if self.pool_size is not None:
-            check_integer("pool_size", self.pool_size, 2)
-            if self.pool_size < n:
-                raise ValueError(
-                    f"pool_size must be at least n_landmarks = {n}, got {self.pool_size!r}"
-                )
+        check_integer("pool_size", self.pool_size, n, None)
         super().__post_init__()
 
     @property
@@ -364,9 +354,8 @@ class NystromFeatures(Pooled):
         if len(pool) > self.n_landmarks:
             self._entropy = draw_seed(self._entropy)
             sequence = np.random.SeedSequence(self._entropy, spawn_key=(number,))
-            drawn = np.random.default_rng(sequence).choice(
-                len(pool), self.n_landmarks, replace=False
-            )
+            rng = np.random.default_rng(sequence)
+            drawn = rng.choice(len(pool), self.n_landmarks, replace=False)
             pool = pool.taken(np.sort(drawn).tolist())
         rank = self.n_components or max(1, self.n_landmarks // 5)
         rate = self.lifetime if self.kernel == "laplace" else self.gamma
@@ -487,9 +476,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         if self.metric not in metrics:
             raise ValueError(f"metric must be one of {metrics}, got {self.metric!r}")
         if self.method == "iforest" and self.metric == "cosine":
-            raise ValueError(
-                'metric="cosine" takes method="anne": isolation trees know no distance'
-            )
+            raise ValueError('metric "cosine" needs "anne": isolation trees know no distance')
         device_namespace(self.device)
         super().__post_init__()
         self._reader = SampleReader(shifts=self.metric != "cosine")

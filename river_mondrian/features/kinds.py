@@ -199,11 +199,6 @@ class Pooled(FeatureMap):
     def _new_rows(self, names: Sequence[Hashable], columns: Floats) -> set[int]:
         return set()
 
-    def _until_build(self) -> int:
-        """Return how many samples may be stored up to the one that makes the map begin anew."""
-        n = len(self._pool)
-        return max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
-
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Store a sample while the map is being built.
 
@@ -232,8 +227,7 @@ class Pooled(FeatureMap):
         if self._pool is not None:
             self._reader.add(values)
             self._pool.append(*self._reader.entries(values))
-            self._begin_where_due()
-            self._advance()
+            self._go_on()
         return []
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
@@ -241,31 +235,25 @@ class Pooled(FeatureMap):
         while start < len(columns) and self._pool is not None:
             stop = start + 1
             if self._next is None:
-                stop = min(len(columns), start + self._until_build())
+                # Up to the one that makes the map begin anew.
+                n = len(self._pool)
+                until = max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
+                stop = min(len(columns), start + until)
             self._pending = Snapshot(self._changing())
-            self._store(names, columns[start:stop])
-            self._begin_where_due()
-            self._advance()
+            self._reader.add_columns(names, columns[start:stop])
+            places, values, starts = self._reader.csr(names, columns[start:stop])
+            self._pool.extend(places, values.astype(np.float32), starts)
+            self._go_on()
             self._pending = None
             start = stop
 
-    def _store(self, names: Sequence[Hashable], columns: Floats) -> None:
-        self._reader.add_columns(names, columns)
-        places, values, starts = self._reader.csr(names, columns)
-        self._pool.extend(places, values.astype(np.float32), starts)
-
-    def _begin_where_due(self) -> None:
+    def _go_on(self) -> None:
+        """Begin the next map where it is due, and build a part of it."""
         n = len(self._pool)
         if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):
             self._next = self._begin(self._n_builds, self._pool)
             self._n_builds += 1
-
-    def _advance(self) -> None:
         if self._next is not None and self._next.advance():
             self._map, self._next = self._next, None
             if len(self._pool) >= self._n_pooled:
                 self._pool = None
-
-    @property
-    def _raw_memory_usage(self) -> int:
-        return super()._raw_memory_usage + (0 if self._next is None else self._next.nbytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
-from ..arguments import ClonesLifetime, Directions
+from ..arguments import Directions
 from ..checks import check_types, refuse
 from ..frames import mapping_of
 from ..inputs import Floats, of_kind
@@ -90,7 +91,7 @@ def _gaps(first: Floats, second: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)
-class MondrianFeatures(ClonesLifetime, CellFeatures):
+class MondrianFeatures(CellFeatures):
     """Mondrian features of the Laplace kernel.
 
     Each partition is a Mondrian process on the smallest box around the samples, which ends at the
@@ -225,10 +226,10 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
         return self.directions is None
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
-        own = super()._own_copy(mixes)
-        assert isinstance(own, MondrianFeatures)
+        own = copy.deepcopy(self)
         if self._auto:
-            own._mixes, own._pool = True, _Start()
+            own._mixes, own._pool = mixes, _Start()
+            own._check_alone()
         return own
 
     def _begin(self) -> MondrianMap:
@@ -282,9 +283,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
     def _with_features(self, values: Mapping[Hashable, float]) -> MondrianMap:
         """Return the map with all features that the reader knows, made at first use."""
         if self._map is None:
-            self._map = MondrianMap(
-                Partitions(self.n_partitions, self.lifetime, self.directions, seed=self.seed)
-            )
+            given = self.n_partitions, self.lifetime, self.directions
+            self._map = MondrianMap(Partitions(*given, seed=self.seed))
         new = self._reader.index.names[self._map.n_inputs :]
         if new:
             self._map.add_inputs(new, np.array([values[name] for name in new]))
@@ -324,7 +324,7 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
                 return
             bad = self._learn_known(self._locate(x, self._map))
             if bad >= 0:
-                raise self._bad_input(bad, x, self._map)
+                raise self._bad_input(bad, x)
 
     def _learn_known(self, sample: Sample) -> int:
         """Extend the partitions by a sample; returns DONE or a bad input."""
@@ -416,11 +416,8 @@ class MondrianFeatures(ClonesLifetime, CellFeatures):
 
         """
         arguments.check_place("partition", partition, self.n_partitions)
-        return (
-            []
-            if self._map is None
-            else self._map.trees.directions_of(partition, self.feature_names)
-        )
+        trees = None if self._map is None else self._map.trees
+        return [] if trees is None else trees.directions_of(partition, self.feature_names)
 
     @property
     @locked

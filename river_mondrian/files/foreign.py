@@ -43,13 +43,10 @@ def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
     if not isinstance(how, tuple) or how[0] is not make or any(how[3:]):
         raise TypeError(f"{cls.__qualname__} does not tell its state")
     made, *arguments = how[1]
-    if made is not cls or river_class(f"{cls.__module__}:{cls.__qualname__}") is not cls:
+    name = f"{cls.__module__}:{cls.__qualname__}"
+    if made is not cls or river_class(name) is not cls:
         raise TypeError(f"{cls.__qualname__} is not found by its name")
-    return (
-        f"{cls.__module__}:{cls.__qualname__}",
-        tuple(arguments),
-        how[2] if len(how) > 2 else None,
-    )
+    return name, tuple(arguments), how[2] if len(how) > 2 else None
 
 
 def river_class(name: str) -> type[Any]:

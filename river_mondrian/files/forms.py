@@ -31,12 +31,9 @@ from . import foreign
 from .classes import class_of, name_of
 
 # Safetensors' names of NumPy's types.
-TYPES = {"bool": "BOOL"} | {
-    f"{kind}{bits}": f"{kind[0].upper()}{bits}"
-    for kind in ("int", "uint", "float")
-    for bits in (8, 16, 32, 64)
-    if kind != "float" or bits > 8
-}
+_SIZES = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64)}
+_TYPES = [(kind, bits) for kind, sizes in _SIZES.items() for bits in sizes]
+TYPES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind, bits in _TYPES}
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -124,10 +121,8 @@ def check_columns(
     found = {name: (array.dtype.name, array.shape) for name, array in stored.items()}
     for name in expected.keys() | found.keys():
         if expected.get(name) != found.get(name):
-            raise ModelFormatError(
-                f"{kind} has the column {name!r} of {expected.get(name)}, "
-                f"but {found.get(name)} is stored"
-            )
+            wanted, given = expected.get(name), found.get(name)
+            raise ModelFormatError(f"{kind} has the column {name!r} of {wanted}, got {given}")
 
 
 # Kinds of NumPy's scalars that are stored: truth values, integers, numbers, strings and times.
@@ -227,7 +222,8 @@ class Encoder:
         dtype = value.dtype
         if dtype.kind not in SCALARS or type(value) in (np.longdouble, np.clongdouble):
             raise CannotSaveError(value, path)
-        return {"scalar": dtype.newbyteorder("<").str, "bytes": _little(np.asarray(value)).hex()}
+        little = dtype.newbyteorder("<")
+        return {"scalar": little.str, "bytes": np.asarray(value).astype(little).tobytes().hex()}
 
     def _encode_array(self, value: Any, path: str) -> Any:
         if value.dtype.name not in TYPES:
@@ -272,13 +268,12 @@ class Encoder:
         if not isinstance(state, dict):
             return self.encode(state, path)
         given = inspect.signature(type(value).__init__).parameters
-        return {
-            "attributes": {
-                name: self._encode_attribute(one, f"{path}/{name}", name if name in given else "")
-                for name, one in state.items()
-                if not isinstance(one, ModelLock)
-            }
+        found = {
+            name: self._encode_attribute(one, f"{path}/{name}", name if name in given else "")
+            for name, one in state.items()
+            if not isinstance(one, ModelLock)
         }
+        return {"attributes": found}
 
     def _encode_attribute(self, value: Any, path: str, parameter: str) -> Any:
         """Return what stands for an attribute: where it is an argument, it may be code."""
@@ -302,28 +297,20 @@ class Encoder:
             parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
             return {"csr": self._add_columns(parts, path), "shape": list(value.shape)}
         if is_distribution(value):
-            name, arguments, named = foreign.parts_of_distribution(value)
-            rest = self.encode(arguments, path), self.encode(named, path)
-            return {"distribution": name, "arguments": rest[0], "named": rest[1]}
+            name, *rest = foreign.parts_of_distribution(value)
+            arguments, named = (self.encode(part, path) for part in rest)
+            return {"distribution": name, "arguments": arguments, "named": named}
         if isinstance(value, MethodType) and foreign.is_river(value.__self__):
             return {"method": value.__name__, "of": self.encode(value.__self__, path)}
         if not foreign.is_river(value):
             raise CannotSaveError(value, path)
-        name, arguments, state = foreign.parts_of(value)
-        return {
-            "river": name,
-            "arguments": self.encode(arguments, path),
-            "state": self.encode(state, path),
-        }
+        name, *rest = foreign.parts_of(value)
+        arguments, state = (self.encode(part, path) for part in rest)
+        return {"river": name, "arguments": arguments, "state": state}
 
 
 def _plain(key: Any) -> bool:
     return type(key) is str and key.isidentifier()
-
-
-def _little(value: Any) -> bytes:
-    """Return the bytes of an array, little-endian."""
-    return value.astype(value.dtype.newbyteorder("<")).tobytes()
 
 
 def code_in(tree: Any) -> Iterator[str]:
@@ -385,10 +372,8 @@ class Decoder:
         return found.T.copy(order="F") if tree.get("transposed") else found
 
     def _csr(self, tree: dict[str, Any]) -> Any:
-        data, indices, indptr = (
-            self._arrays[tree["csr"][k]] for k in ("data", "indices", "indptr")
-        )
-        return scipy.sparse.csr_matrix((data, indices, indptr), tuple(tree["shape"]), copy=True)
+        parts = tuple(self._arrays[tree["csr"][name]] for name in ("data", "indices", "indptr"))
+        return scipy.sparse.csr_matrix(parts, tuple(tree["shape"]), copy=True)
 
     def _distribution(self, tree: dict[str, Any]) -> Any:
         arguments, named = self.decode(tree["arguments"]), self.decode(tree["named"])

@@ -8,6 +8,7 @@ as it was written.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import mmap
@@ -56,11 +57,8 @@ def _head_of(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) ->
     start = 0
     for name, array in arrays.items():
         stop = start + array.nbytes
-        entries[name] = {
-            "dtype": TYPES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [start, stop],
-        }
+        kind, shape = TYPES[array.dtype.name], list(array.shape)
+        entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, stop]}
         start = stop
     offsets = [start, start + CHECKSUM_BYTES]
     entries[CHECKSUM] = {"dtype": "U8", "shape": [CHECKSUM_BYTES], "data_offsets": offsets}
@@ -89,16 +87,12 @@ def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
 
 def _flush_folder(folder: str) -> None:
     """Let a renaming last, where the system lets folders be flushed."""
-    try:
+    with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(number)
-    except OSError:
-        pass
-    finally:
-        os.close(number)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
@@ -167,10 +161,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
     stored = int.from_bytes(memory[-CHECKSUM_BYTES:], "little")
     found = zlib.crc32(memory[:-CHECKSUM_BYTES])
     if stored != found:
-        raise ModelFormatError(
-            f"{name} is no stored model, or is damaged: its checksum is {found:08x}, "
-            f"but {stored:08x} is stored"
-        )
+        said = f"its checksum is {found:08x}, but {stored:08x} is stored"
+        raise ModelFormatError(f"{name} is no stored model, or is damaged: {said}")
     try:
         entries = json.loads(bytes(memory[LENGTH_BYTES:start]))
         metadata = {str(key): str(value) for key, value in entries.pop("__metadata__").items()}

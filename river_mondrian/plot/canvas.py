@@ -96,6 +96,11 @@ def style(k: int) -> str:
     return STYLES[k // len(COLORS) % len(STYLES)]
 
 
+def draw_line(ax: Axes, k: int, xs: Any, ys: Any, **look: Any) -> Any:
+    """Draw the k-th of several lines; returns it."""
+    return ax.plot(xs, ys, style(k), color=color(k), **look)[0]
+
+
 def marker(k: int) -> str:
     """Return the marker of the k-th of several kinds of points."""
     return MARKERS[k // len(COLORS) % len(MARKERS)]
@@ -138,6 +143,11 @@ def text_color() -> str:
     return require("matplotlib", "plot", "drawing").rcParams["text.color"]
 
 
+def write(ax: Axes, shown: str, at: Any, away: tuple[int, int], **look: Any) -> None:
+    """Write text at a place, some points away from it."""
+    ax.annotate(shown, at, away, textcoords="offset points", **look)
+
+
 def node_colors(shades: Shades | None, n: int) -> list[Any]:
     """Return the colours of a tree's `n` nodes."""
     if shades is None:
@@ -165,12 +175,10 @@ def explain_colors(ax: Axes, shades: Shades | None, areas: bool = False) -> None
 
     present = np.unique(shades.values.astype(int)).tolist()
     names = [text(shades.classes[k]) for k in present]
-    handles = [
-        Patch(facecolor=color(k), hatch=hatch(k), edgecolor=NEUTRAL)
-        if areas
-        else Line2D([], [], marker=marker(k), linestyle="none", color=color(k))
-        for k in present
-    ]
+    if areas:
+        handles: list[Any] = [Patch(fc=color(k), hatch=hatch(k), ec=NEUTRAL) for k in present]
+    else:
+        handles = [Line2D([], [], marker=marker(k), ls="none", color=color(k)) for k in present]
     name_lines(ax, handles, names, beside=True)
 
 

@@ -76,9 +76,7 @@ def progressive(
 
     """
     if not isinstance(curves, Mapping):
-        raise TypeError(
-            f"curves must be a mapping from name to scores, got a {type(curves).__name__}"
-        )
+        raise TypeError(f"curves must be a mapping from name to scores, got {told(curves)}")
     lines, label = {}, "progressive score"
     for name, curve in curves.items():
         lines[name], metric, label = _read(name, curve, metric)
@@ -86,14 +84,13 @@ def progressive(
     ax = canvas.axes_for(ax)
     for k, (name, points) in enumerate(lines.items()):
         xs, ys = [x for x, _ in points], [y for _, y in points]
-        ax.plot(xs, ys, canvas.style(k), color=canvas.color(k), label=canvas.text(name))
+        canvas.draw_line(ax, k, xs, ys, label=canvas.text(name))
     for i, place in enumerate(places):
         # One name in the legend stands for all.
         said = "drift" if i == 0 else "_"
         ax.axvline(place, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
-    ax.set_xlabel("samples")
-    ax.set_ylabel(canvas.text(label))
+    ax.set(xlabel="samples", ylabel=canvas.text(label))
     return ax
 
 
@@ -103,10 +100,7 @@ def _places_of(drifts: Any) -> list[float]:
     try:
         return [float(drift[0] if isinstance(drift, Sequence) else drift) for drift in log]
     except (TypeError, ValueError, IndexError):
-        raise TypeError(
-            f"drifts must be numbers of samples, a drift_log or an adaptive forest, "
-            f"got {told(drifts)}"
-        ) from None
+        raise TypeError(f"drifts must be numbers or a drift_log, got {told(drifts)}") from None
 
 
 def _read(
@@ -116,8 +110,6 @@ def _read(
     label = "progressive score"
     points = []
     seen: Any = None
-    x: Any
-    y: Any
     for item in canvas.iterated(f"the curve of {name!r}", curve):
         if isinstance(item, Mapping):
             metric = _metric_of(name, item, metric)
@@ -127,28 +119,20 @@ def _read(
                     "give what iter_progressive_val_score returns, and not a list of it"
                 )
             seen = item[metric]
-            label = _label_of(metric, seen)
-            x, y = item.get("Step"), getattr(seen, "get", lambda value=seen: value)()
+            # Of River's windows it is the metric of the latest samples.
+            window = getattr(seen, "window_size", None)
+            of = type(getattr(seen, "obj", seen)).__name__
+            label = metric if window is None else f"{of} of the latest {window}"
+            pair: Any = item.get("Step"), seen.get() if hasattr(seen, "get") else seen
         else:
-            try:
-                x, y = item
-            except (TypeError, ValueError):
-                x = y = None
+            pair = item
         try:
+            x, y = pair
             points.append((float(x), float(y)))
         except (TypeError, ValueError):
-            raise TypeError(
-                f"the curve of {name!r} must hold River's checkpoints or pairs "
-                f"(number of samples, score), got {item!r}"
-            ) from None
+            text = "River's checkpoints or pairs (number of samples, score)"
+            raise TypeError(f"the curve of {name!r} must hold {text}, got {item!r}") from None
     return points, metric, label
-
-
-def _label_of(metric: str, state: Any) -> str:
-    """Return what a metric says: of River's windows, of which metric and how many samples."""
-    of = type(getattr(state, "obj", state)).__name__
-    window = getattr(state, "window_size", None)
-    return metric if window is None else f"{of} of the latest {window}"
 
 
 def _metric_of(name: Hashable, checkpoint: Mapping[str, Any], metric: str | None) -> str:
@@ -217,44 +201,33 @@ def intervals(
     ['target', 'predicted']
 
     """
-    ys, said = (
-        canvas.numbers("targets", targets),
-        list(canvas.iterated("distributions", distributions)),
-    )
+    ys = canvas.numbers("targets", targets)
+    said = list(canvas.iterated("distributions", distributions))
     when = range(1, len(ys) + 1) if times is None else list(canvas.iterated("times", times))
     levels = list(canvas.iterated("levels", levels))
     if not len(ys) == len(said) == len(when):
         raise ValueError(
-            f"there are {len(ys)} targets, {len(said)} distributions and {len(when)} times: "
-            "there must be as many of each"
+            f"there are {len(ys)} targets, {len(said)} distributions and {len(when)} times"
         )
     for level in levels:
         if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"levels must be between 0 and 1, got {level!r}")
-    bands = {
-        level: np.array([_interval(law, level) for law in said]).reshape(-1, 2)
-        for level in sorted(levels, reverse=True)
-    }
+    levels = sorted(levels, reverse=True)
+    bands = np.array([[_interval(law, level) for law in said] for level in levels])
+    bands = bands.reshape(len(levels), -1, 2)
     centres = [math.nan if law is None else law.mean for law in said]
     ax = canvas.axes_for(ax)
-    for place, (level, band) in enumerate(bands.items()):
+    for place, (level, band) in enumerate(zip(levels, bands, strict=True)):
         low, high = band.T
         known = ~np.isnan(low)
         inside = np.mean((low <= ys)[known] & (ys <= high)[known]) if known.any() else math.nan
-        ax.fill_between(
-            when,
-            low,
-            high,
-            color=canvas.COLORS[4],
-            alpha=LIGHTEST + (DARKEST - LIGHTEST) * place / max(len(bands) - 1, 1),
-            linewidth=0,
-            label=f"{level:.0%} interval, {inside:.1%} inside",
-        )
+        alpha = LIGHTEST + (DARKEST - LIGHTEST) * place / max(len(levels) - 1, 1)
+        label = f"{level:.0%} interval, {inside:.1%} inside"
+        ax.fill_between(when, low, high, fc=canvas.COLORS[4], alpha=alpha, lw=0, label=label)
     ax.plot(when, ys, color=canvas.text_color(), linewidth=0.9, label="target")
     ax.plot(when, centres, color=canvas.COLORS[1], linewidth=0.9, label="predicted")
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
-    ax.set_xlabel("samples" if times is None else "time")
-    ax.set_ylabel("target")
+    ax.set(xlabel="samples" if times is None else "time", ylabel="target")
     return ax
 
 
@@ -263,10 +236,7 @@ def _interval(law: Any, level: float) -> tuple[float, float]:
     if law is None:
         return math.nan, math.nan
     if not hasattr(law, "interval"):
-        raise TypeError(
-            "distributions must have intervals, as those of predict_one(x, with_dist=True), "
-            f"got {told(law)}"
-        )
+        raise TypeError(f"distributions must be those of predict_one, got {told(law)}")
     low, high = law.interval(level)
     return low, high
 
@@ -369,58 +339,36 @@ def scores(
         firsts = odd & ~np.roll(odd, 1)
         firsts[0] = odd[0]
         for number, score in _apart(numbers[firsts], found[firsts], np.ptp(numbers), np.ptp(found)):
-            ax.annotate(
-                str(number), (number, score), (3, 3), textcoords="offset points", fontsize="x-small"
-            )
+            canvas.write(ax, str(number), (number, score), (3, 3), fontsize="x-small")
     if known is not None:
         # At the foot of the axes, whatever the scores are.
-        across = ax.get_xaxis_transform()
-        foot = np.full(int(known.sum()), 0.02)
-        ax.plot(
-            numbers[known],
-            foot,
-            "|",
-            color=canvas.COLORS[0],
-            markersize=10,
-            transform=across,
-            label="known as unusual",
-        )
+        foot, where = np.full(int(known.sum()), 0.02), ax.get_xaxis_transform()
+        look: dict[str, Any] = {"color": canvas.COLORS[0], "label": "known as unusual"}
+        ax.plot(numbers[known], foot, "|", markersize=10, transform=where, **look)
         canvas.name_lines(ax, *ax.get_legend_handles_labels(), beside=True)
-    ax.set_xlabel("sample")
-    ax.set_ylabel(canvas.text(name))
-    ax.set_title(f"samples above {threshold:g} of the latest {len(found)}")
+    title = f"samples above {threshold:g} of the latest {len(found)}"
+    ax.set(xlabel="sample", ylabel=canvas.text(name), title=title)
     return ax
 
 
-# Groups of the experts of the adaptive classifier, by how their names end or what they are.
-_OF_CLASSES = {
-    "trees of all samples": "trees of all samples",
-    "all trees": "trees of all and of recent samples",
-    "softmax, small steps": "lines",
-    "softmax, large steps": "lines",
-    "naive Bayes": "lines",
+# Groups of the experts of the adaptive classifier, by how their names end or what they are, and of
+# those of the adaptive regressor, by how their names begin.
+_GROUPS_OF_CLASSES = {
+    "trees of all samples": ("trees of all samples",),
+    "trees of all and of recent samples": ("all trees",),
+    "lines": ("softmax, small steps", "softmax, large steps", "naive Bayes"),
 }
-# Groups of those of the adaptive regressor.
-_OF_TARGETS = {
-    "linear": "lines",
-    "late linear": "lines",
-    "latest linear": "lines",
-    "additive": "bends",
-    "late additive": "bends",
-    "waves": "waves",
-    "late waves": "waves",
-    "waves of logarithms": "waves",
-    "trees, not extended": "trees",
-    "trees, extended": "trees",
-    "trees of residuals, not extended": "trees of residuals",
-    "trees of residuals, extended": "trees of residuals",
-    "trees of errors": "trees of errors",
-    "recent trees of errors": "trees of errors",
-    "first mixture": "first mixture",
-    "targets and errors of late": "series",
-    "latest targets and errors": "series",
-    "last target": "series",
+_GROUPS_OF_TARGETS = {
+    "lines": ("linear", "late linear", "latest linear"),
+    "bends": ("additive", "late additive"),
+    "waves": ("waves", "late waves", "waves of logarithms"),
+    "trees": ("trees, not extended", "trees, extended"),
+    "trees of residuals": ("trees of residuals, not extended", "trees of residuals, extended"),
+    "trees of errors": ("trees of errors", "recent trees of errors"),
+    "series": ("targets and errors of late", "latest targets and errors", "last target"),
 }
+_OF_CLASSES = {name: group for group, names in _GROUPS_OF_CLASSES.items() for name in names}
+_OF_TARGETS = {name: group for group, names in _GROUPS_OF_TARGETS.items() for name in names}
 
 
 def weights(
@@ -476,49 +424,33 @@ def weights(
             found = dict(at.items())
             numbers_of = float(n)
         except (AttributeError, TypeError, ValueError):
-            raise TypeError(
-                f"history must hold pairs (number of samples, model.expert_weights), got {item!r}"
-            ) from None
+            raise TypeError(f"history must hold pairs (n, expert_weights), got {item!r}") from None
         if found:
+            sums: dict[str, float] = {}
+            for name, weight in found.items():
+                group = _group_of(name) if groups is None else groups.get(name, name)
+                if group is not None:
+                    sums[group] = sums.get(group, 0.0) + float(weight)
             numbers.append(numbers_of)
-            rows.append(_added_up(found, groups))
+            rows.append(sums)
     names = list(dict.fromkeys(name for row in rows for name in row))
     areas = np.array([[row.get(name, 0.0) for row in rows] for name in names])
     ax = canvas.axes_for(ax)
     if len(areas):
         if (areas >= 0.0).all():
-            ax.stackplot(
-                numbers,
-                areas,
-                labels=[canvas.text(name) for name in names],
-                colors=[canvas.color(k) for k in range(len(names))],
-                hatch=[canvas.hatch(k) for k in range(len(names))],
-                alpha=0.8,
-            )
+            colors = [canvas.color(k) for k in range(len(names))]
+            hatches = [canvas.hatch(k) for k in range(len(names))]
+            shown = list(map(canvas.text, names))
+            ax.stackplot(numbers, areas, labels=shown, colors=colors, hatch=hatches, alpha=0.8)
             ax.set_ylim(bottom=0.0)
         else:
             for k, (name, line) in enumerate(zip(names, areas, strict=True)):
-                ax.plot(
-                    numbers, line, canvas.style(k), color=canvas.color(k), label=canvas.text(name)
-                )
+                canvas.draw_line(ax, k, numbers, line, label=canvas.text(name))
             ax.axhline(0.0, color=canvas.NEUTRAL, linewidth=0.8)
         ax.set_xlim(numbers[0], max(numbers[-1], numbers[0] + 1.0))
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
-    ax.set_xlabel("samples")
-    ax.set_ylabel("weight")
+    ax.set(xlabel="samples", ylabel="weight")
     return ax
-
-
-def _added_up(
-    found: Mapping[str, float], groups: Mapping[str, str | None] | None
-) -> dict[str, float]:
-    """Add weights up by their groups."""
-    sums: dict[str, float] = {}
-    for name, weight in found.items():
-        group = _group_of(name) if groups is None else groups.get(name, name)
-        if group is not None:
-            sums[group] = sums.get(group, 0.0) + float(weight)
-    return sums
 
 
 def _group_of(name: str) -> str | None:

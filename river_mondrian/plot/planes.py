@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,9 +75,7 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
 
     """
     if not hasattr(model, "_tree_view"):
-        raise TypeError(
-            f"model must be a forest whose trees can be drawn, got {type(model).__name__}"
-        )
+        raise TypeError(f"model must be a forest whose trees can be drawn, got {told(model)}")
     if max_depth is not None:
         check_integer("max_depth", max_depth, 0)
     view = model._tree_view(tree)
@@ -86,45 +84,33 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     shown = [i for i, node in enumerate(nodes) if max_depth is None or node.depth <= max_depth]
     ends = [i for i in shown if nodes[i].is_leaf or nodes[i].depth == max_depth]
     forks = sorted({*shown} - {*ends})
-    across = _across(nodes, ends, forks)
-    latest = max((nodes[i].time for i in forks), default=0.0)
-    bottom = min(view.end, (1.0 + AFTER) * latest or 1.0) or 1.0
-    _draw_branches(ax, nodes, across, ends, forks, bottom)
-    _draw_ends(ax, view, across, ends, bottom)
-    ax.set_xlim(-0.7, len(ends) - 0.3)
-    ax.set_ylim((1.0 + MARGIN) * bottom, -MARGIN * bottom)
-    if max_depth is not None:
-        _write_cuts(ax, view, across, forks)
-    canvas.explain_colors(ax, view.shades)
-    ax.set_xticks([])
-    ax.set_ylabel("time")
-    leaves, deepest = sum(node.is_leaf for node in nodes), max(node.depth for node in nodes)
-    part = "" if len(shown) == len(nodes) else f", {max_depth} of {deepest} levels shown"
-    ax.set_title(f"tree {tree}: {leaves} lea{'f' if leaves == 1 else 'ves'}{part}")
-    return ax
-
-
-def _across(nodes: Sequence[NodeView], ends: list[int], forks: list[int]) -> dict[int, float]:
-    """Return the place of each node across: ends side by side, forks in between."""
+    # Ends are side by side, and forks in between.
     across = {end: float(place) for place, end in enumerate(ends)}
     for i in reversed(forks):
         across[i] = (across[nodes[i].left] + across[nodes[i].right]) / 2.0
-    return across
+    latest = max((nodes[i].time for i in forks), default=0.0)
+    bottom = min(view.end, (1.0 + AFTER) * latest or 1.0) or 1.0
+    _draw_branches(ax, nodes, across, forks, bottom)
+    _draw_ends(ax, view, across, ends, bottom)
+    ax.set(xlim=(-0.7, len(ends) - 0.3), ylim=((1.0 + MARGIN) * bottom, -MARGIN * bottom))
+    if max_depth is not None:
+        _write_cuts(ax, view, across, forks)
+    canvas.explain_colors(ax, view.shades)
+    leaves, deepest = sum(node.is_leaf for node in nodes), max(node.depth for node in nodes)
+    part = "" if len(shown) == len(nodes) else f", {max_depth} of {deepest} levels shown"
+    title = f"tree {tree}: {leaves} lea{'f' if leaves == 1 else 'ves'}{part}"
+    ax.set(xticks=[], ylabel="time", title=title)
+    return ax
 
 
 def _draw_branches(
-    ax: Axes,
-    nodes: Sequence[NodeView],
-    across: dict[int, float],
-    ends: list[int],
-    forks: list[int],
-    bottom: float,
+    ax: Axes, nodes: Sequence[NodeView], across: dict[int, float], forks: list[int], bottom: float
 ) -> None:
     """Draw the branches: a line down for each node, and one across for each fork."""
     from matplotlib.collections import LineCollection
 
     lines = []
-    for i in (*forks, *ends):
+    for i in across:
         node = nodes[i]
         top = 0.0 if node.parent < 0 else nodes[node.parent].time
         # A subtree that is left out begins at once.
@@ -132,7 +118,7 @@ def _draw_branches(
         lines.append([(across[i], top), (across[i], end)])
         if i in forks:
             lines.append([(across[node.left], end), (across[node.right], end)])
-    width = 0.8 if len(ends) <= 100 else 0.4
+    width = 0.8 if len(across) - len(forks) <= 100 else 0.4
     ax.add_collection(LineCollection(lines, colors=canvas.NEUTRAL, linewidths=width))
 
 
@@ -151,37 +137,26 @@ def _draw_ends(
     size = 16.0 if len(leaves) <= 100 else 6.0
     for k in sorted(set(kinds)):
         of_kind = [i for i, kind in zip(leaves, kinds, strict=True) if kind == k]
-        ax.scatter(
-            [across[i] for i in of_kind],
-            [bottom] * len(of_kind),
-            s=size,
-            color=[colors[i] for i in of_kind],
-            marker=canvas.marker(k),
-            zorder=3,
-            clip_on=False,
-        )
-    below = _sizes_below(nodes)
+        xs, own = [across[i] for i in of_kind], [colors[i] for i in of_kind]
+        look: dict[str, Any] = {"marker": canvas.marker(k), "zorder": 3, "clip_on": False}
+        ax.scatter(xs, [bottom] * len(xs), size, own, **look)
+    below = np.array([int(node.is_leaf) for node in nodes])
+    # Children come after their parents.
+    for i in range(len(nodes) - 1, 0, -1):
+        below[nodes[i].parent] += below[i]
     for i in ends:
         if nodes[i].is_leaf:
             continue
         top = 0.0 if nodes[i].parent < 0 else nodes[nodes[i].parent].time
         corners = [(across[i], top), (across[i] - 0.35, bottom), (across[i] + 0.35, bottom)]
-        ax.add_patch(
-            Polygon(corners, facecolor=colors[i], edgecolor=canvas.NEUTRAL, alpha=0.6, lw=0.8)
-        )
+        ax.add_patch(Polygon(corners, fc=colors[i], ec=canvas.NEUTRAL, alpha=0.6, lw=0.8))
         if len(ends) <= MOST_TEXTS:
             in_line = len(ends) <= MOST_IN_LINE
-            ax.annotate(
-                f"{below[i]} leaves,{chr(10) if in_line else ' '}{nodes[i].n_samples} samples",
-                (across[i], 0.0),
-                (0, -4),
-                xycoords=ax.get_xaxis_transform(),
-                textcoords="offset points",
-                ha="center",
-                va="top",
-                rotation=0 if in_line else 90,
-                fontsize="small" if len(ends) <= MOST_TEXTS // 2 else "x-small",
-            )
+            shown = f"{below[i]} leaves,{chr(10) if in_line else ' '}{nodes[i].n_samples} samples"
+            look = {"ha": "center", "va": "top", "rotation": 0 if in_line else 90}
+            look["fontsize"] = "small" if len(ends) <= MOST_TEXTS // 2 else "x-small"
+            look["xycoords"] = ax.get_xaxis_transform()
+            canvas.write(ax, shown, (across[i], 0.0), (0, -4), **look)
 
 
 def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[int]) -> None:
@@ -197,29 +172,14 @@ def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[
         x = (across[i] - left) / (right - left) * width
         y = (view.nodes[i].time - early) / (late - early) * height
         half = 0.5 * LETTER * size * len(view.cuts[i])
-        if any(
-            abs(x - other) < half + its_half and abs(y - its_y) < LINE * size
+        is_free = all(
+            abs(x - other) >= half + its_half or abs(y - its_y) >= LINE * size
             for other, its_y, its_half in taken
-        ):
-            continue
-        taken.append((x, y, half))
-        ax.annotate(
-            canvas.text(view.cuts[i]),
-            (across[i], view.nodes[i].time),
-            (0, 2),
-            textcoords="offset points",
-            ha="center",
-            fontsize=size,
         )
-
-
-def _sizes_below(nodes: Sequence[NodeView]) -> np.ndarray[Any, Any]:
-    """Return the number of leaves below each node, itself included."""
-    found = np.array([int(node.is_leaf) for node in nodes])
-    # Children come after their parents.
-    for i in range(len(nodes) - 1, 0, -1):
-        found[nodes[i].parent] += found[i]
-    return found
+        if is_free:
+            taken.append((x, y, half))
+            place = across[i], view.nodes[i].time
+            canvas.write(ax, canvas.text(view.cuts[i]), place, (0, 2), ha="center", fontsize=size)
 
 
 def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None = None) -> Axes:
@@ -267,10 +227,7 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
 
     """
     if not hasattr(model, "_plane"):
-        raise TypeError(
-            "model must be MondrianFeatures or a forest whose partitions can be drawn, "
-            f"got {type(model).__name__}"
-        )
+        raise TypeError(f"model must have partitions that can be drawn, got {told(model)}")
     if not is_real(time) or not time >= 0.0:
         raise ValueError(f"time must be a number >= 0, got {time!r}")
     plane = model._plane(tree, float(time))
@@ -292,10 +249,9 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
             ax.add_patch(Polygon(cell, fill=False, edgecolor=canvas.NEUTRAL, lw=0.8))
     ax.autoscale_view()
     canvas.explain_colors(ax, shades, areas=True)
-    ax.set_xlabel(canvas.text(plane.names[0]))
-    ax.set_ylabel(canvas.text(plane.names[1]))
     n = len(plane.cells)
-    ax.set_title(f"partition {tree}: {n} cell{'' if n == 1 else 's'}")
+    title = f"partition {tree}: {n} cell{'' if n == 1 else 's'}"
+    ax.set(xlabel=canvas.text(plane.names[0]), ylabel=canvas.text(plane.names[1]), title=title)
     return ax
 
 
@@ -347,7 +303,7 @@ def density_map(
     ('a', 'b')
 
     """
-    return _map(_method_of(model, "density_one"), "density", ranges, at, n, ax)
+    return _map(model, "density", ranges, at, n, ax)
 
 
 def score_map(
@@ -396,29 +352,19 @@ def score_map(
     >>> ax = plot.score_map(detector, {"a": (-5.0, 5.0), "b": (-5.0, 5.0)}, n=20)
 
     """
-    return _map(_method_of(model, "score_one"), "score", ranges, at, n, ax)
-
-
-def _method_of(model: Any, name: str) -> Callable[[Mapping[Any, Any]], float]:
-    method = getattr(model, name, None)
-    if not callable(method):
-        raise TypeError(f"model must have {name}, got {told(model)}")
-    return method
+    return _map(model, "score", ranges, at, n, ax)
 
 
 def _map(
-    reading: Callable[[Mapping[Any, Any]], float],
-    name: str,
-    ranges: Mapping[Any, tuple[float, float]],
-    at: Mapping[Any, Any] | None,
-    n: int,
-    ax: Axes | None,
+    model: Any, name: str, ranges: Mapping[Any, tuple[float, float]], at: Any, n: int, ax: Any
 ) -> Axes:
+    """Draw what a method of a model says of places of the plane."""
+    reading = getattr(model, f"{name}_one", None)
+    if not callable(reading):
+        raise TypeError(f"model must have {name}_one, got {told(model)}")
     check_integer("n", n, 2)
-    if ranges is None or not isinstance(ranges, Mapping) or len(ranges) != 2:
-        raise ValueError(
-            f"ranges must be a mapping from two features to (low, high), got {ranges!r}"
-        )
+    if not isinstance(ranges, Mapping) or len(ranges) != 2:
+        raise ValueError(f"ranges must map two features to (low, high), got {ranges!r}")
     check_ranges(ranges, True)
     if at is not None and not isinstance(at, Mapping):
         raise TypeError(f"at must be a mapping from feature to value, got {at!r}")
@@ -429,6 +375,5 @@ def _map(
     ax = canvas.axes_for(ax)
     mesh = ax.pcolormesh(xs, ys, np.array(values), cmap=canvas.COLORMAP, rasterized=True)
     ax.figure.colorbar(mesh, ax=ax, label=canvas.text(name))
-    ax.set_xlabel(canvas.text(first))
-    ax.set_ylabel(canvas.text(second))
+    ax.set(xlabel=canvas.text(first), ylabel=canvas.text(second))
     return ax

@@ -58,15 +58,10 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
     check_integer("most", most, 1)
     found = model if isinstance(model, Mapping) else getattr(model, "feature_importances", None)
     if not isinstance(found, Mapping):
-        raise TypeError(
-            "importances need a forest with feature_importances or a mapping from feature to "
-            f"number, got {told(model)}"
-        )
+        raise TypeError(f"importances need feature_importances or a mapping, got {told(model)}")
     for name, value in found.items():
         if isinstance(value, Mapping):
-            raise TypeError(
-                f"there is a mapping for each label: choose one, such as explain_one(x)[{name!r}]"
-            )
+            raise TypeError(f"choose a label's mapping, such as explain_one(x)[{name!r}]")
         if not is_real(value):
             raise TypeError(f"what feature {name!r} tells must be a number, got {value!r}")
     names, values = _ranked(found, most)
@@ -165,9 +160,8 @@ def explanation(
     ax.invert_yaxis()
     ax.set_xlabel(what)
     numbers = ax.secondary_yaxis("right")
-    numbers.set_yticks(
-        range(n + 2), [f"{start:.3g}", *(f"{value:+.3g}" for value in added), f"{ends[-1]:.3g}"]
-    )
+    shown = [f"{start:.3g}", *(f"{value:+.3g}" for value in added), f"{ends[-1]:.3g}"]
+    numbers.set_yticks(range(n + 2), shown)
     numbers.tick_params(length=0.0)
     return ax
 
@@ -239,25 +233,13 @@ def reliability(
         total = max(float(sizes.sum()), 1.0)
         error = float(sizes[used] @ np.abs(means[used] - shares[used])) / total
         areas = LEAST_AREA + LARGEST_AREA * sizes[used] / total
-        (line,) = ax.plot(
-            means[used], shares[used], canvas.style(k), color=canvas.color(k), linewidth=1.0
-        )
-        ax.scatter(
-            means[used],
-            shares[used],
-            s=areas,
-            color=canvas.color(k),
-            marker=canvas.marker(k),
-            alpha=0.8,
-        )
-        handles.append(line)
+        handles.append(canvas.draw_line(ax, k, means[used], shares[used], linewidth=1.0))
+        look: dict[str, Any] = {"color": canvas.color(k), "marker": canvas.marker(k), "alpha": 0.8}
+        ax.scatter(means[used], shares[used], areas, **look)
         names.append(f"{canvas.text(name)}{': ' if str(name) else ''}calibration error {error:.3f}")
     canvas.name_lines(ax, handles, names)
-    ax.set_xlim(-0.03, 1.03)
-    ax.set_ylim(-0.03, 1.03)
-    ax.set_aspect("equal")
-    ax.set_xlabel("predicted probability")
-    ax.set_ylabel("frequency")
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+    ax.set(xlabel="predicted probability", ylabel="frequency")
     return ax
 
 
@@ -281,10 +263,7 @@ def _bins(
     pairs = []
     for said, label in zip(predictions, labels, strict=True):
         if not isinstance(said, Mapping):
-            raise TypeError(
-                "predictions must be mappings from label to probability, as predict_proba_one "
-                f"returns, got {told(said)}"
-            )
+            raise TypeError(f"predictions must be those of predict_proba_one, got {told(said)}")
         for other, p in said.items():
             if not is_real(p):
                 raise TypeError(f"the probability of {other!r} must be a number, got {told(p)}")
@@ -343,14 +322,8 @@ def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
     ax = canvas.axes_for(ax)
     for number, (learner, errors) in enumerate(path.errors.items()):
         for kind, values in errors.items():
-            ax.plot(
-                path.lifetimes[1:],
-                values[1:],
-                STYLES[kind],
-                color=canvas.color(number),
-                label=f"{learner}, {kind}",
-                drawstyle="steps-post",
-            )
+            look: dict[str, Any] = {"color": canvas.color(number), "label": f"{learner}, {kind}"}
+            ax.plot(path.lifetimes[1:], values[1:], STYLES[kind], drawstyle="steps-post", **look)
     ax.set(xscale="log", xlabel="lifetime", ylabel="root mean squared error")
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
     if len(path.log_marginal_likelihood):

@@ -162,7 +162,7 @@ def _far_distance(table: Neighbors, row: Float32s, i: int) -> float:
 def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> float:
     """Return the distance to the `i`-th sample held, as `_far_distance` does."""
     n, total, farthest = table.n_inputs, 0.0, 0.0
-    for start in range(0, table.n_columns, n):
+    for start in range(0, table.n_columns, max(n, 1)):
         own, given = table.held.part(table.n_columns * i + start, n), row.part(start, n)
         for j in range(n):
             term = abs(given[j] - own[j]) * table.rates[j]
@@ -529,7 +529,7 @@ class NeighborTable(Learned[Neighbors]):
         """The samples held as rows of columns, less the origins, the oldest one first."""
         table = self.record
         order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
-        return self.held[order].reshape(len(order), -1)
+        return self.held[order].reshape(len(order), int(table.n_columns))
 
     @property
     def columns(self) -> list[Hashable]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import check_integer, check_positive, check_seed, is_real
+from ...arguments import check_integer, check_positive, is_real
 from ...checks import require
 from ...frames import read_frame, read_targets
 from ...partitions.sweep import LifetimeSweep
@@ -425,7 +425,7 @@ def lifetime_path(
     check_integer("cuts_per_step", cuts_per_step, 1)
     if not (is_real(learning_rate) and 0.0 < learning_rate <= 1.0):
         raise ValueError(f"learning_rate must be above 0 and at most 1, got {learning_rate!r}")
-    check_seed(seed)
+    check_integer("seed", seed, 0, None)
     if prior is not None and not callable(getattr(prior, "cdf", None)):
         raise ValueError(f"prior must be a frozen distribution of scipy.stats, got {prior!r}")
     if prior is not None and ("ridge" not in learners or X_test is None):
