@@ -101,7 +101,7 @@ def check_ranges(ranges: Any, scale: bool) -> None:
     for name, ends in ranges.items():
         is_pair = isinstance(ends, Sequence) and len(ends) == 2 and all(map(is_real, ends))
         if not is_pair or not -LARGEST <= ends[0] < ends[1] <= LARGEST:
-            raise ValueError(f"feature {name!r} must have a finite (low, high) range, got {ends!r}")
+            raise ValueError(f"range of feature {name!r} must be finite (low, high), got {ends!r}")
 
 
 def draw_seed(seed: int | None) -> int:

@@ -283,9 +283,8 @@ def _check_order(values: Any, what: str, like: Any) -> None:
         return
     if not ours.equals(rows) and ours.is_unique and ours.isin(rows).all():
         raise ValueError(
-            f"the {what} have the labels of the index of X in another order, but rows are matched "
-            "by their places: give them by .loc[X.index] if labels tell what belongs together, or "
-            "by .to_numpy() if places do"
+            f"the {what} have the labels of the index of X in another order, but places count: "
+            "give them by .loc[X.index] if labels are to count, or by .to_numpy() if places are"
         )
 
 

@@ -98,7 +98,7 @@ TABLE = [
     (call(EXACT, "debug_one", None), TypeError, "a sample must be a mapping"),
     (call(EXACT, "explain_one", 3), TypeError, "a sample must be a mapping"),
     (call(EXACT, "forget_one", GOOD, "w"), KeyError, "no sample that is stored equals"),
-    (forget_what_is_lacking, KeyError, "what a sample lacks is stored as the mean of when it was"),
+    (forget_what_is_lacking, KeyError, "what a sample lacks is stored as the mean of that time"),
     # Frames.
     (call(EXACT, "learn_many", None, LABELS), TypeError, "X must be a pandas, .* got NoneType"),
     (call(EXACT, "learn_many", [GOOD], ["u"]), TypeError, r"give pandas.DataFrame\(X\)"),

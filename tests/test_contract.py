@@ -93,7 +93,7 @@ BAD_ARGUMENTS = {
     "n_jobs": ((0, -2, -1.0, True), "{} must be -1 or an integer >= 1, got"),
     "missing": (("drop", None, {"w": 0}), '{}.* must be "unknown" or "zero", got'),
     "min_samples_split": ((1, 2.5), "{} must be an integer >= 2, got"),
-    "max_bytes": ((0, "x"), "{} must be an integer >= 1, got"),
+    "max_bytes": ((0, "x"), "{} must be None or an integer >= 1, got"),
     "l2": ((0.0, -1.0, math.inf), "{} must be a finite number > 0, got"),
     "directions": ((0, True, 2.0, "ab", []), "{} must|empty"),
     "ranges": (([1], {"a": (2, 1)}, {"a": (0.0, math.inf)}, {"b": 3.0}), "range.* must be"),

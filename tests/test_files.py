@@ -402,7 +402,7 @@ def test_formats_of_before_the_first_release_are_refused(path):
     for number in (1, store.FIRST_FORMAT - 1):
         rm.save(stored_models.learned("fourier"), path)
         rewritten(path, lambda a, m, t, number=number: m.update(format=str(number)))
-        with pytest.raises(rm.ModelFormatError, match="written before the first release"):
+        with pytest.raises(rm.ModelFormatError, match="which reads formats from"):
             rm.load(path)
 
 

@@ -59,11 +59,6 @@ class Known:
                 trees.horizon if grows else 0.0,
             )
 
-    @property
-    def is_classifier(self) -> bool:
-        """Whether labels are learned."""
-        return isinstance(self.model, MondrianForestClassifier)
-
     # Reading. Nothing changes.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
@@ -110,7 +105,7 @@ class Known:
             frame, rows = self.read_frame(X)
         n = len(rows)
         weights = read_weights(w, n, frame)
-        if self.is_classifier:
+        if isinstance(self.model, MondrianForestClassifier):
             # What weighs nothing is not learned.
             return Block(rows.names, rows.columns, read_labels(y, n, frame), weights).weighing()
         if callable(self.model.lifetime):
@@ -139,7 +134,7 @@ class Known:
         if new:
             features = features.with_more(new)
         labels, horizon = self.labels, self.horizon
-        if self.is_classifier:
+        if isinstance(self.model, MondrianForestClassifier):
             labels = labels | dict.fromkeys(block.y)
         elif callable(self.model.lifetime) and n > 0:
             horizon = lifetimes_after(self.model.lifetime, self.n_samples, n, horizon)[-1]
@@ -409,10 +404,6 @@ class Crew:
             again = (call(member.worker, name, *arguments) for _ in itertools.count())
             found.append(self._get(member, itertools.chain([one], again).__next__))
         return found
-
-    def put(self, rows: Any) -> Any:
-        """Keep rows where all workers find them."""
-        return self._engine.put(rows)
 
     def stop(self) -> None:
         """End all workers."""

@@ -341,7 +341,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         """Return what all shards say of rows."""
         crew = self._state
         crew.finish()
-        return crew.ask(name, crew.put(rows), crew.law)
+        return crew.ask(name, crew._engine.put(rows), crew.law)
 
     @abc.abstractmethod
     def _combined(self, rows: Block) -> NDArray[np.float64]:

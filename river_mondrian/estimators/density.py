@@ -59,16 +59,11 @@ def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | Non
         raise ValueError(f"origin must be a mapping from feature to number, got {origin!r}")
     if names and set(names) != set(origin):
         raise ValueError(f"directions name the features {names}, but the origin {[*origin]}")
-    names = ordered(origin)
-    return names, [_finite(name, origin[name]) for name in names]
-
-
-def _finite(name: Hashable, value: Any) -> float:
-    """Return a feature's value at the origin as a float."""
-    number = check_value(name, value)
-    if number != number:
-        raise ValueError(f"feature {name!r} must be finite at the origin, got {value!r}")
-    return number
+    values = {name: check_value(name, origin[name]) for name in ordered(origin)}
+    for name, value in values.items():
+        if value != value:
+            raise ValueError(f"feature {name!r} must be finite at the origin, got {origin[name]!r}")
+    return [*values], [*values.values()]
 
 
 # The lifetime that is a mixture of several.

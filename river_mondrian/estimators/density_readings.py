@@ -255,10 +255,8 @@ LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100
 def check_lifetime_size(lifetime: Any, when: str = "") -> None:
     """Refuse a lifetime that is no number, or with which cells may have no finite volume."""
     if not is_real(lifetime) or not LEAST_LIFETIME <= lifetime <= LARGEST_LIFETIME:
-        raise ValueError(
-            f"lifetime must be a number from {LEAST_LIFETIME:g} to {LARGEST_LIFETIME:g}, got "
-            f"{lifetime!r}{when}"
-        )
+        ends = f"{LEAST_LIFETIME:g} to {LARGEST_LIFETIME:g}"
+        raise ValueError(f"lifetime must be a number from {ends}, got {lifetime!r}{when}")
 
 
 def exact_density(X: Any, x: Any, lifetime: float) -> float | NDArray[np.float64]:

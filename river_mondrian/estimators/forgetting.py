@@ -282,5 +282,5 @@ class ForgettingForest(WindowForest):
         if put is None or not self._take_out(self._grown(), put):
             text = f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}"
             if self.directions is not None and not values.keys() >= self._features.places.keys():
-                text += "; with directions one that lacked a value is stored with a mean"
+                text += "; with directions, what a sample lacks is stored as the mean of that time"
             raise KeyError(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,18 +35,15 @@ class InspectableForest(Model, abc.ABC):
     _features: FeatureIndex
     # Whether features may be categories.
     _takes_levels = True
-    # None before any learning.
+    # None before any learning; `_grown` makes them.
     _trees: Any
+    _grown: Callable[[], Any]
 
     @property
     @locked
     def feature_names(self) -> list[Any]:
         """The features seen so far, in the order of the trees."""
         return list(self._features.names)
-
-    @abc.abstractmethod
-    def _grown(self) -> Any:
-        """Return the trees, made at first use."""
 
     @property
     def _n_readable(self) -> int:

@@ -198,8 +198,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
         """
         with self._lock:
-            if self._pending is not None:
-                self._settle()
+            self._settle()
             if not self._knows(x):
                 self._learn_new(self._reader.index.read(x))
                 return

@@ -216,8 +216,7 @@ class Pooled(FeatureMap):
 
         """
         with self._lock:
-            if self._pending is not None:
-                self._settle()
+            self._settle()
             if self._pool is None:
                 as_dict(x)
                 return

@@ -316,8 +316,7 @@ class MondrianFeatures(CellFeatures):
 
         """
         with self._lock:
-            if self._pending is not None:
-                self._settle()
+            self._settle()
             if not self._knows(x):
                 self._check_alone()
                 self._learn_new(self._read_values(x))

@@ -341,17 +341,11 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
     found = metadata.get("format", "")
     if not found.isdecimal() or DOCUMENT not in arrays:
         raise ModelFormatError(f"{name} is no stored model of river_mondrian")
-    number = int(found)
-    if number < FIRST_FORMAT:
+    if not FIRST_FORMAT <= int(found) <= FORMAT:
+        theirs = metadata.get("river_mondrian")
         raise ModelFormatError(
-            f"{name} has the format {number}, which was written before the first release of "
-            f"river_mondrian; this is {__version__}, which reads formats from {FIRST_FORMAT} on"
-        )
-    if number > FORMAT:
-        raise ModelFormatError(
-            f"{name} has the format {number}, of river_mondrian "
-            f"{metadata.get('river_mondrian')}, but this is {__version__}, which reads formats up "
-            f"to {FORMAT}"
+            f"{name} has the format {found}, of river_mondrian {theirs}; this is {__version__}, "
+            f"which reads formats from {FIRST_FORMAT} to {FORMAT}"
         )
     try:
         return json.loads(arrays.pop(DOCUMENT).tobytes())

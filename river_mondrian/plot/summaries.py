@@ -246,11 +246,8 @@ def reliability(
 def _listed(given: Any) -> list[Any]:
     """Return the predictions of a model as a list."""
     if hasattr(given, "columns"):
-        raise TypeError(
-            "predictions must be mappings from label to probability, got a "
-            f"{type(given).__name__}: give its rows, by to_dict('records') of pandas, to_dicts() "
-            "of polars or to_pylist() of pyarrow"
-        )
+        kind = type(given).__name__
+        raise TypeError(f"predictions must be mappings: give the rows of the {kind} as dicts")
     return list(canvas.iterated("predictions", given))
 
 
