@@ -157,6 +157,15 @@ def test_forgetting_is_never_having_held():
     assert model.n_held == model.raw_score_one(samples[0]) == 0
 
 
+def test_first_samples_may_be_without_features():
+    model = NearestNeighborDetector(seed=1)
+    model.learn_one({})
+    model.learn_many(np.full((2, 1), np.nan))
+    assert model.score_one({}) == model.raw_score_one({"a": 1.0}) == 0.0
+    model.learn_one({"a": 1.0})
+    assert (model.n_samples, model.n_held, model.feature_names) == (4, 4, ["a"])
+
+
 def test_large_offsets_lose_nothing():
     samples = stream(200, levels=False)
     plain = learned(samples)

@@ -162,7 +162,7 @@ def _far_distance(table: Neighbors, row: Float32s, i: int) -> float:
 def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> float:
     """Return the distance to the `i`-th sample held, as `_far_distance` does."""
     n, total, farthest = table.n_inputs, 0.0, 0.0
-    for start in range(0, table.n_columns, max(n, 1)):
+    for start in range(0, table.n_columns, n):
         own, given = table.held.part(table.n_columns * i + start, n), row.part(start, n)
         for j in range(n):
             term = abs(given[j] - own[j]) * table.rates[j]
@@ -223,7 +223,8 @@ def score_of(table: Neighbors) -> float:
     n, has_levels = 0, False
     for j in range(table.n_inputs):
         has_levels = has_levels or table.level_rates[j] > 0.0
-    for i in range(table.n_held):
+    # The first samples may be without features.
+    for i in range(table.n_held if table.n_inputs > 0 else 0):
         distance = _distance(table, table.row, i, has_levels)
         if distance == distance:
             table.distances[n] = distance
