@@ -210,7 +210,7 @@ TABLE = [
         "probability of 'u' must be a number",
     ),
     (lambda: plot.reliability([{"u": 2.0}], ["u"]), ValueError, "must be from 0 to 1, got 2.0$"),
-    (lambda: plot.reliability(X, LABELS), TypeError, r"a DataFrame: give its rows, by to_dict\("),
+    (lambda: plot.reliability(X, LABELS), TypeError, r"give the rows of the DataFrame as dicts"),
     (
         lambda: rm.PredictiveDistribution(*np.ones((3, 1))).quantile("x"),
         ValueError,
