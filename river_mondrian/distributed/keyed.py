@@ -195,7 +195,18 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
             return self._store.get(key)
 
     def learn_one(self, x: Mapping[Any, Any], *target: Any, **given: Any) -> None:
-        """Let the model of a sample's key learn it."""
+        """Learn a sample with the model of its key.
+
+        Parameters
+        ----------
+        x
+            A mapping that has the key, or from which `key` makes it.
+        *target
+            The label or target, if the prototype learns one.
+        **given
+            More arguments of the prototype's `learn_one`, such as a weight.
+
+        """
         key, rest = self.key_of(x), self._without_key(x)
         with self._lock:
             model = self._store.get(key)
