@@ -604,18 +604,7 @@ def test_counts_are_those_of_the_latest_samples(lifetime, bounds):
         assert trees.forest.regions.n_rows <= (90 if "max_nodes" in bounds else 150)
 
 
-def test_memory_is_flat_within_bounds():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(4000, 4)), columns=list("abcd"))
-    X += np.linspace(0.0, 20.0, len(X))[:, None]
-    for bounds in ({"window": 200}, {"max_nodes": 2000}):
-        forest = DensityForest(5, seed=1, **bounds)
-        forest.learn_many(X[:2000])
-        size = forest._raw_memory_usage
-        forest.learn_many(X[2000:])
-        assert forest._raw_memory_usage == size
-        assert forest.n_samples == 4000
-    # Samples that are all the same take memory, too.
+def test_samples_that_are_all_the_same_are_bounded():
     same = DensityForest(5, max_nodes=50, seed=1)
     same.learn_many(pd.DataFrame({"a": np.ones(2000)}))
     assert same._trees.forest.samples.n_rows <= 11
