@@ -10,6 +10,9 @@ from small_package import installed, processes
 
 __all__ = ["allocations", "engine", "installed", "processes"]
 
+# Files that compile much in processes or modes of their own, the longest first.
+LONG = ["test_modes", "test_extending", "test_warmup", "test_packaged"]
+
 
 def pytest_generate_tests(metafunc):
     """Run a test that takes a seed for three of them, unless it names its own."""
@@ -21,10 +24,11 @@ def pytest_generate_tests(metafunc):
 def pytest_collection_modifyitems(config, items):
     """Keep the first seed of each test, unless `TEST_SEEDS=all`, as in the nightly workflow.
 
-    What few tests take long to compile in modes of their own comes first, then files of many tests.
+    Files of few tests that take long come first, then files of many tests.
     """
     n_tests = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path.name != "test_modes.py", -n_tests[item.path]))
+    order = {f"{name}.py": number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: (order.get(item.path.name, len(LONG)), -n_tests[item.path]))
     if os.environ.get("TEST_SEEDS") == "all":
         return
     first, kept, left = {}, [], []
