@@ -52,9 +52,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         trees, features = self._trees, self._features
         n, places = (0, []) if trees is None else (trees.n_inputs, trees.category_places)
         if n != len(features) or places != features.category_places:
-            raise ModelFormatError(
-                f"the trees have {n} features, categories at {places}: others are named"
-            )
+            raise ModelFormatError(f"{n} features of trees, categories at {places}: not as named")
 
     def _check_trees(self) -> None:
         """Refuse stored trees that are not such as the arguments make."""

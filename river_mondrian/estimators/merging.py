@@ -77,9 +77,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
         # Functions are the same where they are one object.
         are_code = callable(value) or callable(its)
         if name != "features" and value is not its and (are_code or _differ(value, its)):
-            raise ValueError(
-                f"merged models have the same arguments, but {name} is {value!r} and {its!r}"
-            )
+            raise ValueError(f"equal models are merged, but {name} is {value!r} and {its!r}")
     if isinstance(made, DensityForest):
         _merge_densities(made, other)
     else:

@@ -325,8 +325,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
                 return self._predict(x, trees)[0]
             self._write(x, trees)
             bad, mixture = trees.predict_mixture()
-            if mixture is None:
-                raise self._too_large(bad, trees.vector[bad])
+            self._check_input(trees, bad)
             return mixture
 
     def _need_distribution(self) -> None:

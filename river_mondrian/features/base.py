@@ -321,8 +321,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         """
         if self._map is None:
-            frame, _, _ = self._read_frame(X)
-            return native_frame({}, like=frame)
+            return native_frame({}, like=self._read_frame(X)[0])
         compiled = self._map
         frame, out = self._read(X, progress)
         if compiled.dense:

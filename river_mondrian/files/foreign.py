@@ -71,10 +71,8 @@ def river_class(name: str) -> type[Any]:
 
 
 # Python's functions that make the values of absent keys.
-_FACTORIES: dict[str, Any] = {
-    make.__name__: make
-    for make in (bool, dict, float, int, list, set, str, tuple, defaultdict, copy.deepcopy)
-}
+_MAKERS = (bool, dict, float, int, list, set, str, tuple, defaultdict, copy.deepcopy)
+_FACTORIES: dict[str, Any] = {make.__name__: make for make in _MAKERS}
 
 
 def name_of_factory(make: Any) -> str | None:

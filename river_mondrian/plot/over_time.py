@@ -207,7 +207,7 @@ def intervals(
     levels = list(canvas.iterated("levels", levels))
     if not len(ys) == len(said) == len(when):
         raise ValueError(
-            f"there are {len(ys)} targets, {len(said)} distributions and {len(when)} times"
+            f"there are {len(ys)} targets, {len(said)} distributions, {len(when)} times"
         )
     for level in levels:
         if not (is_real(level) and 0.0 < level < 1.0):
