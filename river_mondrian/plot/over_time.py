@@ -206,9 +206,7 @@ def intervals(
     when = range(1, len(ys) + 1) if times is None else list(canvas.iterated("times", times))
     levels = list(canvas.iterated("levels", levels))
     if not len(ys) == len(said) == len(when):
-        raise ValueError(
-            f"there are {len(ys)} targets, {len(said)} distributions, {len(when)} times"
-        )
+        raise ValueError(f"got {len(ys)} targets, {len(said)} distributions, {len(when)} times")
     for level in levels:
         if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"levels must be between 0 and 1, got {level!r}")
