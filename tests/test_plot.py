@@ -493,7 +493,11 @@ REFUSED = [
     (lambda: rm.plot.tree(classifier(), 2), ValueError, "tree must be in 0..1, got 2"),
     (lambda: rm.plot.tree(classifier(), max_depth=-1), ValueError, "max_depth must be an integer"),
     (lambda: rm.plot.tree(classifier(), ax=[1]), TypeError, "ax must be axes"),
-    (lambda: rm.plot.partition(rm.DensityForest()), TypeError, "MondrianFeatures or a forest"),
+    (
+        lambda: rm.plot.partition(rm.DensityForest()),
+        TypeError,
+        "must have partitions that can be drawn",
+    ),
     (lambda: rm.plot.partition(classifier(), time="now"), ValueError, "time must be a number"),
     (lambda: rm.plot.partition(rm.MondrianFeatures()), RuntimeError, "has to learn"),
     (lambda: rm.plot.progressive([1, 2]), TypeError, "curves must be a mapping"),
@@ -503,7 +507,7 @@ REFUSED = [
     (lambda: rm.plot.importances({"a": {"b": 1.0}}), TypeError, "choose a label.s mapping"),
     (lambda: rm.plot.weights([{"a": 1.0}]), TypeError, "history must hold pairs"),
     (lambda: rm.plot.reliability([{"a": 1.0}], []), ValueError, "1 predictions but 0 labels"),
-    (lambda: rm.plot.reliability(["a"], ["a"]), TypeError, "as predict_proba_one"),
+    (lambda: rm.plot.reliability(["a"], ["a"]), TypeError, "must be those of predict_proba_one"),
     (lambda: rm.plot.scores([1.0], anomalies=[]), ValueError, "1 scores but 0 anomalies"),
     (lambda: rm.plot.score_map(rm.RandomCutForest(), {"a": (0, 1)}), ValueError, "two features"),
 ]
