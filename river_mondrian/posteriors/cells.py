@@ -212,11 +212,9 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         return super().__getstate__() | {"owners": self.owners[: self.n_columns].copy()}
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        forest = self.forest
-        return super()._shapes() | {
-            "lifetimes": (forest.n_trees, forest.n_lifetimes),
-            "owners": (forest.n_columns, 2),
-        }
+        n_trees, n_lifetimes = self.forest.n_trees, self.forest.n_lifetimes
+        own = {"lifetimes": (n_trees, n_lifetimes), "owners": (self.forest.n_columns, 2)}
+        return super()._shapes() | own
 
     @property
     def n_columns(self) -> int:

@@ -262,5 +262,4 @@ class CourseTable(OwnsArrays):
         course = self.course
         n = min(int(course.n), int(course.average))
         places = (int(course.n) - 1 - np.arange(n)) % int(course.average)
-        found: NDArray[np.float64] = self.surprises[:, places].mean(axis=0) / UNIT
-        return found
+        return self.surprises[:, places].mean(axis=0) / UNIT

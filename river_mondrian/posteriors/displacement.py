@@ -294,23 +294,16 @@ def score_rows(forest: C, rows: Float32s, n: int, scores: Scores) -> None:
 
 
 @inlined
-def _is_noted(forest: CutForest) -> bool:
-    """Tell whether the sample in `inputs` is the one that was scored last, by the present trees."""
-    if forest.noted_at != forest.n_changes():
-        return False
-    for d in range(forest.n_inputs):
-        # A missing value differs from itself: such a sample is scored again.
-        if forest.inputs[d] != forest.noted_inputs[d]:
-            return False
-    return True
-
-
-@inlined
 def _score_before(forest: CutForest, scores: Scores) -> float:
     """Return the score of the sample in `inputs`, which is learned next; NaN of the first ones."""
     if forest.n_held() < min(LEAST_HELD, forest.window):
         return math.nan
-    if _is_noted(forest):
+    # Whether the sample is the one that was scored last, by the present trees.
+    is_noted = forest.noted_at == forest.n_changes()
+    for d in range(forest.n_inputs):
+        # A missing value differs from itself: such a sample is scored again.
+        is_noted = is_noted and forest.inputs[d] == forest.noted_inputs[d]
+    if is_noted:
         return forest.noted_score
     scale(forest, forest.row, forest.inputs)
     _read(forest, forest.row, 1, scores)
@@ -441,13 +434,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         status = learn(self.forest, self._own)
         if status == DONE:
             return DONE
-        if status == WAITS:
-            self.close()
-            bad = self.learn_next(lambda: learn(self.forest, self._own), lambda p: None)
-        else:
-            bad = self.complete(status)
-        self.open()
-        return bad
+        return self.learn_rest(status, lambda: learn(self.forest, self._own), lambda p: None)
 
     def _rebuild(self, n: int, scaling: Float64s) -> None:
         rebuild(self.forest, scaling, n, self._own)
@@ -467,13 +454,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
 
     def score_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Return what is said of rows of checked inputs, shape (n, N_READINGS)."""
-
-        def score(rows: Float32s, n: int, out: Float64s) -> None:
-            scores = Memory(Scores)
-            scores[0].readings = out
-            score_rows(self.forest, rows, n, scores[0])
-
-        return self._predict_rows(score, inputs, N_READINGS, n_jobs)
+        return self._predict_rows(score_rows, Scores, "readings", inputs, N_READINGS, n_jobs)
 
     def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
         """Return what each feature adds to the relative displacement of a sample of these inputs.

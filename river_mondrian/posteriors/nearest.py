@@ -592,5 +592,4 @@ class NeighborTable(Learned[Neighbors]):
             return np.zeros(len(row))
         nearest = np.argsort(terms.sum(axis=1), kind="stable")[: self.record.n_terms]
         weights = (1.0 - self.record.chance) ** np.arange(len(nearest))
-        found: NDArray[np.float64] = weights @ terms[nearest] / weights.sum()
-        return found
+        return weights @ terms[nearest] / weights.sum()

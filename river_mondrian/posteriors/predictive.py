@@ -241,8 +241,7 @@ class PredictiveDistribution:
         if not np.isinf(self.freedoms).all():
             of_student = scipy.special.stdtr(np.minimum(self.freedoms, 1e9), z)
             tails = np.where(np.isinf(self.freedoms), tails, of_student)
-        found: Array = tails @ self.weights
-        return found
+        return tails @ self.weights
 
     def cdf(self, y: float) -> float:
         """Return the cumulative distribution function.

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import abc
 import copy
+import functools
 import math
 import os
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from threading import Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...limits import DONE, TOO_LARGE
-from ...records import ChunkedRows, Float32s, Float64s
+from ...limits import DONE, TOO_LARGE, WAITS
+from ...records import ChunkedRows, Float32s, Float64s, Memory, Record
 from . import extension, sampling, stored
 from . import inputs as scaling
 from . import widths as renewal
@@ -49,14 +50,9 @@ Floats = NDArray[np.float64]
 
 AnyView = TypeVar("AnyView", bound=NodeView)
 
-# What the nodes on a path predict, and what branching off there adds to that: a row for each step
-# of either. The second are differences times the probabilities.
-PathPredictions = Callable[[Path], tuple[Floats, Floats]]
-
-# What `_learn_rows` and `_predict_rows` are given.
+# What `_learn_rows` is given.
 PutRows = Callable[[int, int, int], None]
 Learn = Callable[[int], None]
-Predict = Callable[[Float32s, int, Float64s], None]
 
 
 def n_threads_of(n_jobs: int) -> int:
@@ -123,6 +119,16 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if n > self.forest.points.capacity:
             self._reserve_points(n)
         return self.complete(learn())
+
+    def learn_rest(self, status: int, learn: Callable[[], int], put: Callable[[int], None]) -> int:
+        """Learn what a kernel for one sample has left, by its status; returns as `learn_next`."""
+        if status == WAITS:
+            self.close()
+            bad = self.learn_next(learn, put)
+        else:
+            bad = self.complete(status)
+        self.open()
+        return bad
 
     def complete(self, status: int) -> int:
         """Complete what a kernel that learns a sample has begun; returns as `learn_next` does."""
@@ -377,10 +383,19 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     # Prediction.
 
-    def _predict_rows(self, predict: Predict, inputs: Floats, width: int, n_jobs: int) -> Floats:
+    def _predict_rows(
+        self,
+        predict: Callable[..., None],
+        kind: type[Record],
+        field: str,
+        inputs: Floats,
+        width: int,
+        n_jobs: int,
+    ) -> Floats:
         """Predict rows of checked inputs; returns an array, shape (n, width).
 
-        `predict(rows, n, out)` predicts `n` rows of values.
+        `predict(forest, rows, n, prediction)` is a kernel that predicts `n` rows of values. What it
+        writes is a `field` of a kind of prediction.
         """
         out = np.empty((len(inputs), width))
         n_values = int(self.forest.n_values)
@@ -393,9 +408,9 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             results = Float64s.of(out[first : first + n])
 
             def part(start: int, stop: int, rows: Float32s = rows, own: Float64s = results) -> None:
-                n = stop - start
-                found = own.part(width * start, width * n)
-                predict(rows.part(n_values * start, n_values * n), n, found)
+                n, prediction = stop - start, Memory(kind)
+                setattr(prediction[0], field, own.part(width * start, width * n))
+                predict(self.forest, rows.part(n_values * start, n_values * n), n, prediction[0])
 
             self._share(part, n, n_jobs if n >= 2 * n_jobs else 1)
         return out
@@ -546,24 +561,29 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
     def root_prediction(self) -> Floats:
         """Return what the roots predict, a mean over trees."""
 
-    @abc.abstractmethod
+    def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
+        """Return what the nodes on a path predict, and what branching off there adds to that.
+
+        Both have a row for each step. The second are differences times the probabilities.
+        """
+        raise NotImplementedError
+
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return what each feature adds to the prediction of a sample of these inputs.
+
+        The prediction is a mean over trees, each of which predicts along the paths of a sample.
 
         Returns
         -------
         DONE, or the input whose value is too large; and an array with a row for each feature.
 
         """
-
-    def _explain_paths(self, inputs: Floats, predictions_on: PathPredictions) -> tuple[int, Floats]:
-        """Explain a mean over trees, each of which predicts along the paths of a sample."""
         bad, paths, values = traced(self.forest, inputs)
         found = np.zeros((self.n_inputs, 1))
         for path in paths:
             tree = self.trees[path.tree]
             x = values[int(tree.first_value) :][: int(self.forest.n_dims)]
-            parts = contributions(self.forest, tree, path, x, *predictions_on(path))
+            parts = contributions(self.forest, tree, path, x, *self._predictions_on(path))
             found = found + self.by_feature(path.tree, parts)
         return bad, found / self.n_trees
 
@@ -575,14 +595,18 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
     def add_class(self) -> int:
         """Add a class; returns its number."""
 
-    @abc.abstractmethod
+    # The kernel that predicts a sample.
+    _PREDICT: ClassVar[Any]
+
     def predictor(self) -> Callable[[bytes, bytearray], int]:
         """Return the kernel that predicts a sample into room for the classes' probabilities.
 
         It returns the most probable class, `TOO_LARGE - i` where the i-th of the packed inputs is,
         or WAITS where the trees are of another version than now.
         """
+        return functools.partial(self._PREDICT.of(self._FOREST), self.forest, self.version)
 
-    @abc.abstractmethod
     def predict(self, inputs: bytes, out: bytearray) -> int:
         """Predict a sample as a predictor does, by the trees of whatever version."""
+        found: int = self._PREDICT.of(self._FOREST)(self.forest, self.forest.version, inputs, out)
+        return found

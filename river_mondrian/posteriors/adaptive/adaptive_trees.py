@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -79,9 +78,8 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
         own = numbers.part(STEP_NUMBERS * i, STEP_NUMBERS)
         own[0] = 1.0 if says or ends else 0.0
         for v in range(nodes.N_WEIGHTINGS):
-            own[1 + v] = 1.0 if ends else 0.0
-            if says and not ends:
-                own[1 + v] = statistics.stops[v]
+            stop = statistics.stops[v] if says else 0.0
+            own[1 + v] = 1.0 if ends else stop
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
             if not says:
@@ -122,7 +120,7 @@ class Explanation:
     """What each feature adds to the prediction of the sample predicted last.
 
     A tree's posterior changes from node to node on the path of the sample: what a cut changes goes
-    to its feature (see `tracing.contributions`). Lines share out by what the features add to their
+    to its feature (see `reading.contributions`). Lines share out by what the features add to their
     logits. So all features together have moved each expert from what it says at the roots, or
     without any feature, and the mixture shares that out (see `learners.experts`).
 
@@ -148,10 +146,10 @@ class Explanation:
             powers = np.exp(logits - logits.max())
             starts.append(powers / powers.sum())
             parts.append(experts.parts_of_softmax(logits, added))
-        # None is near 0, as those that are mixed (`experts.combine`).
+        # No probability is near 0, as in the mixture (`experts.combine`).
         raised = np.maximum(starts, experts.FLOOR / n_classes)
-        start, end = raised / raised.sum(axis=-1, keepdims=True), trees.mixture.predicted
-        end = end[:, :n_classes]
+        start = raised / raised.sum(axis=-1, keepdims=True)
+        end = trees.mixture.predicted[:, :n_classes]
         moved = np.array([experts.shared_out(*one) for one in zip(parts, end - start, strict=True)])
         self.baseline = experts.mixed(trees.mixture, start)
         self.contributions = experts.parts_of_mixture(trees.mixture, start, end, moved)
@@ -161,14 +159,11 @@ class Explanation:
 
         There is a row of classes for each posterior. None where there is no tree of the role.
         """
-        found = [
-            self._tree(t)
-            for t, tree in enumerate(self.trees.trees)
-            if tree.role == role and tree.path_length > 0
-        ]
-        if not found:
+        trees = self.trees.trees
+        used = [t for t, tree in enumerate(trees) if tree.role == role and tree.path_length > 0]
+        if not used:
             return None
-        starts, parts = (np.mean(part, axis=0) for part in zip(*found, strict=True))
+        starts, parts = (np.mean(part, axis=0) for part in zip(*map(self._tree, used), strict=True))
         return starts, parts
 
     def _tree(self, t: int) -> tuple[Array, Array]:
@@ -261,6 +256,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     _NODE: ClassVar[type[Node]] = nodes.AdaptiveNode
     _POINT: ClassVar[type[Point]] = nodes.AdaptivePoint
     _VIEW = AdaptiveView
+    _PREDICT: ClassVar[Any] = prediction.predict_one
     _ZEROED_SIDE_ROWS: ClassVar[bool] = False
     _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
     _ENTRY = nodes.StatisticsEntry
@@ -435,15 +431,6 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         super().forget_before(n)
 
     # Prediction.
-
-    def predictor(self) -> Callable[[bytes, bytearray], int]:
-        """Return the kernel that predicts a sample."""
-        return functools.partial(prediction.predict_one.of(self._FOREST), self.forest, self.version)
-
-    def predict(self, inputs: bytes, out: bytearray) -> int:
-        """Predict a sample as a predictor does."""
-        call: Callable[..., int] = prediction.predict_one.of(self._FOREST)
-        return call(self.forest, self.forest.version, inputs, out)
 
     def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""

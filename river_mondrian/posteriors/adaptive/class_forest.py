@@ -9,16 +9,16 @@ another takes over the other's.
 
 from __future__ import annotations
 
-from ...compiling.kernels import inlined, merged, separate
+from ...compiling.kernels import inlined, separate
 from ...elementary import sort
 from ...learners import discriminants, experts
-from ...partitions.mondrian.constants import LEFT, NONE, PAUSED, RIGHT, START
+from ...partitions.mondrian.constants import LEFT, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf
-from ...records import Array, Float64s, Int32s
+from ...records import Float64s, Int32s
 from ..labels.hnsp import most_probable
 from ..rebuilt.building import GAIN_SAMPLE, push
 from ..rebuilt.forest import REPLAYING, Candidate, path_to
-from .nodes import A, AdaptiveForest, AdaptiveNode, AdaptiveTree, Statistics, StatisticsEntry
+from .nodes import A, AdaptiveForest, AdaptiveNode, AdaptiveTree, Entries, Statistics
 from .prediction import predict_anew
 from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
 from .weighting import update_weights
@@ -78,22 +78,6 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
         push(tree, j)
 
 
-@merged
-def _note_sides(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> None:
-    """Note which classes are on the sides of a cut that is new."""
-    statistics, labels = node.statistics(tree), forest.seen_labels
-    for side in range(2):
-        child = node.child(side)
-        if child < 0:
-            add_side(forest, tree, statistics, forest.label_of(~child), side)
-            continue
-        below = tree.nodes.row(child).statistics(tree)
-        n = list_seen(forest, tree, below) if below else 0
-        for i in range(n):
-            if numbers_of(forest, tree, below, labels[i]).words[0] > 0.0:
-                add_side(forest, tree, statistics, labels[i], side)
-
-
 @separate
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
     """Give a row that is new on the path of point `p` the statistics of the samples before.
@@ -126,9 +110,7 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
 
 
 @separate
-def update_path(
-    forest: A, t: int, p: int, path: Array[StatisticsEntry], n: int, grown: bool
-) -> None:
+def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -> None:
     """Add a point that is in the tree to the statistics on its path.
 
     `grown` tells that the tree has just been extended by it, so that rows may be new; else points
@@ -191,7 +173,6 @@ class ClassForest(AdaptiveForest):
     def begin_walk(self, t: int, p: int) -> None:
         """Let the weights on the sample's path learn its class, ahead of the extension."""
         tree = self.trees[t]
-        tree.walk_ref = START
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight
             update_weights(self, tree, self.path_of(t), tree.path_length, label, weight, NONE)
@@ -294,15 +275,21 @@ class ClassForest(AdaptiveForest):
         kept = node.statistics_row
         part_leaf(self, tree, j, chosen.dim, chosen.cut, time, 0.0)
         node.statistics_row = kept
+        statistics, labels = node.statistics(tree), self.seen_labels
         for side in range(2):
             child = node.child(side)
             if last == NONE:
                 self.enqueue_built(t, child)
-            elif child >= 0:
+            elif child < 0:
+                add_side(self, tree, statistics, self.label_of(~child), side)
+            else:
                 make_statistics(self, t, child, last)
                 enqueue(tree, child)
-        if last != NONE:
-            _note_sides(self, tree, node)
+                # Which classes are on the side is noted.
+                below = tree.nodes.row(child).statistics(tree)
+                for i in range(list_seen(self, tree, below)):
+                    if numbers_of(self, tree, below, labels[i]).words[0] > 0.0:
+                        add_side(self, tree, statistics, labels[i], side)
 
     def replays(self) -> bool:
         """Tell that a tree that has been split is shown its points in order."""

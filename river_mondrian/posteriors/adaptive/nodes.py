@@ -7,11 +7,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from ...compiling.kernels import inlined
 from ...learners.discriminants import Discriminants
 from ...learners.experts import Experts
 from ...limits import LARGEST_WEIGHT
-from ...partitions.mondrian.constants import LEFT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ...records import (
     Array,
@@ -75,12 +73,6 @@ N_POSTERIORS = 1 + N_WEIGHTINGS
 BLOCK = 4
 SIDE_BITS = 2
 CLASSES_OF_WORD = 32 // SIDE_BITS
-
-
-@inlined
-def bit_of_side(side: int) -> int:
-    """Return the bit of a side."""
-    return 1 if side == LEFT else 2
 
 
 class ClassBlock(Record):
@@ -175,7 +167,7 @@ class Statistics(Record):
         """Note on which side of the node's cut a class has gone."""
         sides = self.sides(capacity)
         word = sides[label // CLASSES_OF_WORD]
-        bit = bit_of_side(side) << label % CLASSES_OF_WORD * SIDE_BITS
+        bit = (1 << side) << label % CLASSES_OF_WORD * SIDE_BITS
         if word & bit == 0:
             sides[label // CLASSES_OF_WORD] = word | bit
             self.n_sides = self.n_sides + 1
@@ -274,6 +266,10 @@ class StatisticsEntry(PathEntry):
             prefetch(self.statistics, AdaptiveForest(forest).statistics_words)
 
 
+# A sample's path.
+Entries = Array[StatisticsEntry]
+
+
 class Step(Record):
     """What a prediction notes of a node on the path, on the way down."""
 
@@ -310,7 +306,7 @@ class FoundRow(Record):
 
 
 class AdaptiveForest(RebuiltForest):
-    """The fields of an adaptive forest, of which `learning.ClassForest` is the whole."""
+    """The fields of an adaptive forest; `ClassForest` has what `RebuiltForest` asks for."""
 
     trees: Array[AdaptiveTree]
     points: Table[AdaptivePoint]

@@ -22,11 +22,11 @@ from ...learners import discriminants, experts
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.inputs import scale
-from ...records import Array, Float32s, Float64s, Packed, Room, room_of_array
+from ...records import Float32s, Float64s, Packed, Room, room_of_array
 from ..labels.hnsp import most_probable
 from ..rebuilt.forest import PATH_LENGTH, RECENT, ensure_predicted, note_predicted, walk_all
 from . import nodes
-from .nodes import A, AdaptiveTree, StatisticsEntry, Step
+from .nodes import A, AdaptiveTree, Entries, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
 from .weighting import Factors, add_seen, add_statistics
 
@@ -84,12 +84,7 @@ def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> 
 
 @merged
 def _walk_down(
-    forest: A,
-    tree: AdaptiveTree,
-    x: Float32s,
-    path: Array[StatisticsEntry],
-    n: int,
-    out: Float32s,
+    forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> float:
     """Take the steps of a sample's path; returns the probability not to branch off."""
     gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
@@ -216,12 +211,7 @@ def _add_step(
 
 @separate
 def predict_tree(
-    forest: A,
-    tree: AdaptiveTree,
-    x: Float32s,
-    path: Array[StatisticsEntry],
-    n: int,
-    out: Float32s,
+    forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> None:
     """Add a tree's posteriors for a scaled sample to sums in `out`.
 
@@ -280,22 +270,17 @@ def _average_many(forest: A, of_long: float, of_recent: float) -> None:
 
     `of_long` and `of_recent` are factors of sums.
     """
-    n_classes, capacity, n_sums = forest.n_classes, forest.class_capacity, forest.n_sums()
-    predicted = forest.experts.predicted
-    for role in range(2):
-        factor = of_long if role == 0 else of_recent
-        sums = forest.posterior_sums.part(n_sums * role, n_sums)
-        for v in range(nodes.N_POSTERIORS):
-            row = predicted.part(capacity * (nodes.N_POSTERIORS * role + v), capacity)
-            for k in range(n_classes):
-                row[k] = factor * (sums[nodes.N_POSTERIORS * (nodes.N_FRONT + k) + v] + sums[v])
-    width = nodes.N_POSTERIORS * capacity
+    n_sums, capacity, predicted = forest.n_sums(), forest.class_capacity, forest.experts.predicted
+    sums = forest.posterior_sums.part(0, n_sums)
+    of_late = forest.posterior_sums.part(n_sums, n_sums)
     for v in range(nodes.N_POSTERIORS):
         long = predicted.part(capacity * v, capacity)
-        both = predicted.part(width + capacity * v, capacity)
-        for k in range(n_classes):
-            of_recent_trees = long[k] if of_recent == 0.0 else both[k]
-            both[k] = 0.5 * (long[k] + of_recent_trees)
+        both = predicted.part(capacity * (nodes.N_POSTERIORS + v), capacity)
+        for k in range(forest.n_classes):
+            place = nodes.N_POSTERIORS * (nodes.N_FRONT + k) + v
+            long[k] = of_long * (sums[place] + sums[v])
+            recent = of_recent * (of_late[place] + of_late[v])
+            both[k] = 0.5 * (long[k] + (long[k] if of_recent == 0.0 else recent))
 
 
 @merged

@@ -42,8 +42,13 @@ def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
 
 
 @separate
-def find(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> SeenClass:
-    """Return what a node has seen of one of many classes: of a new one, nothing."""
+def find(
+    forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, adds: bool
+) -> SeenClass:
+    """Return what a node has seen of one of many classes.
+
+    Of a new one that is nothing, or where it `adds` classes their place.
+    """
     row, first, n, bits = statistics, nodes.HEAD_WORDS, nodes.N_FIRST, label
     while True:
         for i in range(n):
@@ -51,27 +56,15 @@ def find(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> S
             if seen.label() == label:
                 return seen
             if seen.key == 0:
-                return forest.nothing[0]
-        link = row.links()[bits & 1]
-        if link == 0:
-            return forest.nothing[0]
-        row, first, n, bits = tree.side_rows.row(link - 1), nodes.MORE_WORD, nodes.N_MORE, bits >> 1
-
-
-@separate
-def place_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> SeenClass:
-    """Return what a node has seen of one of many classes, with a place for a new one."""
-    row, first, n, bits = statistics, nodes.HEAD_WORDS, nodes.N_FIRST, label
-    while True:
-        for i in range(n):
-            seen = seen_at(row, first, i)
-            if seen.key == 0:
+                if not adds:
+                    return forest.nothing[0]
                 seen.key = (label + 1) << nodes.SIDE_BITS
-            if seen.label() == label:
                 return seen
         links = row.links()
         link = links[bits & 1]
         if link == 0:
+            if not adds:
+                return forest.nothing[0]
             link = new_row(forest, tree) + 1
             links[bits & 1] = link
         row, first, n, bits = tree.side_rows.row(link - 1), nodes.MORE_WORD, nodes.N_MORE, bits >> 1
@@ -81,7 +74,7 @@ def place_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) 
 def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> ClassNumbers:
     """Return the weights of a class at a node."""
     if forest.is_sparse == 1:
-        return find(forest, tree, statistics, label).numbers()
+        return find(forest, tree, statistics, label, False).numbers()
     return statistics.numbers_of(label)
 
 
@@ -89,7 +82,7 @@ def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int
 def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
     """Return the bits of the sides on which a class has gone at a node."""
     if forest.is_sparse == 1:
-        return find(forest, tree, statistics, label).key & 3
+        return find(forest, tree, statistics, label, False).key & 3
     return statistics.sides_of(label, forest.class_capacity)
 
 
@@ -141,9 +134,8 @@ def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
 @inlined
 def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
     """Note on which side of a node's cut a class of many has gone."""
-    bit = nodes.bit_of_side(side)
-    if seen.key & bit == 0:
-        seen.key = seen.key | bit
+    if seen.key & (1 << side) == 0:
+        seen.key = seen.key | (1 << side)
         statistics.n_sides = statistics.n_sides + 1
 
 
@@ -153,7 +145,7 @@ def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, 
     if forest.is_sparse == 0:
         statistics.add_side(label, side, forest.class_capacity)
     else:
-        _note_side(statistics, place_of(forest, tree, statistics, label), side)
+        _note_side(statistics, find(forest, tree, statistics, label, True), side)
 
 
 @separate
@@ -183,7 +175,7 @@ def add_sample(
     It goes to a side of the node's cut; NO_SIDE stands for a leaf.
     """
     if forest.is_sparse == 1:
-        seen = place_of(forest, tree, statistics, label)
+        seen = find(forest, tree, statistics, label, True)
         if side != NO_SIDE:
             _note_side(statistics, seen, side)
         numbers = seen.numbers()
@@ -231,7 +223,7 @@ def copy_statistics(
         # A class without samples has been noted on a side only.
         if numbers.words[0] > 0.0:
             if is_sparse:
-                copied = place_of(forest, tree, target, labels[i]).numbers()
+                copied = find(forest, tree, target, labels[i], True).numbers()
                 for m in range(1 + nodes.N_FORGETTING):
                     copied.words[m * copied.step] = numbers.words[m * numbers.step]
             add_side(forest, tree, target, labels[i], side)
@@ -242,7 +234,7 @@ def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n
     """Put classes into rows of nodes' statistics: `found` has row, class and sides of each."""
     tree = forest.trees[t]
     for i in range(n):
-        seen = place_of(forest, tree, tree.side_rows.row(found[3 * i]), found[3 * i + 1])
+        seen = find(forest, tree, tree.side_rows.row(found[3 * i]), found[3 * i + 1], True)
         seen.key = seen.key | found[3 * i + 2]
         words = seen.numbers().words
         for m in range(1 + nodes.N_FORGETTING):

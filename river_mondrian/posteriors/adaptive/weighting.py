@@ -41,11 +41,11 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from ...compiling.kernels import inlined, merged, separate
+from ...compiling.kernels import inlined, separate
 from ...records import Array, Float32s, Record, inline, prefetch
 from ...records.numba_types import lowered, pointer_to
 from . import nodes
-from .nodes import A, AdaptiveTree, ClassNumbers, Statistics, StatisticsEntry
+from .nodes import A, AdaptiveTree, Entries, Statistics
 from .seen import follow, numbers_of, seen_at
 
 # Adding what a node's statistics say of each class to the posteriors of its tree.
@@ -160,24 +160,32 @@ def _add_by_blocks(
             builder.store(total, place, align=_ALIGNMENT)
 
 
+# Weight of a class in each memory.
+Numbers = tuple[float, float, float]
+
+
+def _add_class(
+    factors: Factors, seen: Numbers, bits: int, out: Float32s, start: int, step: int
+) -> None:
+    """Add what a node has seen of a class, and its sides, to each posterior: from `start` on."""
+    count, late, latest = seen
+    firsts, seconds = (min(count, 1.0), 0.0, late), (bits - (bits >> 1), 0.0, latest)
+    for v in range(nodes.N_POSTERIORS):
+        own = factors.by_weight[v] * count + factors.by_first[v] * firsts[v]
+        out[start + step * v] = out[start + step * v] + own + factors.by_second[v] * seconds[v]
+
+
 @lowered(_add_by_blocks)
 def add_statistics(
     statistics: Statistics, n_classes: int, factors: Factors, out: Float32s, width: int
 ) -> None:
     """Add a node's part to a tree's posteriors: N_POSTERIORS rows of `width` in `out`."""
     for k in range(n_classes):
-        numbers, bits = statistics.numbers_of(k), statistics.sides_of(k, width)
-        count, late, latest = (numbers.words[m * numbers.step] for m in range(3))
-        firsts, seconds = (min(count, 1.0), 0.0, late), (bits - (bits >> 1), 0.0, latest)
+        words, step = statistics.numbers_of(k)
         for v in range(nodes.N_POSTERIORS):
-            i = width * v + k
-            out[i] = (
-                out[i]
-                + factors.constants[v]
-                + factors.by_weight[v] * count
-                + factors.by_first[v] * firsts[v]
-                + factors.by_second[v] * seconds[v]
-            )
+            out[width * v + k] = out[width * v + k] + factors.constants[v]
+        seen = words[0], words[step], words[2 * step]
+        _add_class(factors, seen, statistics.sides_of(k, width), out, k, width)
 
 
 # Of many classes. Predictions of 300 took 1.4 times as long with a loop of numba's own.
@@ -237,18 +245,9 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
     """
     for i in range(n):
         seen = seen_at(row, first, i)
-        weight, bits = seen.count, seen.key & 3
-        late, latest = seen.weights[nodes.LATE], seen.weights[nodes.LATEST]
-        firsts = (min(weight, 1.0), 0.0, late)
-        seconds = (bits - (bits >> 1), 0.0, latest)
         start = nodes.N_POSTERIORS * (i if seen.key == 0 else nodes.N_FRONT + seen.label())
-        for v in range(nodes.N_POSTERIORS):
-            out[start + v] = (
-                out[start + v]
-                + factors.by_weight[v] * weight
-                + factors.by_first[v] * firsts[v]
-                + factors.by_second[v] * seconds[v]
-            )
+        numbers = seen.count, seen.weights[nodes.LATE], seen.weights[nodes.LATEST]
+        _add_class(factors, numbers, seen.key & 3, out, start, 1)
 
 
 @separate
@@ -318,13 +317,7 @@ def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
 
 @separate
 def update_weights(
-    forest: A,
-    tree: AdaptiveTree,
-    path: Array[StatisticsEntry],
-    n: int,
-    label: int,
-    weight: float,
-    own: int,
+    forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
     """Let the weights on a sample's path learn its class from the leaf up.
 
@@ -382,46 +375,29 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
     return most + math.log(given)
 
 
-@merged
-def _learn_shares(
-    statistics: Statistics, numbers: ClassNumbers, weight: float, n_classes: int
-) -> float:
-    """Let the memories' shares learn a class; returns the probability that they have given it."""
-    shares, alpha = statistics.shares, nodes.PRIORS[nodes.MIXED]
-    of_all = statistics.estimate(numbers, alpha, n_classes)
-    late = statistics.late_estimate(numbers, nodes.LATE, alpha, n_classes)
-    latest = statistics.late_estimate(numbers, nodes.LATEST, alpha, n_classes)
-    together = shares[0] * of_all + shares[1] * late + shares[2] * latest
-    # Over the largest, since powers may be too small for numbers.
-    most = max(of_all, late, latest)
-    first = shares[0] * (of_all / most) ** weight
-    second = shares[1] * (late / most) ** weight
-    third = shares[2] * (latest / most) ** weight
-    _share(shares, first, second, third)
-    return together
-
-
 @separate
 def _update_by_logs(
-    forest: A,
-    tree: AdaptiveTree,
-    path: Array[StatisticsEntry],
-    n: int,
-    label: int,
-    weight: float,
-    own: int,
+    forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
     """Let the weights on a sample's path learn its class as `update_weights` does."""
-    n_classes = forest.n_classes
+    n_classes, of_noisy, of_mixed = forest.n_classes, nodes.PRIORS[0], nodes.PRIORS[1]
     # Logarithm of the likelihood of the subtree below, to the power of the sample's weight.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
         statistics = entry.statistics
         if statistics:
-            numbers = numbers_of(forest, tree, statistics, label)
-            by_noisy = statistics.estimate(numbers, nodes.PRIORS[nodes.NOISY], n_classes)
-            together = _learn_shares(statistics, numbers, weight, n_classes)
+            numbers, shares = numbers_of(forest, tree, statistics, label), statistics.shares
+            by_noisy = statistics.estimate(numbers, of_noisy, n_classes)
+            of_all = statistics.estimate(numbers, of_mixed, n_classes)
+            late = statistics.late_estimate(numbers, nodes.LATE, of_mixed, n_classes)
+            latest = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes)
+            together = shares[0] * of_all + shares[1] * late + shares[2] * latest
+            # Over the largest, since powers may be too small for numbers.
+            most = max(of_all, late, latest)
+            first = shares[0] * (of_all / most) ** weight
+            second = shares[1] * (late / most) ** weight
+            _share(shares, first, second, shares[2] * (latest / most) ** weight)
         else:
             by_noisy = _end_estimate(forest, entry.ref, own, label, nodes.NOISY)
             together = _end_estimate(forest, entry.ref, own, label, nodes.MIXED)

@@ -20,16 +20,16 @@ from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
-from ...records import Memory
+from ...records import Float64s, Memory
 from ..gains import blocks_of, gains_of_means
 from ..predictive import PredictiveDistribution
 from ..rebuilt.building import GAIN_SAMPLE
 from ..rebuilt.forest import LONG, RECENT, PathEntry
 from ..rebuilt.rebuilt_trees import RebuiltTrees, room_for
-from ..targets.learning import LEAST_FENCED, renewal
+from ..targets.learning import LEAST_FENCED, fences_of, renewal, strided
 from . import means
 from .means import ERROR, N_GROUPS, N_READINGS, N_SECOND, RESIDUAL, TARGET
-from .targets_forest import TargetsForest, find_fences, next_renewal
+from .targets_forest import TargetsForest, next_renewal, read_targets
 
 Array = NDArray[np.float64]
 
@@ -63,11 +63,10 @@ PURPOSES = (
 )
 
 _GROUPS = (
-    *(
-        f"trees{of}, {'extended' if extends else 'not extended'}"
-        for of in ("", " of residuals")
-        for extends in (False, True)
-    ),
+    "trees, not extended",
+    "trees, extended",
+    "trees of residuals, not extended",
+    "trees of residuals, extended",
     "trees of errors",
     "recent trees of errors",
 )
@@ -91,11 +90,6 @@ class TargetsView(NodeView):
     weight: float
     mean: float
     late_mean: float
-
-    @property
-    def mass(self) -> float:
-        """What the samples below count for."""
-        return self.n_samples
 
 
 class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
@@ -236,7 +230,10 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
 
     def _plan_kind(self, n: int) -> None:
         if n >= LEAST_FENCED and renewal(n) > n - 4:
-            self.forest.low_fence, self.forest.high_fence = find_fences(self.forest)
+            n_read, step = strided(self.n_points)
+            targets = np.empty(n_read)
+            read_targets(self.forest, n_read, step, Float64s.of(targets))
+            self.forest.low_fence, self.forest.high_fence = fences_of(targets)
         self._show_quiet()
 
     def _begin(self, t: int) -> None:

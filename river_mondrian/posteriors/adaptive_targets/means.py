@@ -72,10 +72,9 @@ class TargetsNode(RebuiltNode):
         """Return both weights and both means."""
         return self.weight, self.late_weight, self.mean, self.late_mean
 
-    def set_means(self, weight: float, late_weight: float, mean: float, late_mean: float) -> None:
+    def set_means(self, known: tuple[float, float, float, float]) -> None:
         """Set both weights and both means."""
-        self.weight, self.late_weight = weight, late_weight
-        self.mean, self.late_mean = mean, late_mean
+        self.weight, self.late_weight, self.mean, self.late_mean = known
 
 
 class TargetsTree(RebuiltTree):
@@ -97,7 +96,7 @@ class SidesOfCut(Record):
 
 
 class AdaptiveTargetForest(RebuiltForest):
-    """Its fields; `learning.TargetsForest` has what `RebuiltForest` asks for."""
+    """The fields of the forest; `TargetsForest` has what `RebuiltForest` asks for."""
 
     trees: Array[TargetsTree]
     points: Table[TargetsPoint]

@@ -6,17 +6,15 @@ The path of a call: `rebuilt.building.learn` and `learn_sample`, which call the 
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...compiling.kernels import batch_kernel, exact_method, inlined, merged, separate
 from ...learners.regression import error_law, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold
-from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT, START
+from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, PAUSED, RIGHT
 from ...partitions.mondrian.sampling import part_leaf, side_of, uniform, uniform_cut
 from ...records import Float64s
 from ..rebuilt.building import GAIN_SAMPLE, push
 from ..rebuilt.forest import Candidate, path_to
-from ..targets.learning import LEAST_FENCED, fences_of, renewal, strided
+from ..targets.learning import LEAST_FENCED, renewal
 from . import means
 from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTree
 
@@ -104,7 +102,8 @@ def make_means(forest: T, t: int, j: int) -> bool:
             late_weight = KEPT * late_weight + own
             late_moved = KEPT * late_moved + own * gap
         p = forest.links_of(p)[t]
-    node.set_means(weight, late_weight, start + moved / weight, start + late_moved / late_weight)
+    mean, late_mean = start + moved / weight, start + late_moved / late_weight
+    node.set_means((weight, late_weight, mean, late_mean))
     return differs
 
 
@@ -121,17 +120,17 @@ def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
 
 
 @batch_kernel
-def read_targets(forest: T, k: int, n: int, step: int, out: Float64s) -> None:
-    """Write the k-th targets of `n` stored points, every `step`-th."""
+def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
+    """Write the targets of `n` stored points, every `step`-th."""
     for i in range(n):
-        out[i] = forest.targets_of(i * step)[k]
+        out[i] = forest.targets_of(i * step)[TARGET]
 
 
 # Fences beyond which a target counts as at them, so that wild ones cost a few samples only.
 #
 # The fences follow the stored targets, four times while the number of samples doubles: `FENCE`
 # times the robust range of the targets beyond either of its ends (see `partitions.ranges`). Where
-# several of the latest targets have been beyond, they open (`fenced`), until they
+# several of the latest targets have been beyond, they open (`score`), until they
 # follow.
 
 
@@ -142,45 +141,12 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-def find_fences(forest: T) -> tuple[float, float]:
-    """Return the fences by the targets that are stored; infinite where all are the same."""
-    n, step = strided(forest.n_points)
-    targets = np.empty(n)
-    read_targets(forest, TARGET, n, step, Float64s.of(targets))
-    return fences_of(targets)
-
-
 # Fading of how many targets of late have been beyond the fences, and how many are too many.
 FADING = 0.9
 MOST_BEYOND = 3.0
 
 # Least weight of the latest error in the mean size of errors.
 LEAST_RATE = 0.001
-
-
-@separate
-def walk_down(forest: T, t: int, p: int) -> None:
-    """Let a sample pass to its leaf from wherever it is; the tree is extended there by its walk.
-
-    The path is that of the prediction, or found anew where the tree does not predict.
-    """
-    tree, path = forest.trees[t], forest.path_of(t)
-    n = tree.path_length
-    point = forest.points.row(p)
-    if n == 0:
-        n = path_to(forest, tree, forest.values_in(tree, point), path)
-    tree.walk_parent = NONE
-    tree.walk_time = 0.0
-    for i in range(n - 1):
-        ref = path[i].ref
-        node = tree.nodes.row(ref)
-        node.n_samples = node.n_samples + 1
-        word = forest.values_word + tree.first_value
-        hold(point, word, node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
-        tree.walk_time = node.end_time(tree.walk_time)
-        tree.walk_parent = ref
-        tree.walk_side = LEFT if node.left == path[i + 1].ref else RIGHT
-    tree.walk_ref = path[n - 1].ref
 
 
 @inlined
@@ -201,8 +167,7 @@ def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int
     if other < 0:
         node.add(forest.targets_of(~other)[k], forest.points.row(~other).weight)
     else:
-        weight, late_weight, mean, late_mean = tree.nodes.row(other).means()
-        node.set_means(weight, late_weight, mean, late_mean)
+        node.set_means(tree.nodes.row(other).means())
 
 
 @inlined
@@ -278,11 +243,29 @@ class TargetsForest(AdaptiveTargetForest):
         point.weight = self.accepted_weight
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Let a tree take a point from its root, or where it is not extended from its leaf."""
-        tree = self.trees[t]
-        tree.walk_ref = START
-        if tree.extends == 0 and tree.walk_end > p and tree.root != EMPTY:
-            walk_down(self, t, p)
+        """Let a tree take a point from its root, or where it is not extended from its leaf.
+
+        There the point passes to its leaf from wherever it is. Its path is that of the prediction,
+        or found anew where the tree does not predict.
+        """
+        tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)
+        if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
+            return
+        n = tree.path_length
+        if n == 0:
+            n = path_to(self, tree, self.values_in(tree, point), path)
+        tree.walk_parent = NONE
+        tree.walk_time = 0.0
+        for i in range(n - 1):
+            ref = path[i].ref
+            node = tree.nodes.row(ref)
+            node.n_samples = node.n_samples + 1
+            word = self.values_word + tree.first_value
+            hold(point, word, node.lower(self, tree), node.upper(self, tree), self.n_dims)
+            tree.walk_time = node.end_time(tree.walk_time)
+            tree.walk_parent = ref
+            tree.walk_side = LEFT if node.left == path[i + 1].ref else RIGHT
+        tree.walk_ref = path[n - 1].ref
 
     def update_tree(self, t: int, p: int, n: int) -> None:
         """Add a point by which a tree has been extended to the means on its path of `n` entries.
@@ -341,8 +324,8 @@ class TargetsForest(AdaptiveTargetForest):
         """Cut a leaf's block at a time since its parent, and let its children wait for theirs."""
         tree = self.trees[t]
         node = tree.nodes.row(j)
-        weight, late_weight, mean, late_mean = node.means()
+        known = node.means()
         part_leaf(self, tree, j, chosen.dim, chosen.cut, time, 0.0)
-        node.set_means(weight, late_weight, mean, late_mean)
+        node.set_means(known)
         for side in range(2):
             self.enqueue_built(t, node.child(side))

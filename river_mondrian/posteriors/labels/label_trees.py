@@ -21,11 +21,9 @@ from ...records import (
     FLOAT64,
     INT32,
     ChunkedRows,
-    Float32s,
     Float64s,
     Int32s,
     Int64s,
-    Memory,
     Part,
     Ref,
     RowLayout,
@@ -77,6 +75,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     _VIEW: Any = LabelView
     _RENEWS: ClassVar[bool] = True
+    _PREDICT: ClassVar[Any] = hnsp.predict_one
     _FOREST = LabelForest
     _TREE: ClassVar[type[Tree]] = LabelTree
     _NODE: ClassVar[type[Node]] = LabelNode
@@ -197,10 +196,6 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         now = self.version if version is None else version
         return functools.partial(kernel.of(self._FOREST), self.forest, now)
 
-    def predictor(self) -> Callable[[bytes, bytearray], int]:
-        """Return the kernel that predicts a sample."""
-        return functools.partial(hnsp.predict_one.of(self._FOREST), self.forest, self.version)
-
     def make_room(self) -> bool:
         """Make room for the next sample's point; False where it lacks more than that."""
         if self.is_changing or self.doubles:
@@ -243,20 +238,10 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     # Prediction.
 
-    def predict(self, inputs: bytes, out: bytearray) -> int:
-        """Predict a sample as a predictor does."""
-        call: Callable[..., int] = hnsp.predict_one.of(self._FOREST)
-        return call(self.forest, self.forest.version, inputs, out)
-
     def predict_rows(self, inputs: Numbers, n_jobs: int) -> Numbers:
         """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
-
-        def predict(rows: Float32s, n: int, out: Float64s) -> None:
-            prediction = Memory(hnsp.LabelPrediction)
-            prediction[0].probabilities = out
-            hnsp.predict_many(self.forest, rows, n, prediction[0])
-
-        return self._predict_rows(predict, inputs, self.forest.n_classes, n_jobs)
+        kernel, kind, n_classes = hnsp.predict_many, hnsp.LabelPrediction, self.forest.n_classes
+        return self._predict_rows(kernel, kind, "probabilities", inputs, n_classes, n_jobs)
 
     # Explanation.
 
@@ -298,10 +283,6 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
             span = self.end_of(t) if is_leaf else float(tree.nodes.row(ref).delta)
             found += self._smoothed(t, ref, span, base)[0] / self.n_trees
         return found
-
-    def explain(self, inputs: Numbers) -> tuple[int, Numbers]:
-        """Return what each feature adds to the prediction of a sample of these inputs."""
-        return self._explain_paths(inputs, self._predictions_on)
 
     def _predictions_on(self, path: Path) -> tuple[Numbers, Numbers]:
         """Return the nodes' distributions, and what branching off adds (see `hnsp`)."""

@@ -7,7 +7,7 @@ from ...learners.drift import NOBODY, watch
 from ...limits import BUDGET_SPENT, DONE, LEAST_WEIGHT, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
 from ...partitions.mondrian import extension, sampling
 from ...partitions.mondrian.boxes import linear_dimension
-from ...partitions.mondrian.constants import CLOSED, COMPLETE, DRAWING, NONE
+from ...partitions.mondrian.constants import CLOSED, COMPLETE, DRAWING, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
 from ...partitions.mondrian.inputs import store_values, write_column
 from ...partitions.mondrian.records import Tree
@@ -184,7 +184,7 @@ def learn_sample(forest: R) -> None:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
-        tree.walk_point = p
+        tree.walk_ref, tree.walk_point = START, p
         # One that gathers its points gets this one in its turn.
         tree.walk_end = p + 1 if tree.predicts() or is_split else p
         tree.rows_before = tree.nodes.n_rows
@@ -257,10 +257,9 @@ def learn_accepted(forest: R) -> int:
     is noted of a prediction; then nothing has been learned.
     """
     doubles = _doubles(forest)
-    if not doubles:
-        lacks = _lacks(forest)
-        if lacks != DONE:
-            return lacks
+    lacks = DONE if doubles else _lacks(forest)
+    if lacks != DONE:
+        return lacks
     ensure_predicted(forest, forest.inputs)
     if doubles:
         forest.score()

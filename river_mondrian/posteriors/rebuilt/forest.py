@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ...compiling.kernels import inlined, merged, separate
 from ...learners.drift import Errors
 from ...limits import DONE
-from ...partitions.mondrian.constants import EMPTY, NONE, START
+from ...partitions.mondrian.constants import EMPTY, NONE
 from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
 from ...partitions.mondrian.sampling import side_of
 from ...records import (
@@ -201,9 +201,8 @@ class RebuiltForest(Forest):
     def begin_walk(self, t: int, p: int) -> None:
         """Let a tree's paths learn the accepted sample, point `p`, ahead of the extension.
 
-        The walk that extends the tree begins at its root.
+        The walk that extends the tree begins at its root unless this changes that.
         """
-        self.trees[t].walk_ref = START
 
     def update_tree(self, t: int, p: int, n: int) -> None:
         """Add a point by which a tree has been extended to what is known along its path.
@@ -268,13 +267,6 @@ def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
     return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.place).dim >= 0
 
 
-@inlined
-def _child(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, x: Float32s) -> int:
-    """Return the reference to which a sample goes on."""
-    node = tree.nodes.known(entry.place)
-    return node.child(side_of(forest, tree, node, x))
-
-
 @separate
 def path_from(
     forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int, ref: int
@@ -290,7 +282,8 @@ def path_from(
         n += 1
         if not _goes_on(tree, entry, n):
             return n
-        ref = _child(forest, tree, entry, x)
+        node = tree.nodes.known(entry.place)
+        ref = node.child(side_of(forest, tree, node, x))
 
 
 @inlined
@@ -327,7 +320,8 @@ def walk_all(forest: R) -> None:
             entry.fetch(forest)
             if _goes_on(tree, entry, depth + 1):
                 x = forest.row.part(tree.first_value, forest.dim_capacity)
-                child = _child(forest, tree, entry, x)
+                node = tree.nodes.known(entry.place)
+                child = node.child(side_of(forest, tree, node, x))
                 below = paths[PATH_LENGTH * t + depth + 1]
                 _enter(forest, tree, below, child)
                 prefetch(below.place, forest.node_words if child >= 0 else forest.links_word)

@@ -203,8 +203,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def error(self, y: float, is_new: bool = False) -> float:
         """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
         self.forest.take(y, 1.0, is_new)
-        found: float = building.error_of.of(self._FOREST)(self.forest)
-        return found
+        return building.error_of.of(self._FOREST)(self.forest)
 
     def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
         """Learn the sample in `inputs` with a label, which may be new, or with a target.

@@ -36,19 +36,20 @@ class Schedule(NamedTuple):
     # all trees are built without them.
     max_samples: int
     capacity: int
-    # The tree that is built for a job, and the role that it will have; IDLE where there is none.
+    # The tree that is built for the next job.
     slot: int
-    role: int
-    # Number of the first sample of the window, and of all when the trees were last built anew.
-    first: int
-    built_at: int
-    # The roles of trees that are to be built.
-    jobs: tuple[int, ...]
     # When each tree was built, and from which sample on.
     ages: tuple[int, ...]
     starts: tuple[int, ...]
     # What each tree is for, but for those that are being built: these get it when they are there.
     roles: tuple[int, ...]
+    # The role that the tree that is being built will have; IDLE where there is none.
+    role: int = IDLE
+    # Number of the first sample of the window, and of all when the trees were last built anew.
+    first: int = 0
+    built_at: int = 0
+    # The roles of trees that are to be built.
+    jobs: tuple[int, ...] = ()
     # Trees of all samples that are built anew before anything else happens.
     at_once: tuple[int, ...] = ()
     # Samples of the recent trees.
@@ -67,10 +68,6 @@ class Schedule(NamedTuple):
             max_samples=max_samples,
             capacity=2 * max_samples,
             slot=n_long + n_recent,
-            role=IDLE,
-            first=0,
-            built_at=0,
-            jobs=(),
             ages=none,
             starts=none,
             roles=(LONG,) * n_long + (IDLE,) * n_others,

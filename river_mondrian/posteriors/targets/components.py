@@ -287,16 +287,6 @@ def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
 Numbers = NDArray[np.float64]
 
 
-def _prior_variances(table: TreeTable, ends: Numbers, gamma2: float) -> Numbers:
-    """Return the prior variances of all nodes, whose times are given (see `messages`)."""
-    starts = np.zeros(len(table))
-    for inner, left in table.levels:
-        starts[left] = starts[left + 1] = ends[inner]
-    decay, lost = np.exp(-gamma2 * starts), -np.expm1(-gamma2 * (ends - starts))
-    found: Numbers = decay * lost / ((1.0 + decay) * (1.0 + decay * (1.0 - lost)))
-    return found
-
-
 class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
     """Trees that tell what they have learned of targets."""
 
@@ -317,8 +307,13 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         if self.plain_means:
             table = table.ending_at(times >= float(self.forest.horizon))
             return table, gains_of_means(table, blocks), weight
-        noise = float(tree.noise)
-        priors = _prior_variances(table, times, float(tree.gamma2))
+        noise, gamma2 = float(tree.noise), float(tree.gamma2)
+        starts = np.zeros(len(table))
+        for inner, left in table.levels:
+            starts[left] = starts[left + 1] = times[inner]
+        # The prior variance of each node (see `messages.logistic_rise`).
+        decay, lost = np.exp(-gamma2 * starts), -np.expm1(-gamma2 * (times - starts))
+        priors = decay * lost / ((1.0 + decay) * (1.0 + decay * (1.0 - lost)))
         posterior = posterior_of(table, blocks, priors, noise)
         return table, gains_of_posterior(table, blocks, posterior, noise), weight
 
@@ -364,7 +359,3 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         roots = enumerate(self.trees.words["root"][: self.n_trees].tolist())
         found = [self.means_on(t, [root])[0] for t, root in roots]
         return np.array([np.mean(found)])
-
-    def explain(self, inputs: Numbers) -> tuple[int, Numbers]:
-        """Return what each feature adds to the prediction of a sample of these inputs."""
-        return self._explain_paths(inputs, self._predictions_on)

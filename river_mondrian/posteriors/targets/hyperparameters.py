@@ -37,6 +37,11 @@ LEAST_DENSITY = 1e-300
 _ROUNDING = 1e-9
 
 
+Numbers = NDArray[np.float64]
+# The first of some points or trees, and the one after the last.
+Span = tuple[int, int]
+
+
 class TakenOut(Record):
     """What is kept of a target that is out, for each tree, and once for its point."""
 
@@ -245,11 +250,7 @@ def _add_densities(
 
 
 def add_densities(
-    forest: TargetForest,
-    places: tuple[int, int],
-    trees: tuple[int, int],
-    pair: tuple[float, float],
-    found: NDArray[np.float64],
+    forest: TargetForest, places: Span, trees: Span, pair: tuple[float, float], found: Numbers
 ) -> None:
     """Add densities of targets under some trees to those so far; the forest stays as it is.
 
@@ -275,19 +276,12 @@ def add_densities(
     def room(kind: Any, length: int) -> Any:
         return Array.over(kind, np.empty(length * kind.SIZE, dtype=np.uint8))
 
-    _add_densities(
-        forest,
-        *places,
-        *trees,
-        *pair,
-        room(TakenOut, (n + 1) * (n_trees + 1)),
-        room(KeptNode, sum(sizes)),
-        room(PathStep, max(sizes) + 2),
-        Float64s.of(found.reshape(-1)),
-    )
+    kept, nodes = room(TakenOut, (n + 1) * (n_trees + 1)), room(KeptNode, sum(sizes))
+    path, out = room(PathStep, max(sizes) + 2), Float64s.of(found.reshape(-1))
+    _add_densities(forest, *places, *trees, *pair, kept, nodes, path, out)
 
 
-def progressive_likelihood(found: NDArray[np.float64], n_trees: int) -> float:
+def progressive_likelihood(found: Numbers, n_trees: int) -> float:
     """Return the mean log density, per standard deviation of the targets before, of some targets.
 
     `found` is what `add_densities` has made of all of so many trees.
@@ -391,7 +385,7 @@ class Change:
     n_done
         How many trees have been asked for the present candidate, or have taken over the choice.
     densities
-        What `choice.add_densities` has made of them; None before.
+        What `add_densities` has made of them; None before.
 
     """
 
@@ -405,7 +399,7 @@ class Change:
     is_chosen: bool
     scores: dict[Choice, float] = field(default_factory=dict)
     n_done: int = 0
-    densities: NDArray[np.float64] | None = None
+    densities: Numbers | None = None
 
 
 def check_choice(owner: object, choice: Any) -> None:

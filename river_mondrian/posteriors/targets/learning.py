@@ -18,7 +18,7 @@ from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import predict_rows
 from ...partitions.mondrian.widths import finish_owed, take_points
 from ...partitions.ranges import robust_ranges
-from ...records import Array, Float32s, Float64s, Int64s, copy_record, room_of_array
+from ...records import Array, Float32s, Float64s, Int64, Int64s, Record, copy_record, room_of_array
 from . import messages
 from .components import DensityPrediction, scale_of, variance_of_targets
 from .messages import T, TargetForest
@@ -309,26 +309,26 @@ def rebuild(forest: T, scaling: Float64s, n: int) -> None:
     forest.horizon = forest.next_horizon
 
 
-@batch_kernel
-def extend_with_densities(
-    forest: T,
-    first: int,
-    last: int,
-    lanes: int,
-    start: int,
-    end: int,
-    n: int,
-    done: Int64s,
-    out: Array[TargetDensity],
-) -> int:
-    """Extend trees `first` to `last` by points `start` to `end`, before which `n` were learned.
+class Block(Record):
+    """Rows that are being learned: points `start` to `end`, before which `n` were learned."""
 
-    Before a tree learns a target that is used, its density of it is written to `out`, shape (used
-    targets, trees). `done`, shape (trees,), holds the first point whose density is still to be
-    written: `start` at first. Returns as `extend_trees` does. Another call goes on where one has
-    returned, also with fewer lanes.
+    start: Int64
+    end: Int64
+    n: Int64
+    # Densities of the targets that are used, shape (used targets, trees), and the first point whose
+    # density each tree has still to give: `start` at first.
+    densities: Array[TargetDensity]
+    done: Int64s
+
+
+@batch_kernel
+def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: Block) -> int:
+    """Extend trees `first` to `last` by a block's points.
+
+    Before a tree learns a target that is used, it gives its density. Returns as `extend_trees`
+    does. Another call goes on where one has returned, also with fewer lanes.
     """
-    n_trees = forest.n_trees
+    n_trees, start, end, done = forest.n_trees, block.start, block.end, block.done
     # The forest as it was before a point: the running moments are of those before.
     before = _room_of_forest()[0]
     for group in range(first, last, lanes):
@@ -337,7 +337,7 @@ def extend_with_densities(
         before.n_trees = 1
         place, p, added = 0, start, start
         while True:
-            while p < end and not is_used(n + p - start):
+            while p < end and not is_used(block.n + p - start):
                 p += 1
             if p >= done[group]:
                 for t in range(group, stop):
@@ -356,7 +356,7 @@ def extend_with_densities(
                 for t in range(group, stop):
                     # A forest of one tree.
                     before.trees = forest.trees.part(t, 1)
-                    find_densities(before, p, out.part(place + t, 1))
+                    find_densities(before, p, block.densities.part(place + t, 1))
                     forest.trees[t].walk_ref = START
                     done[t] = p + 1
             place += n_trees
@@ -365,16 +365,15 @@ def extend_with_densities(
 
 
 @batch_kernel
-def count_rows(forest: T, start: int, end: int, n: int, densities: Array[TargetDensity]) -> None:
-    """Count the points `start` to `end`, before which `n` were learned, and learn their targets.
+def count_rows(forest: T, block: Block) -> None:
+    """Count a block's points, by which all trees have been extended, and learn their targets.
 
-    All trees have been extended by them. The law learns from what `extend_with_densities` has
-    written. Messages are to be updated next.
+    The law learns from the densities. Messages are to be updated next.
     """
     place = 0
-    for p in range(start, end):
-        if bool(forest.scale_mixture) and is_used(n + p - start):
-            of_trees = densities.part(place, forest.n_trees)
+    for p in range(block.start, block.end):
+        if bool(forest.scale_mixture) and is_used(block.n + p - block.start):
+            of_trees = block.densities.part(place, forest.n_trees)
             learn_scales(forest.scale_mixture, of_trees, forest.n_trees)
             place += forest.n_trees
         point = forest.points.row(p)

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...limits import DONE, WAITS
+from ...limits import DONE
 from ...partitions.mondrian.constants import PAUSED, STEADY
 from ...partitions.mondrian.reading import Kept, NodeView
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
 from ...partitions.mondrian.trees import MondrianTrees
 from ...partitions.ranges import robust_ranges
-from ...records import Array, Float32s, Float64s, Int64s, Memory
+from ...records import Array, Float32s, Float64s, Memory
 from ..predictive import PredictiveDistribution
 from . import components, hyperparameters, learning, messages, scale_mixture
 from .components import ComponentsPrediction, ExplainedTargetTrees, MomentsPrediction, Numbers
@@ -63,20 +63,6 @@ class TargetView(NodeView):
     variance: float = math.nan
 
 
-class Block:
-    """Rows that are being learned: stored points, before which the trees had learned `n` samples.
-
-    For targets from which the law is learned, `densities` has room for those under each tree, and
-    `done` the first point for which each tree has not given any.
-    """
-
-    def __init__(self, start: int, size: int, n: int, n_trees: int) -> None:
-        self.start, self.end, self.n = start, start + size, n
-        n_used = scale_mixture.count_used(n, size)
-        self.densities = Memory(scale_mixture.TargetDensity, n_used * n_trees)
-        self.done = np.full(n_trees, start)
-
-
 class TargetTrees(ExplainedTargetTrees[TargetView]):
     """Mondrian trees with a posterior of targets.
 
@@ -107,8 +93,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     # Where a part of a forest's trees notes from what the law of all of them is learned.
     told: list[Numbers] | None = None
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
-        *("told", "out", "moments", "_moments", "densities", "block", "law"),
-        *("_climbed", "_fences_at", "version_now"),
+        *("told", "out", "moments", "_moments", "densities", "law"),
+        *("block", "block_densities", "_climbed", "_fences_at", "version_now"),
     }
 
     def __init__(
@@ -159,7 +145,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         # Found quicker than in its memory, for each sample.
         self._moments = self.moments[0]
         # The rows that are being learned, and the last choice, by the number of samples.
-        self.block: Block | None = None
+        self.block: Memory[learning.Block] | None = None
         self._climbed = 0, self.choice
         self._renew_next()
         if math.isnan(self.forest.low_fence):
@@ -205,16 +191,11 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         status = learn_one(self.forest, y, weight)
         if status == DONE:
             return DONE
-        if status == WAITS:
-            self.close()
-            bad = self.learn_next(
-                lambda: learn_one(self.forest, y, weight),
-                lambda p: learning.put_target(self.forest, y, weight, p),
-            )
-        else:
-            bad = self.complete(status)
-        self.open()
-        return bad
+        return self.learn_rest(
+            status,
+            lambda: learn_one(self.forest, y, weight),
+            lambda p: learning.put_target(self.forest, y, weight, p),
+        )
 
     def open(self) -> None:
         """Let kernels take calls for one sample, once there is a sample and no change under way."""
@@ -262,7 +243,13 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         def put(start: int, n: int, first: int) -> None:
             y, w = (Float64s.of(array[start : start + n]) for array in (targets, weights))
             learning.put_targets(self.forest, y, w, n, first)
-            self.block = Block(first, n, self.n_samples, self.n_trees)
+            n_used = scale_mixture.count_used(self.n_samples, n)
+            self.block_densities = Memory(scale_mixture.TargetDensity, n_used * self.n_trees)
+            block = Memory(learning.Block)
+            block[0].start, block[0].end, block[0].n = first, first + n, self.n_samples
+            block[0].densities = self.block_densities.array
+            block.own("done", np.full(self.n_trees, first))
+            self.block = block
             if horizons is not None:
                 self.forest.next_horizon = horizons[start + n - 1]
 
@@ -282,22 +269,16 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         if block is None or self.law is None:
             super()._extend(first, last, lanes)
             return
-        done, densities = Int64s.of(block.done), block.densities.array
-        while True:
-            needy = learning.extend_with_densities(
-                self.forest, first, last, lanes, block.start, block.end, block.n, done, densities
-            )
-            if needy < 0:
-                return
+        extend = learning.extend_with_densities
+        while (needy := extend(self.forest, first, last, lanes, block[0])) >= 0:
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
     def _count_rows(self) -> None:
         block = self.block
         assert block is not None
         if self.told is not None and self.law is not None:
-            self.told.append(scale_mixture.told_by(block.densities, self.n_trees))
-        densities = block.densities.array
-        learning.count_rows(self.forest, block.start, block.end, block.n, densities)
+            self.told.append(scale_mixture.told_by(self.block_densities, self.n_trees))
+        learning.count_rows(self.forest, block[0])
 
     @property
     def splits_at(self) -> int:
@@ -568,13 +549,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def predict_rows(self, inputs: Numbers, n_jobs: int) -> Numbers:
         """Predict rows of checked inputs; returns means and variances, shape (n, 2)."""
-
-        def predict(rows: Float32s, n: int, out: Float64s) -> None:
-            moments = Memory(MomentsPrediction)
-            moments[0].sums = out
-            components.predict_many(self.forest, rows, n, moments[0])
-
-        return self._predict_rows(predict, inputs, 2, n_jobs)
+        kernel = components.predict_many
+        return self._predict_rows(kernel, MomentsPrediction, "sums", inputs, 2, n_jobs)
 
     # Inspection.
 
