@@ -44,8 +44,8 @@ def answer(model, x):
 @kinds
 @pytest.mark.parametrize(("n_ready", "bounded"), [(1, False), (4, True)])
 def test_each_key_has_its_own_model(name, n_ready, bounded, tmp_path):
-    # A regressor alone takes more than the others' bound.
-    most = 60_000 if name == "regressor" else 40_000
+    # A regressor alone takes more than the others' bound, and all detectors take less.
+    most = {"regressor": 60_000, "detector": 25_000}.get(name, 40_000)
     bound = {"max_bytes": most, "folder": str(tmp_path), "trusted": name == "pipeline"}
     keyed = KeyedModels("user", KINDS[name](), n_ready=n_ready, **(bound if bounded else {}))
     alone = {}
