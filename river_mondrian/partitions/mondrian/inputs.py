@@ -128,7 +128,7 @@ def column_of(forest: Forest, point: Point, frame: int) -> Float32s:
 
 
 @inlined
-def _remainders(forest: Forest, p: int) -> Float32s:
+def remainders_of(forest: Forest, p: int) -> Float32s:
     """Return the row of a moved point's remainders."""
     return Float32s(forest.remainders.row(p), 0, forest.dim_capacity)
 
@@ -142,26 +142,6 @@ def _scaled(forest: Forest, raw: float, d: int, frame: int) -> float:
 def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> float:
     """Return an input of which a value and its remainder are known."""
     return (value + remainder) / forest.factors(frame)[d] + forest.offsets(frame)[d]
-
-
-@inlined
-def copy_remainders(forest: Forest, p: int, other: int) -> None:
-    """Copy the row of a moved point's remainders to another point's, where it has one."""
-    if forest.keeps_inputs == 1:
-        return
-    known, copied = _remainders(forest, p), _remainders(forest, other)
-    for d in range(forest.dim_capacity):
-        copied[d] = known[d]
-
-
-@inlined
-def clear_remainders(forest: Forest, p: int) -> None:
-    """Overwrite a point's row of remainders, where it has one."""
-    if forest.keeps_inputs == 1:
-        return
-    kept = _remainders(forest, p)
-    for d in range(forest.dim_capacity):
-        kept[d] = 0.0
 
 
 @separate
@@ -186,7 +166,7 @@ def move(forest: F, p: int) -> None:
         return
     home = home_of(forest)
     values, others = column_of(forest, point, home), column_of(forest, point, 1 - home)
-    kept = _remainders(forest, p)
+    kept = remainders_of(forest, p)
     for d in range(forest.dim_capacity):
         remainder = others[d]
         kept[d] = remainder
@@ -203,7 +183,7 @@ def rebase(forest: F, p: int) -> None:
     home, frame = 1 - forest.frame, forest.frame
     point = forest.points.row(p)
     old, values = column_of(forest, point, home), column_of(forest, point, frame)
-    kept = _remainders(forest, p)
+    kept = remainders_of(forest, p)
     for d in range(forest.dim_capacity):
         raw = _raw(forest, old[d], kept[d], d, home)
         old[d] = clipped(_scaled(forest, raw, d, frame) - values[d])
@@ -225,7 +205,7 @@ def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None
         home = 1 - home_of(forest) if is_rebased else home_of(forest)
         values, remainders = column_of(forest, point, home), column_of(forest, point, 1 - home)
         if forest.phase != STEADY and p < forest.n_moved and not is_rebased:
-            remainders = _remainders(forest, p)
+            remainders = remainders_of(forest, p)
         for d in range(n):
             own[d] = _raw(forest, values[d], remainders[d], d, home)
 

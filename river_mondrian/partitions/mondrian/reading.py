@@ -325,8 +325,7 @@ def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
     starts = np.flatnonzero(steps["depth"] == 0).tolist()
     found = []
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
-        names = ("ref", "eta", "span", "reach", "stays")
-        own = (steps[name][start:stop] for name in names)
+        own = (steps[name][start:stop] for name in ("ref", "eta", "span", "reach", "stays"))
         found.append(Path(int(steps["tree"][start]), *own))
     return found
 

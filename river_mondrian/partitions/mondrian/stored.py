@@ -14,7 +14,7 @@ from ...limits import TOO_LARGE
 from ...records import Float32s, Float64s, Int32s, Int64s, room_of_words
 from .constants import NONE, STEADY, UNLIMITED
 from .forgetting import LANES, find_in_trees, is_inner, rename_point, room_of_descents, take_out
-from .inputs import clear_remainders, copy_remainders, has_missing, scale
+from .inputs import has_missing, remainders_of, scale
 from .records import F, Forest
 
 
@@ -54,8 +54,10 @@ def _move_to(forest: F, p: int, hole: int) -> None:
     others = Int32s(forest.points.row(hole), 0, n_words)
     for i in range(n_words):
         others[i] = words[i]
-    if forest.phase != STEADY and p < forest.n_moved:
-        copy_remainders(forest, p, hole)
+    if forest.phase != STEADY and p < forest.n_moved and forest.keeps_inputs == 0:
+        known, copied = remainders_of(forest, p), remainders_of(forest, hole)
+        for d in range(forest.dim_capacity):
+            copied[d] = known[d]
     if forest.raw_values:
         capacity = forest.input_capacity
         row = forest.raw_values.part(capacity * p, capacity)
@@ -219,7 +221,10 @@ def forget_equal(forest: F) -> int:
         if hole < forest.n_moved:
             last = forest.n_moved - 1
             _move_to(forest, last, hole)
-            clear_remainders(forest, last)
+            if forest.keeps_inputs == 0:
+                kept = remainders_of(forest, last)
+                for d in range(forest.dim_capacity):
+                    kept[d] = 0.0
             forest.n_moved = last
             hole = last
     last = forest.n_points - 1
