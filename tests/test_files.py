@@ -391,9 +391,7 @@ def test_later_formats_are_refused(path):
     rm.save(stored_models.learned("fourier"), path)
     later = store.FORMAT + 1
     rewritten(path, lambda a, m, t: m.update(format=str(later), river_mondrian="9.1"))
-    text = (
-        rf"has the format {later}, of river_mondrian 9\.1, but this is {rm.__version__}, .* up to"
-    )
+    text = rf"has the format {later}, of river_mondrian 9\.1; this is {rm.__version__}, which reads"
     with pytest.raises(rm.ModelFormatError, match=text):
         rm.load(path)
 
