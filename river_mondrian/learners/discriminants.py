@@ -1,16 +1,17 @@
-"""Linear discriminants, learned online: the class of a sample by lines.
+"""Linear discriminants, learned online: they predict the class of a sample by linear functions.
 
-Two softmax regressions of standardized inputs, trained by gradient descent whose steps shrink with
-the sum of the gradients' squares (AdaGrad, Duchi, Hazan and Singer 2011, with one sum for all
-weights), one with small steps and one with large ones; and naive Bayes with normal inputs whose
-variances all classes share, which is linear, too. They take raw inputs, estimate means and
-variances themselves, and leave out missing values. An input that is a category has a weight or a
-count for each level, in tables whose rows levels share by a hash (Weinberger et al. 2009). A
-sample's weight is a factor of its gradients, and what it counts for in means and variances, which
-wild values do not decide (`count_value`).
+There are three: two softmax regressions of standardized inputs, one with small steps and one with
+large ones, and naive Bayes. The regressions are trained by AdaGrad (Duchi, Hazan and Singer 2011),
+with one sum of squared gradients for all weights. Naive Bayes assumes normal inputs whose variances
+all classes share, so it is linear, too.
 
-After a drift steps are as large as at first again, so that lines follow boundaries that jump, and
-naive Bayes knows later samples only. The lines themselves stay: some drifts turn them a little.
+The discriminants take raw inputs, estimate means and variances themselves, and ignore missing
+values. A categorical input has a weight or a count for each level. Levels share the rows of a table
+by a hash (Weinberger et al. 2009). A sample's weight multiplies its gradients and its counts in
+means and variances. Outliers have a bounded effect on these (`count_value`).
+
+After a drift, steps are as large as at first, so that lines follow boundaries that jump, and naive
+Bayes starts again. The lines themselves are kept, since some drifts turn them only a little.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record
 from ..records.record import derived, sized, stored, transient
 from .learned import Learned, keep
 
-# Means and variances of streams that hold against wild values and follow what changes.
+# Means and variances of streams, robust to outliers and able to follow changes.
 #
-# A value more than 32 standard deviations from the mean does not count in it, and in the sum of
-# squares as 30 variances. While one of a hundred values is such, of whatever size, the variance
-# is 1.4 times that of the others. Where all are, as after a change of units, it becomes 2^29
-# times as large while the number of values doubles, until they count again. What is rare counts
-# in full as long as it comes once in 1,000 values.
+# A value more than 32 standard deviations from the mean is an outlier. It is not counted in the
+# mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an outlier,
+# of any size, the variance is 1.4 times that of the others. If all values are outliers, as after
+# a change of units, the variance grows by a factor of 2^29 while the number of values doubles,
+# until the values count again. A rare value counts in full if it comes once in 1,000 values.
 #
-# Whenever the number of values has doubled, the variance of the later half is looked at. Where it
-# is less than a fifth of the variance of all, what was before is forgotten: wild values at the
-# start, larger units, or an earlier level. It is a quarter for a time stamp that grows steadily.
-# The moments of the later half are in rows of their own.
+# Each time the number of values has doubled, the variance of the later half is compared with the
+# variance of all. If it is less than a fifth, the values before the later half are forgotten:
+# outliers at the start, larger units, or an earlier level. A time stamp that grows steadily is
+# kept, at a quarter. The moments of the later half are in rows of their own.
 
 
-# Sum of squares above which something counts as varying.
+# Sum of squares above which a quantity varies.
 VARIES = 1e-280
-# A value whose squared distance from the mean is more variances counts as so many.
+# A squared distance of more than FAR variances from the mean counts as FAR_COUNTS variances.
 FAR = 1000.0
 FAR_COUNTS = 30.0
-# What is before the later half is forgotten where its variance is less by this factor, and it has
-# at least so many values.
+# The values before the later half are forgotten if the later half's variance is smaller by this
+# factor, and if it has at least LEAST_LATER values.
 SHRUNK = 5.0
 LEAST_LATER = 8.0
 
@@ -60,7 +61,7 @@ def count_value(
 ) -> bool:
     """Update the weight of values, their mean and the sum of squared deviations from it.
 
-    By Welford 1962, with weights as West 1979 has them. Returns whether the value is not too far.
+    Uses Welford 1962, with the weights of West 1979. Returns False if the value is an outlier.
     """
     n, own = counts[place], squares[place]
     mean = means[place] if n > 0.0 else value
@@ -79,7 +80,7 @@ def count_value(
 def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, later: int) -> bool:
     """End the later half of the values, whose moments are at `later`.
 
-    Returns whether what was before has been forgotten.
+    Returns whether the values before that half have been forgotten.
     """
     n, own = counts[later], squares[later]
     has_shrunk = SHRUNK * own * counts[place] < squares[place] * n
@@ -112,15 +113,15 @@ PRIOR = 0.5
 LEVEL_ROWS = 2048
 # Less weight than any sample has.
 LEAST_COUNT = 1e-40
-# How many samples the shares of levels among all classes count as among those of a class.
+# Pseudo-count, in samples of a class, of a level's share among all classes.
 LEVEL_PRIOR = 1.0
 
 
 class Discriminants(Record):
     """Two softmax regressions and a naive Bayes over standardized inputs.
 
-    A row of an input's numbers is `columns` long: column 0 is of the samples or of the intercept,
-    column i of input i - 1. Matrices have such a row for each class.
+    A row of numbers by input is `columns` long: column 0 is for the samples or the intercept,
+    column i for input i - 1. Matrices have such a row for each class.
     """
 
     # Number of classes and of inputs so far.
@@ -129,10 +130,9 @@ class Discriminants(Record):
     # Length of a row of inputs' numbers, and number of classes for which a row has room.
     columns: Int64
     width: Int64
-    # Of each input: the weight of its values (of samples in column 0), their mean, the sum of
-    # squared deviations from it, each in a row behind which there is one of the later values only;
-    # and the sum of those from the mean of the own class, which for each value are those of the
-    # values before it.
+    # For each input: the weight of its values (of samples in column 0), their mean, and the sum of
+    # squared deviations from the mean. A second row of each has the later values only. `within` has
+    # the sum of squared deviations from the mean of the value's own class, as updated so far.
     counts: Float64s = sized(2, "columns")
     means: Float64s = sized(2, "columns")
     squares: Float64s = sized(2, "columns")
@@ -143,18 +143,18 @@ class Discriminants(Record):
     large_weights: Float64s = sized("width", "columns")
     small_squares: Float64
     large_squares: Float64
-    # Of each class: the weight of values of each input (of samples in column 0), and their mean.
+    # For each class: the weight of values of each input (of samples in column 0), and their mean.
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
-    # Inputs that are categories: how many, and which. Of levels, a row for each class: weights of
-    # the regressions, and the weight of samples.
+    # Number and places of the categorical inputs. Each row of levels has a column per class:
+    # weights of the regressions, and the weight of samples.
     n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
     small_levels: Float64s = sized("n_level_rows", "width")
     large_levels: Float64s = sized("n_level_rows", "width")
     level_counts: Float64s = sized("n_level_rows", "width")
-    # Of the last sample, where there are categories: its inputs, categories missing; and where the
-    # rows of its levels begin, -1 where one is missing.
+    # If there are categories, of the last sample: its inputs, with NaN for categories; and where
+    # the rows of its levels begin, -1 for a missing level.
     numbers: Float64s = transient("columns")
     level_places: Int64s = transient("n_categories")
     # The weight of the samples of each of these levels.
@@ -163,7 +163,7 @@ class Discriminants(Record):
     # column 0; and the inverse of their variance within classes, 0 where missing.
     standardized: Float64s = transient("columns")
     precisions: Float64s = transient("columns")
-    # What has been predicted of the last sample: N_DISCRIMINANTS rows of `width` probabilities.
+    # Predictions for the last sample: N_DISCRIMINANTS rows of `width` probabilities.
     predicted: Float64s = transient(N_DISCRIMINANTS, "width")
 
     def n_level_rows(self) -> int:
@@ -183,7 +183,7 @@ class Discriminants(Record):
             standardized[i] = min(max(deviation, -LARGEST), LARGEST)
 
     def take_apart(self, values: Float64s) -> Float64s:
-        """Find the rows of a sample's levels; returns its numbers."""
+        """Find the rows of a sample's levels; returns its inputs, with NaN for categories."""
         numbers = self.numbers
         for i in range(self.n_inputs):
             numbers[i] = values[i]
@@ -201,7 +201,7 @@ class Discriminants(Record):
         return numbers
 
     def level_score(self, weights: Float64s, label: int) -> float:
-        """Sum what the last sample's levels add to the value of a class's line."""
+        """Return the sum of a class's weights of the last sample's levels."""
         found = 0.0
         for c in range(self.n_categories):
             place = self.level_places[c]
@@ -216,7 +216,7 @@ class Discriminants(Record):
         for c in range(self.n_categories):
             place, column = self.level_places[c], 1 + self.categories[c]
             share = self.level_totals[c] / max(self.counts[column], LEAST_COUNT)
-            # Where the level is new, it tells nothing.
+            # A new level is no evidence.
             if share > 0.0:
                 of_both = counts[place + label]
                 of_class = self.class_counts[columns * label + column]
@@ -258,7 +258,7 @@ def squared_distance(
 ) -> float:
     """Return the squared distance from a class in standard deviations within classes.
 
-    An input of which the class has no value has its mean over all classes.
+    If the class has no value of an input, the mean over all classes takes its place.
     """
     overall, precisions = discriminants.means, discriminants.precisions
     distance = 0.0
@@ -296,7 +296,7 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
         by_small[k] = score(small_weights.part(columns * k, columns), standardized, n_inputs)
         by_large[k] = score(large_weights.part(columns * k, columns), standardized, n_inputs)
         distance = squared_distance(discriminants, values, counts, means)
-        # log p(k) + log p(x | k), but for what all classes have in common.
+        # log p(k) + log p(x | k), without the terms that all classes share.
         by_bayes[k] -= 0.5 * distance
         if discriminants.n_categories > 0:
             by_small[k] += discriminants.level_score(discriminants.small_levels, k)
@@ -308,7 +308,7 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
 
 @inlined
 def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> None:
-    """Let a regression learn the class of the sample that has been predicted last."""
+    """Update a regression by the class of the sample predicted last."""
     is_small, width = e == SMALL_STEPS, discriminants.width
     weights = discriminants.small_weights if is_small else discriminants.large_weights
     levels = discriminants.small_levels if is_small else discriminants.large_levels
@@ -321,7 +321,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
     for i in range(1, n_inputs + 1):
         sizes += standardized[i] * standardized[i]
     for c in range(discriminants.n_categories):
-        # A level that is there is an input of 1.
+        # A level that is not missing is an input of 1.
         sizes += 1.0 if discriminants.level_places[c] >= 0 else 0.0
     errors = 0.0
     for k in range(n_classes):
@@ -349,7 +349,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
 def update_moments(
     discriminants: Discriminants, values: Float64s, label: int, weight: float
 ) -> None:
-    """Update the means and sums of squares of all inputs and of a class's."""
+    """Update the means and sums of squares of the inputs, for all classes and for one class."""
     columns = discriminants.columns
     class_counts = discriminants.class_counts.part(columns * label, columns)
     class_means = discriminants.class_means.part(columns * label, columns)
@@ -373,7 +373,7 @@ def update_moments(
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            # The classes' values begin anew. All is known of the variance of the input only.
+            # Classes start again. Until they have values, only the input's own variance is known.
             all_within[i] = squares[i]
             for k in range(discriminants.n_classes):
                 discriminants.class_counts[columns * k + i] = 0.0
@@ -381,7 +381,7 @@ def update_moments(
 
 @kernel
 def learn(discriminants: Discriminants, values: Float64s, label: int, weight: float) -> None:
-    """Let the discriminants learn the class of the sample predicted last, of these raw inputs."""
+    """Update the discriminants by the class of the sample predicted last, given its raw inputs."""
     descend(discriminants, SMALL_STEPS, label, weight)
     descend(discriminants, LARGE_STEPS, label, weight)
     if discriminants.n_categories > 0:
@@ -412,8 +412,8 @@ class LinearDiscriminants(Learned[Discriminants]):
 
         Returns
         -------
-        For each the logits without any input, shape (classes,), and what each input adds, shape
-        (inputs, classes).
+        For each discriminant: the logits without any input, shape (classes,), and the additions of
+        each input, shape (inputs, classes).
 
         """
         n, last = int(self.record.n_classes), slice(1, 1 + len(values))
@@ -424,14 +424,14 @@ class LinearDiscriminants(Learned[Discriminants]):
         lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
         found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
         counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
-        # As `squared_distance` has it.
+        # As in `squared_distance`.
         centres = np.where(counts > 0.0, means, self.learned["means"][0])[:, last].T
         squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
         known = (precisions > 0.0)[:, None]
         start = np.log(counts[:, 0] + PRIOR)
         found.append((start, -0.5 * np.where(known, squares, 0.0)))
         for i, place in zip(arrays["categories"], arrays["level_places"], strict=True):
-            # Without a level nothing is added.
+            # A missing level adds nothing.
             if place >= 0:
                 of_level = self._of_level(int(i), int(place))
                 for (_, added), own in zip(found, of_level, strict=True):
@@ -439,13 +439,13 @@ class LinearDiscriminants(Learned[Discriminants]):
         return found
 
     def _of_level(self, i: int, place: int) -> list[Array]:
-        """Return what a level of the i-th input adds to the logits, for each row of `predicted`."""
+        """Return the logits that a level of the i-th input adds, for each row of `predicted`."""
         row = place // int(self.record.width)
         small, large, counts = (self.learned[name][row] for name in _OF_LEVELS)
         share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
         if share == 0.0:
             return [small, large, np.zeros_like(counts)]
-        # As `level_evidence` has it.
+        # As in `level_evidence`.
         of_classes = self.learned["class_counts"][:, 1 + i]
         rates = (counts + LEVEL_PRIOR * share) / (of_classes + LEVEL_PRIOR)
         return [small, large, np.log(rates / share)]
@@ -453,27 +453,25 @@ class LinearDiscriminants(Learned[Discriminants]):
     def reserve(
         self, width: int, n_inputs: int, predicted: Array, categories: Sequence[int] = ()
     ) -> None:
-        """Make room for so many classes and inputs.
-
-        What has been learned of the record's inputs stays.
+        """Reserve memory for classes and inputs; what the record's inputs have learned is kept.
 
         Parameters
         ----------
         width
             Number of classes.
         n_inputs
-            Number of inputs for which there is to be room.
+            Number of inputs to reserve memory for.
         predicted
-            Where predictions go, of `width` columns.
+            Array that predictions are written to, with `width` columns.
         categories
-            Inputs that are categories.
+            Places of the categorical inputs.
 
         """
         record = self.record
         record.width, record.columns, record.n_categories = width, 1 + n_inputs, len(categories)
         learned = self._zeros()
         for name, new in learned.items():
-            # What a change has added that is undone is left out.
+            # Leave out inputs that an undone change had added.
             n_columns = width if name in _OF_LEVELS else 1 + record.n_inputs
             keep(new, self.learned[name][:, :n_columns])
         self.learned = learned
@@ -481,7 +479,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         self.show(predicted)
 
     def begin_at_zero(self, inputs: Sequence[int]) -> None:
-        """Let new inputs, which are no categories, have been 0 in all samples so far."""
+        """Set numerical inputs that are new to 0 in all samples so far."""
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
             counts[0, 1 + i] = counts[0, 0]
@@ -489,14 +487,14 @@ class LinearDiscriminants(Learned[Discriminants]):
             class_counts[:, 1 + i] = class_counts[:, 0] + (class_counts[:, 0] > 0.0)
 
     def follow_drift(self) -> None:
-        """Let steps be as large as at first again, and naive Bayes know no sample.
+        """Make steps as large as at first, and forget the samples of naive Bayes.
 
-        Lines and what is known of inputs stay. Doing it twice is doing it once.
+        Lines and the moments of inputs are kept. A second call changes nothing.
         """
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0
         learned["class_counts"][:] = 0.0
-        # As `update_moments` has it for one input.
+        # As in `update_moments` for one input.
         learned["within"][0] = learned["squares"][0]
         learned["level_counts"][:] = 0.0
         learned["counts"][0, 1 + self.memory.arrays["categories"]] = 0.0

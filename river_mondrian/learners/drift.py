@@ -2,7 +2,8 @@
 
 ADWIN (Bifet and Gavalda 2007) keeps a window of the latest values as an exponential histogram. It
 drops the oldest values while some cut splits the window into two parts whose means differ by more
-than a bound. This one follows `river.drift.ADWIN` bit for bit: it also starts again after a drift.
+than a bound. Results equal those of `river.drift.ADWIN` bit for bit. Like it, this detector starts
+with an empty window after a drift.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from ..compiling.kernels import exact_inlined, exact_separate
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record, sized, stored
 from .learned import Learned
 
-# Rows of buckets. The last one would be used after some 2^48 values: it stays empty.
+# Rows of buckets. The last one stays empty, since its use would take some 2^48 values.
 N_ROWS = 48
 
-# Most buckets of a row that a watch may have.
+# Most buckets of a row.
 MOST_BUCKETS = 1000
 
 # Who detects drifts: nobody, ADWIN, or a detector outside.
@@ -28,7 +29,7 @@ NOBODY = 0
 ADWIN = 1
 OUTSIDE = 2
 
-# Samples that are kept after a drift: where the detector has no width, and at least.
+# Samples kept after a drift if the detector has no width, and the least number kept.
 AFTER_DRIFT = 200
 LEAST_KEPT = 50
 
@@ -54,10 +55,10 @@ class Adwin(Record):
     width: Float64
     total: Float64
     variance: Float64
-    # Whether the last value has shown a drift: then the next one begins a new window.
+    # Whether the last value showed a drift. If so, the next value begins a new window.
     is_drift: Int64
     sizes: Int64s = sized(N_ROWS, bounds=Bounds(0, below="row_length"))
-    # Of each bucket the sum of its values, and their squared distances from their mean.
+    # For each bucket, the sum of its values and of their squared distances from their mean.
     totals: Float64s = sized(N_ROWS, "row_length")
     variances: Float64s = sized(N_ROWS, "row_length")
 
@@ -140,7 +141,7 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
 
 @exact_inlined
 def _shrink(adwin: Adwin) -> bool:
-    """Drop the oldest bucket if some cut tells that the values have changed; returns whether."""
+    """Drop the oldest bucket if some cut shows a change of the values; returns whether it did."""
     top = N_ROWS - 1
     while top > 0 and adwin.sizes[top] == 0:
         top -= 1
@@ -165,7 +166,7 @@ def _shrink(adwin: Adwin) -> bool:
 
 @exact_separate
 def update(adwin: Adwin, value: float) -> bool:
-    """Insert a value into the window, and return whether the values have changed."""
+    """Insert a value into the window; returns whether the values have changed."""
     if adwin.is_drift == 1:
         adwin.n_values = 0
         adwin.width = adwin.total = adwin.variance = 0.0
@@ -181,10 +182,10 @@ def update(adwin: Adwin, value: float) -> bool:
 
 
 class Errors(Adwin):
-    """Errors of a model, from 0 to 1, who detects drifts of them, and whether they increase."""
+    """Errors of a model, from 0 to 1, with the detector of their drifts and their means."""
 
     detector: Int64 = stored(Bounds(NOBODY, OUTSIDE))
-    # The mean since the latest drift, of how many errors, and a running mean of the latest.
+    # Mean of the errors since the latest drift, their number, and a running mean of late errors.
     mean: Float64
     n_errors: Int64
     recent: Float64
@@ -192,16 +193,16 @@ class Errors(Adwin):
 
 @exact_separate
 def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
-    """Learn the error of the last of `n_samples`; returns how many of these to keep, 0 for all.
+    """Update by the error of the last of `n_samples`; returns how many to keep, 0 for all.
 
-    `found` is how many a detector outside would keep.
+    `found` is the number of samples that an outside detector would keep.
     """
     n_errors = errors.n_errors + 1
     mean = errors.mean + (error - errors.mean) / n_errors
     recent = errors.recent + FAST * (error - errors.recent)
     kept = found
     if errors.detector == ADWIN:
-        # The window is as wide as after it has been shrunk.
+        # Keep the samples of the window that has been shrunk.
         kept = int(errors.width) if update(errors, error) else 0
     is_drift = kept > 0 and recent > mean
     errors.mean = recent if is_drift else mean
@@ -216,14 +217,14 @@ DEFAULTS = (0.002, 32, 5, 5, 10)
 
 
 class DriftWatch(Learned[Errors]):
-    """The memory of errors and of what ADWIN knows of them.
+    """The memory of a model's errors and of ADWIN over them.
 
     Parameters
     ----------
     detector
-        Who detects drifts.
+        NOBODY, ADWIN or OUTSIDE: the detector of drifts.
     **parameters
-        Those of `river.drift.ADWIN`, where they are not River's defaults.
+        Parameters of `river.drift.ADWIN` that differ from River's defaults.
 
     """
 

@@ -4,11 +4,11 @@ With p_ek the probability that expert e gives class k, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
-The exponents a_e learn by gradient descent on the log loss, whose steps shrink with the sum of the
-squared gradients (AdaGrad; Duchi, Hazan and Singer 2011). Their sum is the pool's inverse
-temperature: it is 1 at first, and grows where all experts are too careful.
+The exponents a_e are learned by AdaGrad on the log loss (Duchi, Hazan and Singer 2011): steps
+shrink with the sum of the squared gradients. The sum of the exponents is the pool's inverse
+temperature: it is 1 at first, and grows if all experts are underconfident.
 
-The gradient of a sample of weight w counts w / W times, where W is the largest weight of late.
+The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
 Otherwise one heavy sample would make all later steps small.
 """
 
@@ -32,9 +32,9 @@ LARGEST_WIDTH = 1 << 25
 
 # Smallest probability that an expert may give, times the number of classes.
 FLOOR = 1e-4
-# Part of the largest weight by which it fades at each sample.
+# Fraction of the largest weight that fades at each sample.
 FADING = 0.001
-# Size of an exponent's steps, its sum of squared gradients at first, and its bounds.
+# Step size of an exponent, its initial sum of squared gradients, and its bounds.
 STEP = 0.1
 FIRST_SQUARES = 20.0
 LARGEST_EXPONENT = 4.0
@@ -42,9 +42,9 @@ LEAST_EXPONENT = -1.0
 
 
 class Experts(Record):
-    """Experts that predict a class, and what mixing them has learned.
+    """Experts that predict a class, and the state of their mixture.
 
-    Probabilities are in rows of `width`, of which the first `n_classes` are used.
+    Probabilities are in rows of `width`; the first `n_classes` of a row are used.
     """
 
     n_experts: Int64 = stored(Bounds(1, LARGEST_WIDTH))
@@ -57,8 +57,8 @@ class Experts(Record):
     squares: Float64s = sized("n_experts")
     # Largest weight of a sample, which fades, or 1.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
-    # Of the last sample: what each expert has predicted and the logarithms of that (n_experts rows
-    # each), and what the pool has.
+    # For the last sample: the predictions of the experts, their logarithms (n_experts rows each),
+    # and the prediction of the pool.
     predicted: Float64s = transient("n_experts", "width")
     logs: Float64s = transient("n_experts", "width")
     mixed: Float64s = transient("width")
@@ -66,20 +66,20 @@ class Experts(Record):
 
 @kernel
 def combine(experts: Experts) -> None:
-    """Mix what the experts have predicted, which is floored in place."""
+    """Mix the predictions of the experts, after raising small ones to the floor in place."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
     for k in range(n_classes):
         mixed[k] = 0.0
     for e in range(n):
-        # Logarithms of probabilities near 0 would decide the pool alone.
+        # Otherwise a single probability near 0 would dominate the pool.
         expert, total = predicted.part(width * e, width), 0.0
         for k in range(n_classes):
             expert[k] = max(expert[k], FLOOR / n_classes)
             total += expert[k]
         divide(expert, n_classes, total)
     if n_classes <= FEW:
-        # All at once, with what is behind the classes.
+        # One call for all rows, including the unused columns.
         logarithms(predicted, n * width, logs)
     for e in range(n):
         expert, own_logs = predicted.part(width * e, width), logs.part(width * e, width)
@@ -93,7 +93,7 @@ def combine(experts: Experts) -> None:
 
 @kernel
 def learn(experts: Experts, label: int, weight: float) -> None:
-    """Let the exponents learn a class, of a sample of a weight, after `combine`."""
+    """Update the exponents by the class and the weight of the sample, after `combine`."""
     width, mixed = experts.width, experts.mixed
     exponents, squares = experts.exponents, experts.squares
     largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
@@ -112,7 +112,7 @@ def learn(experts: Experts, label: int, weight: float) -> None:
 
 
 class Mixture(Learned[Experts]):
-    """The memory of experts and of what mixing them has learned.
+    """The memory of experts and of their mixture.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Mixture(Learned[Experts]):
         self.show()
 
     def reserve(self, width: int) -> None:
-        """Make room for the probabilities of so many classes; those of the last sample go."""
+        """Reserve memory for `width` classes; clears the predictions for the last sample."""
         self.record.width = width
         self.show()
 
@@ -140,24 +140,25 @@ class Mixture(Learned[Experts]):
 
     @property
     def predicted(self) -> Array:
-        """What the experts have predicted of the last sample, a row each."""
+        """Predictions of the experts for the last sample, shape (experts, width)."""
         return super().predicted.reshape(self.record.n_experts, self.record.width)
 
     def follow_drift(self) -> None:
-        """Make steps as large as at first."""
+        """Make steps as large as at first again."""
         self.learned["squares"][:] = FIRST_SQUARES
 
 
-# Sharing out what a mixture of experts predicts among the features that have moved the experts.
+# Contributions of features to the prediction of a mixture, from their contributions to experts.
 #
-# Let expert e move from b_e to p_e, and feature f have moved it by a_ef, which add up to p_e -
-# b_e. Move all experts at once, each on a straight line from b_e to p_e: then feature f has moved
-# the mixture's prediction F by the integral of sum_e dF/dp_e a_ef along the way. These add up to
-# the whole change, since F' is linear in the a_ef; they are the Aumann-Shapley values (Aumann and
-# Shapley 1974; integrated gradients, Sundararajan, Taly and Yan 2017).
+# Let expert e move from b_e to p_e, and let a_ef be the contribution of feature f, so that the
+# a_ef add up to p_e - b_e. Move all experts at once, each on a straight line from b_e to p_e.
+# Feature f then moves the mixture's prediction F by the integral of sum_e dF/dp_e a_ef along the
+# path. These integrals add up to the whole change, since F' is linear in the a_ef. They are the
+# Aumann-Shapley values (Aumann and Shapley 1974; integrated gradients, Sundararajan, Taly and Yan
+# 2017).
 
 
-# A rule on (0, 1), with positions close to both ends, where probabilities may be near 0.
+# A quadrature on (0, 1), with positions close to both ends, where probabilities may be near 0.
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ANGLES = np.pi / 4.0 * (_ABSCISSAS + 1.0)
 POSITIONS = np.sin(_ANGLES) ** 2
@@ -167,7 +168,7 @@ LENGTHS = np.pi / 4.0 * _WEIGHTS * np.sin(2.0 * _ANGLES)
 def shared_out(parts: Array, change: Array) -> Array:
     """Return parts that add up to a change along the first axis.
 
-    What the given ones lack, by rounding and the like, is shared by their sizes.
+    The difference to the given parts, from rounding and quadrature, is shared by their sizes.
     """
     sizes = np.abs(parts)
     total = sizes.sum(axis=0)
@@ -182,23 +183,23 @@ def _softmax(logits: Array) -> Array:
 
 
 def _moved(probabilities: Array, logits: Array) -> Array:
-    """Return how probabilities move where their logits do."""
+    """Return the derivative of the softmax: by how much probabilities move with their logits."""
     return probabilities * (logits - (probabilities * logits).sum(axis=-1, keepdims=True))
 
 
 def parts_of_softmax(start: Array, parts: Array) -> Array:
-    """Share out the softmax of a sum of logits.
+    """Return the contributions of features to probabilities, from those to their logits.
 
     Parameters
     ----------
     start
         The logits without any feature, shape (classes,).
     parts
-        What each feature adds, shape (features, classes).
+        Contributions of the features to the logits, shape (features, classes).
 
     Returns
     -------
-    What each adds to the probabilities, shape (features, classes).
+    Contributions of the features to the probabilities, shape (features, classes).
 
     """
     whole = parts.sum(axis=0)
@@ -209,25 +210,25 @@ def parts_of_softmax(start: Array, parts: Array) -> Array:
 
 
 def mixed(mixture: Mixture, experts: Array) -> Array:
-    """Return what a mixture predicts by experts, shape (experts, classes), as `combine` does."""
+    """Mix predictions of experts, shape (experts, classes), as `combine` does."""
     return _softmax(mixture.exponents @ np.log(experts))
 
 
 def parts_of_mixture(mixture: Mixture, start: Array, end: Array, parts: Array) -> Array:
-    """Share out the change of what a mixture predicts.
+    """Return the contributions of features to the change of a mixture's prediction.
 
     Parameters
     ----------
     mixture
         The mixture.
     start, end
-        What the experts predict before and after, shape (experts, classes).
+        Predictions of the experts before and after, shape (experts, classes).
     parts
-        By how much each feature has moved each, shape (experts, features, classes).
+        Contributions of features to each expert, shape (experts, features, classes).
 
     Returns
     -------
-    By how much each has moved the mixture, shape (features, classes).
+    Contributions of the features to the mixture, shape (features, classes).
 
     """
     found = np.zeros_like(parts[0])

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Record)
 
 
 def keep(new: NDArray[Any], old: NDArray[Any]) -> None:
-    """Copy what two arrays have both places for."""
+    """Copy the elements that both arrays have from `old` to `new`."""
     part = tuple(map(slice, np.minimum(new.shape, old.shape)))
     new[part] = old[part]
 
@@ -28,7 +28,7 @@ class Declared(NamedTuple):
 
     name: str
     i: int
-    # Its name among all arrays.
+    # The key of the array in `Learned.learned`.
     key: str
     dtype: str
     shape: tuple[int, ...]
@@ -36,7 +36,7 @@ class Declared(NamedTuple):
     most: float
 
     def zeros(self) -> NDArray[Any]:
-        """Return such an array."""
+        """Return an array of zeros with the declared shape and type."""
         return np.zeros(self.shape, self.dtype)
 
 
@@ -62,13 +62,13 @@ def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
 class Learned(OwnsArrays, Generic[R]):
     """The memory of a record, whose arrays have the shapes and the bounds that it declares.
 
-    Arrays that are state are in `learned`; transient ones hold the last sample. All is checked by
-    the declarations when the memory is restored.
+    Arrays that are state are in `learned`; transient ones hold the last sample. Restored memory is
+    checked by the declarations.
 
     Parameters
     ----------
     **numbers
-        Numbers of the record.
+        Initial values of scalar fields of the record.
 
     """
 
@@ -108,25 +108,28 @@ class Learned(OwnsArrays, Generic[R]):
 
     @property
     def predicted(self) -> NDArray[np.float64]:
-        """What has been predicted of the last sample."""
+        """Prediction for the last sample."""
         return self.memory.arrays["predicted"]
 
     def show(self, predicted: Any = None) -> None:
-        """Let records refer to their arrays; predictions may go to an array of another owner."""
+        """Set the records' references to their arrays.
+
+        `predicted` is an array of another owner that predictions are written to.
+        """
         for memory in self._memories():
             for one in declared(memory, Role.STATE):
                 memory.own(one.name, self.learned[one.key].ravel(), one.i)
         self._own_prediction(self.memory, predicted)
 
     def _own_prediction(self, memory: Memory[R], predicted: Any) -> None:
-        """Give a record the memory that the prediction of a sample is written to."""
+        """Allocate the transient arrays of a record, and refer to `predicted` if it is given."""
         for one in declared(memory, Role.TRANSIENT):
             memory.own(one.name, one.zeros().ravel())
         if predicted is not None:
             memory.own("predicted", predicted.ravel())
 
     def reader(self, predicted: Any = None) -> Memory[R]:
-        """Return a copy of the record for another thread, with memory of its own to predict."""
+        """Return a copy of the record for another thread, with transient arrays of its own."""
         copy = self.memory.copied()
         self._own_prediction(copy, predicted)
         return copy
@@ -151,4 +154,4 @@ class Learned(OwnsArrays, Generic[R]):
         self.show()
 
     def _check(self) -> None:
-        """Refuse a restored record whose numbers do not fit each other."""
+        """Refuse a restored record with inconsistent numbers."""

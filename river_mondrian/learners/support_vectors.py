@@ -1,7 +1,7 @@
-"""Support vectors under a kernel: samples that are kept, and sums of their kernels with a new one.
+"""Support vectors: stored samples, and weighted sums of their kernels with a new sample.
 
-`SparseSupports` keeps samples by their values that are not 0, under the Laplace and the Gaussian
-kernel. `CellSupports` keeps them by their cells, under an isolation kernel.
+`SparseSupports` stores the values that are not 0, for the Laplace and the Gaussian kernel.
+`CellSupports` stores cells, for an isolation kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ S = TypeVar("S")
 
 
 class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
-    """A growing list of samples under a kernel; `S` is a sample as it is kept."""
+    """A growing list of samples under a kernel; `S` is the type of a stored sample."""
 
     # Number of support vectors.
     n = 0
@@ -42,19 +42,19 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
         return True
 
     def parts(self) -> list[Any]:
-        """Return the objects that `observe` and `add` change; these replace, or extend, what is."""
+        """Return the objects that `observe` and `add` change, by replacing or extending values."""
         return [self]
 
     @abc.abstractmethod
     def check(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Check a mapping's values, and return those that count."""
+        """Check a mapping's values, and return those that the kernel uses."""
 
     def observe(self, values: Mapping[Hashable, float]) -> None:
-        """Let the kernel learn from a checked sample."""
+        """Update the kernel by a checked sample."""
 
     @abc.abstractmethod
     def sample(self, values: dict[Hashable, float]) -> S:
-        """Turn a checked sample into what is kept."""
+        """Return a checked sample as it is stored."""
 
     @abc.abstractmethod
     def add(self, sample: S) -> None:
@@ -64,13 +64,13 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
     def weighted_sums(self, sample: S, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of coefficient times kernel over the support vectors, for each column.
 
-        It is f(x) of Algorithm 1 (Ting et al. 2021), line 3, with alpha c for the coefficients. The
-        next call may write to the array.
+        The sum is f(x) of Algorithm 1 (Ting et al. 2021), line 3, with alpha c for the
+        coefficients. The next call may write to the returned array.
         """
 
 
 class CellSample(NamedTuple):
-    """A sample: its entries while the map may change, and its cells once there is a map."""
+    """A sample: its entries until the map is final, and its cells once there is a map."""
 
     entries: tuple[NDArray[np.int32], NDArray[np.float32]] | None
     cells: NDArray[np.int32] | None
@@ -79,7 +79,7 @@ class CellSample(NamedTuple):
 class CellSupports(SupportVectors[CellSample]):
     """Support vectors under an isolation kernel.
 
-    The samples themselves are kept until the map is final, and get other cells when it is rebuilt.
+    Samples are stored until the map is final. Whenever the map is rebuilt, their cells are, too.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class CellSupports(SupportVectors[CellSample]):
 
     """
 
-    # The features have it.
+    # The features own it.
     _BORROWED = frozenset({"_map"})
 
     def __init__(self, features: IsolationFeatures) -> None:
@@ -99,7 +99,7 @@ class CellSupports(SupportVectors[CellSample]):
 
     @property
     def is_final(self) -> bool:
-        """Whether the map is."""
+        """Whether the map is final."""
         return self.features._is_final and self.features._map is self._map
 
     def parts(self) -> list[Any]:
@@ -108,7 +108,7 @@ class CellSupports(SupportVectors[CellSample]):
         return [*self.features._changing(), *samples, self]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without the room for samples to come.
+        # Without spare capacity.
         return self.__dict__ | {"cells": self.cells[: self.n]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class CellSupports(SupportVectors[CellSample]):
         return self.features._reader.index.read(x)
 
     def observe(self, values: Mapping[Hashable, float]) -> None:
-        """Let the map learn from a checked sample."""
+        """Update the map by a checked sample."""
         self.features._observe(values)
         if self.features._map is not self._map:
             self._map = self.features._map
@@ -198,7 +198,7 @@ class SparseSupports(SupportVectors[Values]):
         self.starts = np.zeros(1, dtype=np.int64)
         self.columns = np.zeros(0, dtype=np.int32)
         self.values = np.zeros(0)
-        # Room for a sample as a vector; zero between calls of kernels.
+        # Buffer for a sample as a dense vector; zero between calls of kernels.
         self.dense = np.zeros(0)
         self._make_record()
 
@@ -208,7 +208,7 @@ class SparseSupports(SupportVectors[Values]):
         self._refer()
 
     def _refer(self) -> None:
-        """Let the record refer to the arrays that are new, and know how many rows there are."""
+        """Set the record's references to new arrays, and its number of rows."""
         arrays: dict[str, NDArray[Any]] = {"starts": self.starts, "places": self.columns}
         for name, array in (arrays | {"values": self.values, "vector": self.dense}).items():
             if self._memory.arrays.get(name) is not array:
@@ -217,7 +217,7 @@ class SparseSupports(SupportVectors[Values]):
 
     def __getstate__(self) -> dict[str, Any]:
         stop = int(self.starts[self.n])
-        # Without the room for samples to come.
+        # Without spare capacity.
         used = {"columns": self.columns[:stop], "values": self.values[:stop]}
         used |= {"starts": self.starts[: self.n + 1], "dense": np.zeros(len(self.places))}
         return super().__getstate__() | used
@@ -228,7 +228,7 @@ class SparseSupports(SupportVectors[Values]):
         check_types(self, {"kind": int, "rate": float} | dict.fromkeys(arrays, np.ndarray))
         check_number(self, "kind", self.kind, 0, 1)
         check_numbering(self, "places", self.places)
-        # A model without any support vector has none of its own.
+        # A model without support vectors has no attribute `n` of its own.
         check_number(self, "n", self.n, 0, len(self.starts) - 1)
         n_entries = int(self.starts[self.n])
         check_starts(self, "starts", self.starts[: self.n + 1], n_entries)
@@ -283,7 +283,7 @@ class SparseSupports(SupportVectors[Values]):
         if len(self._sums) != n:
             self._memory.own("sums", np.zeros(n))
             rows.n_columns = n
-            # Last: a call that is interrupted before is done again.
+            # Last, so that a call after an interruption repeats the work.
             self._sums = self._memory.arrays["sums"]
         entries = [(known[name], value) for name, value in sample.items() if name in known]
         places = np.array([place for place, _ in entries], dtype=np.int32)
