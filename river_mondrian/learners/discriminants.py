@@ -479,7 +479,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         self.show(predicted)
 
     def begin_at_zero(self, inputs: Sequence[int]) -> None:
-        """Set numerical inputs that are new to 0 in all samples so far."""
+        """Count new numerical inputs as 0 in all samples so far."""
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
             counts[0, 1 + i] = counts[0, 0]

@@ -1,14 +1,14 @@
-"""How designs are made while the stream goes on, from the rows that have been kept.
+"""How designs are made from stored rows while the stream continues.
 
-It takes several calls, of bounded time each: inputs are measured, columns are chosen, waves are
-drawn, and rows are replayed, first the latest ones. Then the design takes the place of the one in
-use. The first are made after 8, 16, 32 samples and so on; when not all rows are kept any more, one
-is made only where inputs have moved.
+Making a design takes several calls of bounded time: inputs are measured, columns are chosen, waves
+are drawn, and rows are replayed, the latest ones first. Then the design replaces the one in use.
+Designs are made after 8, 16, 32 samples and so on. Once rows have been dropped, a design is made
+only if the inputs' units have changed.
 
-A bend of an input is chosen by how much it explains of the errors of the linear regression beyond
-the input itself, a product of two by how much it explains of them. A wave is the best of a few
-random ones, by how much it explains of the errors of the additive regression. Its inputs are drawn
-by what they have explained so far.
+Bends and products are chosen by how much they explain of the errors of the linear regression. For a
+bend, this is what it explains beyond the input itself. A wave is the best of a few random ones, by
+how much it explains of the errors of the additive regression. Its inputs are mostly drawn in
+proportion to how much they have explained.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from ...elementary import mixed, sort, state_after, uniform_of
 from . import records, solving
 from .records import Candidate, Design, Ridges
 
-# Most columns but waves, and how many there may be beyond the linear ones at least.
+# Most columns other than waves. If the linear ones leave less room, LEAST_OTHERS may be added.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
-# Columns beyond the linear ones for each row that is measured.
+# Most columns beyond the linear ones, and most waves, for each measured row.
 COLUMNS_PER_ROW = 0.25
-# Variance of a column in the units of its inputs below which there is none.
+# Least variance of a column, in the units of its inputs.
 LEAST_VARIANCE = 1e-3
-# A design is left as it is where centres have moved by less, and units by a smaller factor.
+# A new design is needed if a centre has moved by more, or a unit has changed by a larger factor.
 MOVED, RESCALED = 0.5, 1.5
-# How many interquartile ranges beyond the quartiles a target that is replayed is at most.
+# Replayed targets are clipped at so many interquartile ranges beyond the quartiles.
 FENCES = 10.0
 
 
 @exact_inlined
 def differs(design: Design, other: Design) -> bool:
-    """Tell whether the inputs of a design have other units."""
+    """Return whether the inputs of two designs differ in number, centres or units."""
     if design.n_inputs != other.n_inputs:
         return True
     for i in range(design.n_inputs):
@@ -50,7 +50,7 @@ def differs(design: Design, other: Design) -> bool:
 
 @exact_inlined
 def find_errors(ridges: Ridges, active: Design, k: int) -> None:
-    """Note what a regression leaves of the targets of the rows that are measured."""
+    """Write the errors of a regression on the measured rows to `ridges.errors`."""
     columns, errors = ridges.columns.part(0, ridges.capacity), ridges.errors
     solution, n = ridges.solution(k), active.width_of(k)
     for j in range(solving.n_measured_of(ridges)):
@@ -62,7 +62,7 @@ def find_errors(ridges: Ridges, active: Design, k: int) -> None:
 
 @exact_separate
 def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
-    """Find a candidate's mean and spread, and what it explains of the errors."""
+    """Set a candidate's mean and factor, and its score: how much it explains of the errors."""
     first, second = candidate.first, candidate.second
     errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
     # Sums over the rows: of the column h, of its input z, of the error r and of products.
@@ -93,7 +93,7 @@ def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
     explained, left = rh - r_ * mean, hh - h_ * mean
     of_input = zz - z_ * z_ / n
     if second == records.BEND and of_input > 0.0:
-        # Beyond its input.
+        # Subtract what the input itself explains.
         slope = (zh - z_ * mean) / of_input
         explained -= slope * (rz - r_ * z_ / n)
         left -= slope * (zh - z_ * mean)
@@ -103,7 +103,7 @@ def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
 
 @exact_inlined
 def best_of(ridges: Ridges, n: int) -> int:
-    """Return the candidate that explains most, or -1."""
+    """Return the candidate with the largest score, or -1 if no score is above 0."""
     best, score = -1, 0.0
     for c in range(n):
         if ridges.candidates[c].score > score:
@@ -113,7 +113,7 @@ def best_of(ridges: Ridges, n: int) -> int:
 
 @exact_inlined
 def add_column(design: Design, candidate: Candidate) -> None:
-    """Add a column, and what it explains to the interest of its inputs."""
+    """Add a column, and add its score to the interest of its inputs."""
     c = design.n_columns
     design.firsts[c], design.seconds[c] = candidate.first, candidate.second
     design.knots[c], design.means[c] = candidate.knot, candidate.mean
@@ -127,7 +127,7 @@ def add_column(design: Design, candidate: Candidate) -> None:
 
 @exact_inlined
 def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: float) -> int:
-    """Add a candidate; returns how many there are."""
+    """Add a candidate; returns the new number of candidates."""
     candidate = ridges.candidates[candidates]
     candidate.first, candidate.second, candidate.knot = first, second, knot
     return candidates + 1
@@ -135,7 +135,7 @@ def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: floa
 
 @exact_separate
 def add_linear(ridges: Ridges, design: Design) -> None:
-    """Give the inputs columns of their own, where there are too many those that explain most."""
+    """Add a column per input; if there are too many, those that explain most."""
     n = 0
     for i in range(design.n_inputs):
         if design.rates[i] > 0.0:
@@ -160,7 +160,7 @@ def add_linear(ridges: Ridges, design: Design) -> None:
 
 @exact_separate
 def add_others(ridges: Ridges, design: Design) -> None:
-    """Add the bends and the products that explain most of what the linear regression leaves."""
+    """Add the bends and products that explain most of the linear regression's errors."""
     n, n_inputs = 0, design.n_inputs
     if n_inputs > records.MOST_BENT:
         return
@@ -189,7 +189,7 @@ def add_others(ridges: Ridges, design: Design) -> None:
 
 @exact_separate
 def choose(ridges: Ridges, design: Design, active: Design) -> None:
-    """Choose the columns but waves of a design whose inputs have been measured."""
+    """Choose the columns other than waves of a design whose inputs have been measured."""
     values, n = ridges.values, solving.n_measured_of(ridges)
     for j in range(n):
         values[j] = solving.measured_row(ridges, j)[records.TARGET]
@@ -218,8 +218,8 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
     find_errors(ridges, active, records.ADDITIVE)
 
 
-# Waves of which the best is taken, turns per unit of an input, in octaves from the lowest, and the
-# part of inputs that is drawn by what they explain.
+# Number of waves drawn for each one added; lowest turns per unit of an input, and octaves above it;
+# fraction of inputs that are drawn by their interest rather than evenly.
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
@@ -227,19 +227,19 @@ BY_INTEREST = 0.7
 
 @exact_inlined
 def n_examined_of(ridges: Ridges) -> int:
-    """Return by how many rows waves are examined."""
+    """Return the number of rows by which waves are examined."""
     return min(solving.n_measured_of(ridges), records.N_EXAMINED)
 
 
 @exact_inlined
 def examined_row(ridges: Ridges, j: int) -> int:
-    """Return which of the rows that are measured is the j-th of these."""
+    """Return the place of the j-th of these rows among the measured ones."""
     return j * solving.n_measured_of(ridges) // n_examined_of(ridges)
 
 
 @exact_separate
 def note_units(ridges: Ridges, design: Design) -> None:
-    """Note the inputs of the rows by which waves are examined, in their units."""
+    """Write the inputs, in their units, of the rows by which waves are examined."""
     d = design.n_inputs
     for j in range(n_examined_of(ridges)):
         row, units = solving.measured_row(ridges, examined_row(ridges, j)), ridges.row_units
@@ -250,7 +250,7 @@ def note_units(ridges: Ridges, design: Design) -> None:
 
 @exact_inlined
 def draw(ridges: Ridges) -> float:
-    """Return a uniform of (0, 1)."""
+    """Return a random number, uniform on (0, 1)."""
     bits = mixed(ridges.draws)
     ridges.draws = state_after(ridges.draws, 1)
     return uniform_of(bits)
@@ -258,7 +258,7 @@ def draw(ridges: Ridges) -> float:
 
 @exact_inlined
 def draw_input(ridges: Ridges, design: Design) -> int:
-    """Draw an input that has a unit, by what it has explained or evenly."""
+    """Return a random input that has a unit, drawn by interest or evenly."""
     by_interest = draw(ridges) < BY_INTEREST
     total = 0.0
     for i in range(design.n_inputs):
@@ -276,7 +276,7 @@ def draw_input(ridges: Ridges, design: Design) -> int:
 
 @exact_separate
 def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
-    """Draw a wave: of two inputs, of three or of more, each of which may come twice."""
+    """Draw a wave of two, three or up to `N_ARMS` inputs; an input may come twice."""
     most = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
     n = most if kind == 2 else min(kind + 2, most)
@@ -293,7 +293,7 @@ def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
 
 @exact_separate
 def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
-    """Find a wave's mean and spread, and what it explains of the errors."""
+    """Set a wave's mean and factor, and its score: how much it explains of the errors."""
     errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
     h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
     for j in range(n):
@@ -318,12 +318,12 @@ def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -
 
 @exact_separate
 def add_wave(ridges: Ridges, design: Design) -> None:
-    """Add the best of a few waves, where one varies."""
+    """Add the best of a few random waves, unless all are constant."""
     w = design.n_columns - design.n_additive
     best, other = ridges.candidates[0], ridges.candidates[1]
     best.score = -1.0
     for _ in range(N_DRAWN):
-        # In the last place, behind all waves.
+        # In the spare place behind all waves.
         draw_wave(ridges, design, records.N_WAVES)
         examine_wave(ridges, design, records.N_WAVES, other)
         if other.score > best.score:
@@ -340,12 +340,12 @@ def add_wave(ridges: Ridges, design: Design) -> None:
         design.n_columns = c + 1
 
 
-# What a call may spend on designs, in operations, and rows that it replays at least.
+# Most operations of a call for designs, and the least number of rows that it replays.
 BUDGET = 150_000
 LEAST_ROWS = 4
-# Samples to the second design, and after a new input to the next one.
+# Samples to the first design, and from the first to the second.
 FIRST_GAP = 8
-# Of so few samples a call makes a design of them all.
+# With at most so many samples, one call may both choose columns and go on to waves and rows.
 ROWS_AT_ONCE = 64
 
 
@@ -354,14 +354,14 @@ ROWS_AT_ONCE = 64
 
 @exact_separate
 def replay(ridges: Ridges, design: Design) -> None:
-    """Add the next row: first come the latest ones, before they are overwritten."""
+    """Add the next row to the sums. The latest rows come first, before they are overwritten."""
     n, i = min(ridges.n_before, records.N_LATEST), ridges.cursor
     columns = ridges.columns.part(0, ridges.capacity)
     is_late = i < n
     time = ridges.n_before - n + i
     row = ridges.latest_row(time % records.N_LATEST) if is_late else ridges.kept_row(i - n)
     solving.make_columns(ridges, design, row.part(records.FIRST_INPUT, ridges.n_inputs), columns)
-    # One of the first may be wild.
+    # Early targets may be outliers.
     target = min(max(row[records.TARGET], design.fence), design.upper_fence)
     for k in range(records.N_SOLVED):
         ridges.targets[k] = target if k < records.N_RIDGES else row[records.SIZE]
@@ -377,7 +377,7 @@ def replay(ridges: Ridges, design: Design) -> None:
 
 @exact_inlined
 def begin_replay(ridges: Ridges, design: Design) -> None:
-    """Begin the sums of a design whose columns have been chosen."""
+    """Clear the sums of a design whose columns have been chosen, and begin to replay."""
     n = design.n_columns
     for i in range(n * (n + 1) // 2):
         design.all_gram[i] = design.late_gram[i] = 0.0
@@ -391,12 +391,12 @@ def begin_replay(ridges: Ridges, design: Design) -> None:
     ridges.stage, ridges.cursor = records.REPLAYING, 0
 
 
-# All of it, by calls.
+# All stages, over several calls.
 
 
 @exact_separate
 def go_on(ridges: Ridges) -> None:
-    """Go on with the design that is not in use, within a budget."""
+    """Continue to make the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
     if ridges.stage == records.IDLE and ridges.n_samples >= ridges.next_design:
         design.n_inputs = ridges.n_inputs

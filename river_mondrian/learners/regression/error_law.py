@@ -1,12 +1,14 @@
-"""The law of a target around a point: how wide it is, and how heavy its tails are.
+"""The distribution of a target around a point: its width, and the weight of its tails.
 
-A component of the law is a Student or a normal law around the point. Its scale is one of two
-guesses of the mean size of the error, times a factor: the mean size over a long time; and this
-times the exponential of a line through logarithms of relative sizes, namely of the errors over a
-short time, of the disagreement of the experts, and of what a regression predicts. A fixed share
-(Herbster and Warmuth 1998) over all of these components weighs them by the square roots of the
-densities that each gave to the targets: where no component has the shape of the errors, the
-densities themselves would trust one of them too much, and intervals would be too narrow.
+The distribution is a mixture. Each component is a Student or normal distribution around the point.
+Its scale is a factor times one of two guesses of the mean size of the error. The first guess is the
+mean size over a long time. The second is the first times the exponential of a linear function of
+logarithms of relative sizes: of errors over a short time, of the disagreement of the experts, and
+of a regression's prediction.
+
+A fixed share (Herbster and Warmuth 1998) weighs the components by the square roots of the densities
+that each gave to the targets. If no component has the shape of the errors, the densities themselves
+would concentrate the weights on one component, and intervals would be too narrow.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_fact
 
 Array = NDArray[np.float64]
 
-# Guesses of the size of an error, factors of it, and degrees of freedom.
+# Guesses of the size of an error, their factors, and degrees of freedom.
 LONG, COMBINED = range(2)
 N_GUESSES = 2
 FACTORS = tuple(2.0 ** (k / 2.0) for k in range(-4, 4))
@@ -38,14 +40,14 @@ N_COMPONENTS = N_GUESSES * N_FACTORS * N_FREEDOMS
 
 
 def _density_factor(v: float) -> float:
-    """Return the density of Student's law at 0."""
+    """Return the density of Student's distribution at 0, for `v` degrees of freedom."""
     if math.isinf(v):
         return 1.0 / math.sqrt(2.0 * math.pi)
     gammas = math.lgamma((v + 1.0) / 2.0) - math.lgamma(v / 2.0)
     return math.exp(gammas) / math.sqrt(v * math.pi)
 
 
-# Densities of Student's law at 0, and its mean absolute values.
+# Densities of Student's distributions at 0, and their mean absolute values.
 AT_0 = tuple(map(_density_factor, FREEDOMS))
 MEAN_SIZES = tuple(
     math.sqrt(2.0 / math.pi) if math.isinf(v) else 2.0 * v / (v - 1.0) * at_0
@@ -54,24 +56,24 @@ MEAN_SIZES = tuple(
 
 # Errors in the long and the short mean.
 N_LONG, N_SHORT = 300.0, 20.0
-# How many of the short mean the long one is at most.
+# Largest ratio of the long mean to the short one.
 LONGEST = 8.0
-# Part of the weights that is spread evenly at each sample.
+# Fraction of the weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
 # Bounds of the size of an error over the long mean, as a logarithm.
 SMALLEST, LARGEST = -3.0, 3.0
-# What the combination is a line through, what is left of its past after a sample, and its prior's
-# precision in samples.
+# The combined guess: number of terms of its linear function, factor of past samples at each sample,
+# and prior precision in samples.
 N_TERMS = 4
 N_PAIRS = N_TERMS * (N_TERMS + 1) // 2
 KEPT = 0.999
 PRIOR = 20.0
-# Part of the size of a target that no guess is below.
+# Least guess, as a fraction of the size of the point.
 LEAST_PART = 1e-12
 
 
 class ErrorLaw(Record):
-    """What has been learned of the errors of predictions."""
+    """Statistics of the errors of predictions, and the weights of the components."""
 
     n_samples: Int64 = stored(Bounds(0, LARGEST_SIZE))
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
@@ -81,13 +83,13 @@ class ErrorLaw(Record):
     long: Float64
     short: Float64
     disagreement: Float64
-    # Of the combination.
+    # The regression of the combined guess.
     gram: Float64s = sized(N_PAIRS)
     moments: Float64s = sized(N_TERMS)
     line: Float64s = sized(N_TERMS)
     # Weight of each component; they add up to 1.
     weights: Float64s = sized(N_COMPONENTS, bounds=Bounds(0.0, 1.0))
-    # Of the last sample: what the line goes through, and the guesses.
+    # For the last sample: the terms of the linear function, and the guesses.
     terms: Float64s = transient(N_TERMS)
     guesses: Float64s = transient(N_GUESSES)
     densities: Float64s = transient(N_COMPONENTS)
@@ -98,7 +100,7 @@ class ErrorLaw(Record):
 
 @exact_inlined
 def log_ratio(a: float, b: float) -> float:
-    """Return the logarithm of a ratio, within bounds; 0 where there is none."""
+    """Return the logarithm of a / b, within bounds; 0 unless both are above 0."""
     if not (a > 0.0 and b > 0.0):
         return 0.0
     return min(max(math.log(a / b), SMALLEST), LARGEST)
@@ -117,13 +119,13 @@ def guess(law: ErrorLaw, point: float, spread: float, size: float) -> None:
     guesses[COMBINED] = law.long * math.exp(combined)
     least = max(LEAST_WIDTH * law.move, LEAST_PART * abs(point))
     for g in range(N_GUESSES):
-        # Of the first target nothing is known.
+        # Before the first target, nothing is known of errors.
         guesses[g] = max(guesses[g], max(least, 1e-300)) if law.n_samples > 0 else 1.0
 
 
 @exact_inlined
 def find_densities(law: ErrorLaw, error: float) -> None:
-    """Write the density of each component at an error, but for a factor that all have."""
+    """Write the density of each component at an error, up to a common factor."""
     densities, guesses = law.densities, law.guesses
     largest, c = max(0.0, guesses[LONG], guesses[COMBINED]), 0
     for g in range(N_GUESSES):
@@ -143,7 +145,7 @@ def find_densities(law: ErrorLaw, error: float) -> None:
 
 @exact_inlined
 def combine(law: ErrorLaw, size: float, weight: float) -> None:
-    """Let the combination learn the logarithm of the size of an error."""
+    """Update the combined guess by the logarithm of the size of an error."""
     add_to_triangle(law.gram, N_TERMS, law.terms, KEPT, weight)
     add_to_moments(law.moments, N_TERMS, law.terms, KEPT, weight * size)
     triangle, vector = law.triangle, law.vector
@@ -162,18 +164,18 @@ def combine(law: ErrorLaw, size: float, weight: float) -> None:
 def learn(
     law: ErrorLaw, point: float, spread: float, size: float, target: float, weight: float
 ) -> float:
-    """Learn a target of which a point has been predicted.
+    """Learn the target for which `point` was predicted.
 
     Parameters
     ----------
     law
-        The law.
+        The distribution of errors.
     point
-        What has been predicted.
+        The prediction.
     spread
-        How much experts disagreed.
+        Disagreement of the experts.
     size
-        What a regression has predicted of the number that this returned for earlier samples.
+        A regression's prediction of the number that this function returns.
     target
         The target.
     weight
@@ -204,7 +206,7 @@ def learn(
         combine(law, found, part)
     law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
     law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
-    # A wild target among the first ones is forgotten.
+    # An outlier among the first targets is forgotten.
     law.long = min(law.long, LONGEST * law.short)
     law.disagreement += (spread - law.disagreement) / min(1.0 + n, N_LONG)
     law.n_samples = n + 1
@@ -216,7 +218,7 @@ _OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
 
 
 class ErrorLaws(Learned[ErrorLaw]):
-    """The memory of the law of errors."""
+    """The memory of the distribution of errors."""
 
     _KIND = ErrorLaw
 
@@ -227,7 +229,7 @@ class ErrorLaws(Learned[ErrorLaw]):
         self.show()
 
     def law(self, point: float, spread: float, size: float, n: int = 0) -> PredictiveDistribution:
-        """Return the law of a target of which a point has been predicted (see `learn`)."""
+        """Return the distribution of the target for which `point` is predicted (see `learn`)."""
         guess(self.record, point, spread, size)
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
         weights = self.learned["weights"] / self.learned["weights"].sum()

@@ -1,11 +1,13 @@
-"""Predicting a target from the latest ones and from the latest errors of another prediction.
+"""Predicting a target from the latest targets and the latest errors of another prediction.
 
-With p what the other predicts, y_1, y_2, ... the latest targets and e_1, e_2, ... what p has left
-of them, a linear regression predicts y - p from e_i and y_i - p: so it is p where these tell
-nothing, and the last target where p does not. Two of them, which forget at different rates, learn
-by recursive least squares with a ridge of 1, in units of the mean size of all of these differences,
-beyond `FAR` of which none counts. A sample whose error is larger than the mean size of these counts
-for as much less: that is nearly the least absolute error. The last target itself is predicted, too.
+Let p be the other prediction, y_1, y_2, ... the latest targets and e_1, e_2, ... the errors of p at
+them. A linear regression predicts y - p from e_i and y_i - p. So it predicts p if these are
+uninformative, and may learn to predict the last target if p is.
+
+Two regressions forget at different rates. They learn by recursive least squares with a ridge of 1.
+Differences are in units of their mean size and clipped at `FAR`. A sample whose error exceeds the
+mean size of errors is weighted down by the ratio, which nearly minimizes absolute errors. The last
+target itself is a third prediction.
 """
 
 from __future__ import annotations
@@ -16,26 +18,26 @@ from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..learned import Learned
 
-# Latest targets, and errors of these.
+# Number of latest targets, and of latest errors.
 N_LAGS = 4
 N_COLUMNS = 2 * N_LAGS
 
-# What is left of the past after a sample, of each regression.
+# By regression: factor of past samples at each sample.
 KEPT = (1.0, 0.99)
 N_REGRESSIONS = len(KEPT)
-# Predictions: of the regressions, and the last target.
+# Predictions: those of the regressions, and the last target.
 N_PREDICTIONS = N_REGRESSIONS + 1
 NAMES = ("targets and errors of late", "latest targets and errors", "last target")
 
-# Differences count as so many of their mean size at most, which is of so many samples.
+# Differences are clipped at FAR times their mean size, a mean over about N_OF_LATE samples.
 FAR = 10.0
 N_OF_LATE = 50.0
-# The trace of what regressions do not know ends there, in that of the beginning.
+# The inverse's trace grows by forgetting only up to this multiple of its initial value.
 MOST_UNKNOWN = 10.0
 
 
 class Lags(Record):
-    """The latest targets and errors, and what regressions have learned of them."""
+    """The latest targets and errors, and the regressions on them."""
 
     n_samples: Int64 = stored(Bounds(0))
     # The latest first.
@@ -43,12 +45,12 @@ class Lags(Record):
     errors: Float64s = sized(N_LAGS)
     # Mean size of the differences.
     scale: Float64 = stored(Bounds(0.0))
-    # Of each regression: the mean size of its errors, in units, its weights, and the inverse of its
-    # Gram matrix.
+    # By regression: the mean size of its errors, in units, its weights, and the inverse of its Gram
+    # matrix.
     sizes: Float64s = sized(N_REGRESSIONS)
     weights: Float64s = sized(N_REGRESSIONS, N_COLUMNS)
     inverses: Float64s = sized(N_REGRESSIONS, N_COLUMNS, N_COLUMNS)
-    # Of the last prediction: the differences, in units, what the other had predicted, and all.
+    # For the last sample: the differences, in units, the other prediction, and all predictions.
     columns: Float64s = transient(N_COLUMNS)
     base: Float64 = transient()
     predicted: Float64s = transient(N_PREDICTIONS)
@@ -66,7 +68,7 @@ def _in_units(difference: float, scale: float) -> float:
 
 @exact_separate
 def predict(lags: Lags, base: float) -> None:
-    """Predict the next target, of which something else predicts a base."""
+    """Predict the next target, given another prediction `base`."""
     columns, predicted, known = lags.columns, lags.predicted, min(lags.n_samples, N_LAGS)
     lags.base = base
     for i in range(N_COLUMNS):
@@ -84,7 +86,7 @@ def predict(lags: Lags, base: float) -> None:
 
 @exact_separate
 def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
-    """Take a step of recursive least squares towards what the base has left, in units."""
+    """Take a step of recursive least squares towards `left`, the error of the base in units."""
     n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
     inverse, gains, total, error = lags.inverses.part(n * n * r, n * n), lags.work, 0.0, left
     for i in range(n):
@@ -101,7 +103,7 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
     trace = 0.0
     for i in range(n):
         trace += inverse[n * i + i]
-    # What has not been excited for long is not forgotten any further.
+    # Stop forgetting directions that have long not been excited.
     grows = 1.0 / kept if trace < MOST_UNKNOWN * n else 1.0
     for i in range(n):
         own[i] += gains[i] * (error / total)
@@ -112,7 +114,7 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
 
 @exact_separate
 def learn(lags: Lags, target: float, weight: float) -> None:
-    """Learn the target of the sample that has been predicted last."""
+    """Learn the target of the sample predicted last."""
     error, moved, n_samples = target - lags.base, abs(target - lags.base), lags.n_samples
     if n_samples > 0:
         moved = max(moved, abs(target - lags.targets[0]))
@@ -130,7 +132,7 @@ def learn(lags: Lags, target: float, weight: float) -> None:
 
 
 class LaggedTargets(Learned[Lags]):
-    """The memory of the latest targets, and of what regressions have learned of them."""
+    """The memory of the latest targets, and of the regressions on them."""
 
     _KIND = Lags
 

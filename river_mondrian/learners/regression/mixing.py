@@ -1,19 +1,19 @@
-"""Mixing several predictions of a target by how they have done so far.
+"""Mixing several predictions of a target by their past errors.
 
 Experts are mixed in four ways:
 
 - a fixed share (Herbster and Warmuth 1998) of Student densities around the experts' predictions,
-  each as wide as the expert's errors of late;
+  each as wide as the expert's recent errors;
 - a product update (Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error;
-- two regressions of the targets on the predictions, which tend to the share: by squared
-  errors, and by absolute ones, whose squares are weighted by one over their size.
+- two regressions of the targets on the predictions, shrunk towards the share: one by squared
+  errors, and one by absolute errors, as squared errors weighted by one over their size.
 
-A last fixed share of the same kind, over the points of these, gives the point. Where squared errors
-are to be small, the last share and the product update go by these, and the second regression by
-squared errors of a longer time.
+A last fixed share of the same kind mixes the four points into one. If the loss is the squared
+error, the last share and the product update use squared errors, and the second regression uses
+squared errors over a longer time.
 
-Nothing depends on the units of targets. A sample of weight w counts as w in sums; in shares, whose
-bound is for at most one loss at a time, as w over the largest weight of late.
+Results do not depend on the units of targets. A sample of weight w counts as w in sums. In shares
+it counts as w over the largest recent weight, since their bound assumes at most one loss at a time.
 """
 
 from __future__ import annotations
@@ -35,49 +35,50 @@ Array = NDArray[np.float64]
 # More experts than any mixture has.
 MOST_EXPERTS = 1 << 12
 
-# What the last share chooses among: places in `TargetMixture.finalists`.
+# The four points that the last share mixes: places in `TargetMixture.finalists`.
 SHARED, DESCENDED, BY_SQUARES, BY_SIZES = range(4)
 N_FINALISTS = 4
 N_REGRESSIONS = 2
-# Losses that the point is for.
+# Losses that the point may minimize.
 ABSOLUTE, SQUARED = range(2)
 
-# Degrees of freedom of the densities. With 3 these need no powers.
+# Degrees of freedom of the densities. With 3 they need no powers.
 FREEDOM = 3.0
-# Part of a share's weights that is spread evenly at each sample.
+# Fraction of a share's weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
 LAST_SHARE_RATE = 0.01
-# Errors whose mean size is the width of a density, and what part of that of the targets' moves the
-# width is at least.
+# The width of a density is the mean size of about N_OF_LATE recent errors, and at least LEAST_WIDTH
+# times the mean size of the moves between targets.
 N_OF_LATE = 50.0
 LEAST_WIDTH = 1e-6
-# An error counts as so many of the mean size of those of late, at most; the first ones as they are.
+# An error counts as at most FAR times the mean size of recent errors, except for the first ones.
 FAR = 10.0
 FIRST_ERRORS = 8
-# Rate of the product update, and part of its weights that is spread.
+# Rate of the product update, and fraction of its weights that is spread evenly.
 STEP = 0.05
 SPREAD = 1e-3
-# Of the regressions: what is left of the past after a sample, the prior's precision in samples, and
-# samples after which they are solved anew; the least error in units of the mean one.
+# Regressions: the factor of past sums at each sample (LONG_KEPT for the longer time), the prior's
+# precision in samples, and the number of samples between solutions.
 KEPT = 0.998
 LONG_KEPT = 0.9998
 PRIOR = 2.0
 SOLVED_AFTER = 16
-# Largest difference of squared errors in units of the least mean one, and what the last share
-# makes of it.
+# Likelihoods by squared errors: largest difference of squared errors, in squares of the narrowest
+# width, and its factor in the exponent. LEAST_ERROR is for regressions by absolute errors: the
+# least error, in units of the mean error.
 MOST_SQUARES = 20.0
 RATE_OF_SQUARES = 0.25
 LEAST_ERROR = 0.1
-# Part of the largest weight by which it fades at each sample.
+# Fraction of the largest weight that fades at each sample.
 FADING = 0.001
 
 
-# Of weights that add up to 1.
+# Bounds of weights that add up to 1.
 SHARE = Bounds(0.0, 1.0)
 
 
 class TargetMixture(Record):
-    """Experts that predict a target, and what mixing them has learned."""
+    """Experts that predict a target, and the state of their mixture."""
 
     n_experts: Int64 = stored(Bounds(1, MOST_EXPERTS))
     loss: Int64 = stored(Bounds(ABSOLUTE, SQUARED))
@@ -92,25 +93,25 @@ class TargetMixture(Record):
     # Weights of each expert in the share and the product update; they add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
     descended: Float64s = sized("n_experts", bounds=SHARE)
-    # Mean size of each expert's errors of late, and of the finalists'.
+    # Mean size of the recent errors of each expert, and of each finalist.
     widths: Float64s = sized("n_experts")
     last_widths: Float64s = sized(N_FINALISTS)
     # Weight of each finalist in the last share.
     last_weights: Float64s = sized(N_FINALISTS, bounds=SHARE)
-    # Of each regression: products of the predictions, and with targets, less the share's point;
-    # and its weights of the experts, beyond those of the share.
+    # For each regression, with the share's point subtracted: sums of products of the predictions,
+    # and of these with targets. Solutions are weights of the experts, added to those of the share.
     grams: Float64s = sized(N_REGRESSIONS, "n_pairs")
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, LARGEST_SIZE))
-    # Of the last sample: what the experts have predicted, that less the share's point, the
-    # finalists, the point, and how far the experts are from it.
+    # For the last sample: the experts' predictions, these minus the share's point, the finalists,
+    # the point, and the mean distance of the experts from it.
     predicted: Float64s = transient("n_experts")
     deviations: Float64s = transient("n_experts")
     finalists: Float64s = transient(N_FINALISTS)
     point: Float64 = transient()
     spread: Float64 = transient()
-    # For shares, of experts or of finalists, and for solving.
+    # Buffers for shares, of experts or of finalists, and for solving.
     densities: Float64s = transient("n_densities")
     triangle: Float64s = transient("n_pairs")
     vector: Float64s = transient("n_experts")
@@ -131,12 +132,12 @@ class TargetMixture(Record):
 
 @exact_inlined
 def predict(mixture: TargetMixture) -> float:
-    """Mix what the experts have predicted; returns the point."""
+    """Mix the predictions of the experts; returns the point."""
     n, predicted, finalists = mixture.n_experts, mixture.predicted, mixture.finalists
     deviations, low, high = mixture.deviations, predicted[0], predicted[0]
     for e in range(1, n):
         low, high = min(low, predicted[e]), max(high, predicted[e])
-    # Relative to one of them, so that experts that agree are followed to the last digit.
+    # Relative to one expert, so that the result is exact if all experts agree.
     base = predicted[0]
     for e in range(n):
         deviations[e] = predicted[e] - base
@@ -162,9 +163,9 @@ def predict(mixture: TargetMixture) -> float:
 
 @exact_inlined
 def recall(mixture: TargetMixture, numbers: Float64s) -> int:
-    """Restore what was predicted of an earlier sample (`TargetMixtures.to_recall`).
+    """Restore the predictions for an earlier sample (`TargetMixtures.to_recall`).
 
-    Returns how many numbers it takes.
+    Returns how many numbers it has read.
     """
     n = mixture.n_experts
     for f in range(N_FINALISTS):
@@ -180,7 +181,7 @@ def recall(mixture: TargetMixture, numbers: Float64s) -> int:
 def find_densities(
     densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
 ) -> None:
-    """Write Student densities of a target around points, but for a factor that all have."""
+    """Write Student densities of a target around points, up to a common factor."""
     narrowest = math.inf
     for e in range(n):
         narrowest = min(narrowest, max(widths[e], least))
@@ -196,7 +197,7 @@ def find_densities(
 def find_likelihoods(
     densities: Float64s, n: int, points: Float64s, target: float, widths: Float64s, least: float
 ) -> None:
-    """Write likelihoods of points by their squared errors, but for a factor that all have."""
+    """Write likelihoods of points by their squared errors, up to a common factor."""
     narrowest, nearest = math.inf, math.inf
     for e in range(n):
         narrowest = min(narrowest, max(widths[e], least))
@@ -210,7 +211,7 @@ def find_likelihoods(
 
 @exact_inlined
 def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
-    """Let the weights of a fixed share learn, from a part of the losses."""
+    """Update the weights of a fixed share by densities to the power of `part`."""
     total = 0.0
     for e in range(n):
         weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)
@@ -222,7 +223,7 @@ def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: flo
 
 @exact_inlined
 def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
-    """Return a mean of sizes after another one, of which one that is too large counts less."""
+    """Return a mean of sizes updated by another size, which counts as at most `FAR` means."""
     if n_samples >= FIRST_ERRORS and mean > 0.0:
         size = min(size, FAR * mean)
     return mean + rate * (size - mean)
@@ -230,7 +231,7 @@ def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
 
 @exact_inlined
 def descend(mixture: TargetMixture, target: float, part: float) -> None:
-    """Let the product update learn: w <- w (1 - step * gradient), by the sign of its error."""
+    """Take a step of the product update: w <- w (1 - step * gradient), by the sign of its error."""
     n, weights, predicted = mixture.n_experts, mixture.descended, mixture.predicted
     point, unit = mixture.finalists[DESCENDED], mixture.difference
     if not unit > 0.0:
@@ -250,7 +251,7 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
 
 @exact_separate
 def solve_regression(mixture: TargetMixture, r: int) -> None:
-    """Find the weights of a regression, which tend to 0: to what the share has predicted."""
+    """Solve for the weights of a regression. Its prior mean 0 stands for the share's prediction."""
     n = mixture.n_experts
     size = mixture.n_pairs()
     gram, triangle = mixture.grams.part(size * r, size), mixture.triangle
@@ -276,7 +277,7 @@ def solve_regression(mixture: TargetMixture, r: int) -> None:
 
 @exact_inlined
 def regress(mixture: TargetMixture, target: float, weight: float) -> None:
-    """Let the regressions learn."""
+    """Update the regressions by a target."""
     n, deviations = mixture.n_experts, mixture.deviations
     size, unit = mixture.n_pairs(), mixture.last_widths[SHARED]
     left = target - mixture.finalists[SHARED]
@@ -300,7 +301,7 @@ def regress(mixture: TargetMixture, target: float, weight: float) -> None:
 
 @exact_separate
 def learn(mixture: TargetMixture, target: float, weight: float) -> None:
-    """Let the mixture learn the target of the sample that has been predicted last."""
+    """Update the mixture by the target of the sample predicted last."""
     n, n_samples = mixture.n_experts, mixture.n_samples
     predicted, finalists, densities = mixture.predicted, mixture.finalists, mixture.densities
     largest = max(weight, 1.0, (1.0 - FADING) * mixture.largest_weight)
@@ -333,14 +334,14 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
 
 
 class TargetMixtures(Learned[TargetMixture]):
-    """The memory of experts and of what mixing them has learned.
+    """The memory of experts and of their mixture.
 
     Parameters
     ----------
     n
         Number of experts.
     loss
-        ABSOLUTE or SQUARED: what the point is to make small.
+        ABSOLUTE or SQUARED: the loss that the point minimizes.
 
     """
 
@@ -354,7 +355,7 @@ class TargetMixtures(Learned[TargetMixture]):
 
     @property
     def weights(self) -> Array:
-        """What each expert's prediction counts for in the point; the sum is 1."""
+        """Weight of each expert's prediction in the point; the sum is 1."""
         own, last = self.learned, self.learned["last_weights"]
         found: Array = last[SHARED] * own["shared"] + last[DESCENDED] * own["descended"]
         for r, solution in enumerate(own["solutions"]):

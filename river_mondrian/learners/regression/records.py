@@ -1,8 +1,8 @@
 """The records of the ridge regressions.
 
-A *design* is a set of columns that are made of the inputs, with the sums of products over the
-samples from which ridge regressions on them are solved. There are two: the one in use, and the one
-that is being made of the rows that have been kept.
+A *design* is a set of columns computed from the inputs, with sums of their products over the
+samples. Ridge regressions on the columns are solved from these sums. There are two designs: one is
+in use, the other is being made from stored rows.
 """
 
 from __future__ import annotations
@@ -11,43 +11,42 @@ from ...checks import LARGEST_SIZE
 from ...records import Array, Bounds, Float64, Float64s, Int64, Int64s, Record
 from ...records.record import derived, sized, stored, transient
 
-# The ridge regressions: places in `Ridges.predicted`. The linear ones have the columns of the
-# inputs themselves, the additive ones those of bends and products, too, the others waves besides.
+# The ridge regressions: places in `Ridges.predicted`. Linear ones have the inputs as columns,
+# additive ones also bends and products, the others also waves.
 LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
-# The same as `WAVES`, of the logarithms of targets.
+# Like `WAVES`, for the logarithms of targets.
 LOG_WAVES = 7
 N_PLAIN, N_RIDGES = 7, 8
 NAMES = (
     *("linear", "late linear", "latest linear", "additive", "late additive"),
     *("waves", "late waves", "waves of logarithms"),
 )
-# One more is of the logarithm of the size of a prediction's error.
+# One more regression predicts the logarithm of the size of a prediction's error.
 SIZES = N_RIDGES
 N_SOLVED = N_RIDGES + 1
 
-# Sums over samples, each with its part of the past that is left after each sample.
+# Sums over samples, and the factor of past samples in each at every sample.
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
-# Of each regression its sums, and the last group of its columns.
+# By regression: its sums, and the last group of its columns.
 SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, ALL)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
 GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS)
 
-# Places at which an input may bend; waves, and inputs that one has at most.
+# Possible bends of an input; number of waves, and most inputs of a wave.
 N_BENDS = 5
 N_WAVES = 128
 N_ARMS = 8
 
-# Samples of which the products of columns are added together: they go through memory once.
+# Samples whose products of columns are added together, so that the sums are read and written once.
 N_HELD = 4
 
-# A row that is kept begins with the target, the size of the error and the sample's weight; then
-# come the inputs.
+# A stored row has the target, the size of the error, the sample's weight, and then the inputs.
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
 
-# Rows in the ring of the latest ones, and rows of these and of all that are measured at most; rows
-# by which waves are examined, which are some of those.
+# Rows in the ring of the latest ones; most rows that are measured of the latest, and of the whole
+# past; most of the measured rows by which waves are examined.
 N_LATEST = 512
 N_MEASURED = 256
 N_EXAMINED = 256
@@ -60,55 +59,56 @@ MOST_BENT = 64
 MOST_MULTIPLIED = 16
 MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
 
-# What stands for a second input: the column is the first one, or what that exceeds its knot by.
+# In place of a second input: the column is the first input itself, or its excess over the knot.
 ITSELF, BEND = -1, -2
 
-# What is happening to the design that is not in use.
+# Stages of the design that is not in use.
 IDLE, MEASURING, CHOOSING, DRAWING, REPLAYING = range(5)
 
 
 class Design(Record):
     """Columns of a linear model, and sums of their products over samples.
 
-    Column 0 is 1, then come `n_linear` inputs, up to column `n_additive` bends of an input and
-    products of two, then waves. Each is centred and scaled. A triangle's row j has the products of
-    column j and of columns 0 to j, so that the first columns' triangle begins that of all.
+    Column 0 is 1. Then come `n_linear` inputs, then bends of an input and products of two up to
+    column `n_additive`, then waves. Each column is centred and scaled. Row j of a triangle has the
+    products of column j with columns 0 to j, so the triangle of the first columns is a prefix.
     """
 
     n_columns: Int64
     n_linear: Int64
     n_additive: Int64
-    # Number of inputs it knows of.
+    # Number of inputs when the design was made.
     n_inputs: Int64
-    # What is subtracted from targets; of their logarithms, where these begin and the unit.
+    # Shift subtracted from targets; zero point and unit of their logarithms.
     shift: Float64
     low: Float64
     unit: Float64
-    # The largest logarithm that is predicted, and its opposite.
+    # Largest size of a predicted logarithm.
     most: Float64
-    # What targets are at least and at most where they are replayed.
+    # Bounds of replayed targets.
     fence: Float64
     upper_fence: Float64
-    # Of each input: where it is 0 and the inverse of its unit, which is 0 where it has no column.
+    # By input: its centre and the inverse of its unit, which is 0 if it has no column.
     centres: Float64s = sized("room")
     rates: Float64s = sized("room")
-    # Of each input `N_BENDS` places, in its units, at which it may bend.
+    # By input: `N_BENDS` values, in its units, at which it may bend.
     bends: Float64s = sized("room", N_BENDS)
-    # Of each input: how much it has explained, as a part of all.
+    # By input: how much its columns explain of the errors.
     interest: Float64s = sized("room")
-    # Of each wave, and one that may be: how many inputs it has, which, their factors, its phase.
+    # By wave, with one place for a proposed wave: number of inputs, the inputs, their factors, and
+    # the phase.
     arms: Int64s = sized(N_WAVES + 1, bounds=Bounds(0, N_ARMS))
     arm_inputs: Int64s = sized(N_WAVES + 1, N_ARMS, bounds=Bounds(0, below="n_places"))
     arm_factors: Float64s = sized(N_WAVES + 1, N_ARMS)
     phases: Float64s = sized(N_WAVES + 1)
-    # Of each column but waves: an input, another one or one of `BEND` and `ITSELF`, and where it
-    # bends; of all its mean and the inverse of its standard deviation.
+    # By column other than waves: its first input; its second input, `BEND` or `ITSELF`; its knot.
+    # By column: its mean and the inverse of its standard deviation.
     firsts: Int64s = sized("capacity", bounds=Bounds(0, below="n_places"))
     seconds: Int64s = sized("capacity", bounds=Bounds(BEND, below="n_places"))
     knots: Float64s = sized("capacity")
     means: Float64s = sized("capacity")
     factors: Float64s = sized("capacity")
-    # Of each sums their triangle, and of each regression the products of columns and targets.
+    # Triangles of the three sums; by regression, sums of products of columns and targets.
     all_gram: Float64s = sized("n_pairs")
     late_gram: Float64s = sized("n_pairs")
     latest_gram: Float64s = sized("n_linear_pairs")
@@ -128,11 +128,11 @@ class Design(Record):
         return n * (n + 1) // 2
 
     def n_places(self) -> int:
-        """Return a number that is more than the number of any input."""
+        """Return a bound that exceeds every input's place."""
         return max(self.room, 1)
 
     def gram(self, s: int) -> Float64s:
-        """Return the triangle of one of the sums; the last has the linear columns only."""
+        """Return the triangle of sums `s`; `LATEST` has the linear columns only."""
         if s == ALL:
             return self.all_gram
         return self.late_gram if s == LATE else self.latest_gram
@@ -150,7 +150,7 @@ class Design(Record):
 
 
 class Candidate(Record):
-    """A column that may be chosen (see `Design`), and what it explains."""
+    """A proposed column (see `Design`), and its score: how much it explains."""
 
     first: Int64
     second: Int64
@@ -161,59 +161,58 @@ class Candidate(Record):
 
 
 class Ridges(Record):
-    """Ridge regressions of a target, and the rows that columns are made of."""
+    """Ridge regressions of a target, and the stored rows from which designs are made."""
 
     n_inputs: Int64
-    # Samples so far, in the order of which rows are kept.
+    # Samples so far.
     n_samples: Int64 = stored(Bounds(0, LARGEST_SIZE))
-    # The design in use, and what is happening to the other one.
+    # The design in use, and the stage of the other one.
     active: Int64 = stored(Bounds(0, 1))
     stage: Int64 = stored(Bounds(IDLE, REPLAYING))
-    # Inputs of it that have been measured, waves that have been drawn, or rows that have been
-    # replayed; how many samples there were when the first or the last of these began, and rows of
-    # all samples then; and the state of the draws.
+    # Progress in that stage: inputs measured, waves drawn, or rows replayed. Numbers of samples and
+    # of rows of the whole past when measuring or replaying began. State of the random numbers.
     cursor: Int64 = stored(Bounds(0, LARGEST_SIZE))
     n_before: Int64
     kept_before: Int64
     draws: Int64
-    # The number of samples at which the next design is begun, and how many later the one after.
+    # Number of samples at which the next design begins, and samples between it and the one after.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
-    # Of each regression: its weights in the design in use, the number of samples when it is solved
-    # for next, the mean size of its errors of late, and how many of them in a row were too large.
+    # By regression: its weights in the design in use, the number of samples when it is solved next,
+    # the mean size of its recent errors, and how many errors in a row were too large.
     solutions: Float64s = sized(N_SOLVED, "capacity")
     next_solutions: Int64s = sized(N_SOLVED, bounds=Bounds(0, LARGEST_SIZE))
     scales: Float64s = sized(N_PLAIN)
     n_large: Int64s = sized(N_PLAIN, bounds=Bounds(0, LARGEST_SIZE))
-    # Columns and weights of the latest samples, whose products the sums over all samples and over
-    # those of late in the design in use lack so far, and how many these are.
+    # Held samples: their number, columns and weights. Their products are still to be added to the
+    # sums `ALL` and `LATE` of the design in use.
     n_held: Int64 = stored(Bounds(0, N_HELD - 1))
     held: Float64s = sized(N_HELD, "capacity")
     held_weights: Float64s = sized(N_HELD)
-    # Rows of all samples, one in `stride`, how many there are; and a ring of the latest ones.
+    # Rows of the whole past, one in `stride`, and their number; a ring of the latest rows.
     n_kept: Int64
     stride: Int64 = stored(Bounds(1, LARGEST_SIZE))
     kept: Float64s = sized("kept_capacity", "row_length")
     latest: Float64s = sized(N_LATEST, "row_length")
-    # Of the rows by which columns are chosen: what is left of their targets.
+    # Errors of a regression on the measured rows.
     errors: Float64s = sized(2 * N_MEASURED)
-    # Inputs, columns, numbers in a row and rows that there is room for.
+    # Capacities: inputs, columns, numbers of a row, and rows of the whole past.
     room: Int64 = stored(Bounds(0, LARGEST_ROOM))
     capacity: Int64 = derived()
     row_length: Int64 = derived()
     kept_capacity: Int64 = derived()
-    # By input: whether it is no number.
+    # By input: 1 if it is a category.
     ignored: Int64s = derived()
     designs: Array[Design] = derived()
-    # Of the last sample: inputs in their units, NaN where missing, the columns in either design,
-    # the target for each regression, and what these have predicted.
+    # For the last sample: inputs in their units, NaN where missing; the columns of each design; and
+    # by regression the target and the prediction.
     units: Float64s = transient("room")
     columns: Float64s = transient(2, "capacity")
     targets: Float64s = transient(N_SOLVED)
     predicted: Float64s = transient(N_RIDGES)
-    # What the logarithm of the error's size is predicted to be.
+    # Predicted logarithm of the error's size.
     size: Float64 = transient()
-    # For solving: a triangle and a vector; for choosing: numbers of rows and candidates.
+    # Buffers for solving: a triangle and a vector; for choosing: values of rows, and candidates.
     triangle: Float64s = transient("n_pairs")
     vector: Float64s = transient("capacity")
     values: Float64s = transient("n_values")
@@ -225,11 +224,11 @@ class Ridges(Record):
         return self.capacity * (self.capacity + 1) // 2
 
     def n_values(self) -> int:
-        """Return how many numbers of rows, or of columns, there may be."""
+        """Return the length of `values`: a number per measured row, or per column."""
         return max(2 * N_MEASURED, self.capacity)
 
     def n_candidates(self) -> int:
-        """Return how many candidates there may be."""
+        """Return the largest number of candidates."""
         return max(MOST_CANDIDATES, self.room)
 
     def held_row(self, i: int) -> Float64s:
@@ -237,7 +236,7 @@ class Ridges(Record):
         return self.held.part(self.capacity * i, self.capacity)
 
     def kept_row(self, i: int) -> Float64s:
-        """Return the i-th row of those of all samples."""
+        """Return the i-th row of the whole past."""
         return self.kept.part(self.row_length * i, self.row_length)
 
     def latest_row(self, i: int) -> Float64s:

@@ -1,10 +1,12 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
-They are linear in the inputs, of all samples, of those of late and of the latest ones; on bends and
-products of inputs, too, and on random waves besides, of all samples and of those of late
-(`designs.py`). Inputs are in robust units and bounded, columns of missing ones are at their mean. A
-target that is too far from what a regression predicts counts as one at a distance: one that is
-wrong does little, many in a row are followed, since the distance grows with them.
+Linear regressions are learned from all samples, from late samples and from the latest samples. Two
+richer models, with bends and products of inputs and with random waves besides, are learned from all
+samples and from late ones (`designs.py`). Inputs are in robust units and bounded; columns of
+missing inputs are at their mean.
+
+If a target is too far from a regression's prediction, it is clipped at a largest distance. So one
+outlier has little effect, while many in a row are followed, since the distance grows with them.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, go_on
 from .records import Design, Ridges
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 
-# An error counts as so many of the mean size of those of late, at most; the first ones do as they
-# are. The mean is of so many errors.
+# An error counts as at most FAR times the mean size of about N_OF_LATE recent errors, except for
+# the first ones.
 FAR = 10.0
 FIRST_ERRORS = 8
 N_OF_LATE = 50.0
@@ -53,7 +55,7 @@ def predict(ridges: Ridges, inputs: Float64s) -> None:
 
 @exact_inlined
 def bounded_target(ridges: Ridges, k: int, target: float) -> float:
-    """Return what a target counts as for a regression, and note the size of its error."""
+    """Return a target clipped for a regression, and update the mean size of its errors."""
     error, scale = target - ridges.predicted[k], ridges.scales[k]
     most = FAR * scale
     if ridges.n_samples < FIRST_ERRORS or abs(error) <= most or scale == 0.0:
@@ -61,7 +63,7 @@ def bounded_target(ridges: Ridges, k: int, target: float) -> float:
     else:
         error = most if error > 0.0 else -most
         ridges.n_large[k] += 1
-        # Each further one in a row lets more pass.
+        # Each further outlier in a row doubles the scale.
         scale *= 2.0 ** min(ridges.n_large[k] - 1, MOST_DOUBLINGS)
     rate = 1.0 / min(1.0 + ridges.n_samples, N_OF_LATE)
     ridges.scales[k] = scale + rate * (abs(error) - scale)
@@ -70,7 +72,7 @@ def bounded_target(ridges: Ridges, k: int, target: float) -> float:
 
 @exact_separate
 def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: float) -> None:
-    """Let the regressions learn the target of the sample predicted last, of these raw inputs.
+    """Update the regressions by the target of the sample predicted last, given its raw inputs.
 
     `size` is the logarithm of the size of an error, in any unit.
     """
@@ -96,15 +98,15 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
     solve_due(ridges, ridges.designs[ridges.active])
 
 
-# Bytes of the rows that are kept of all of the past, and how many there are at least and at most.
+# Bytes of the rows of the whole past, and their least and largest number.
 KEPT_BYTES = 1 << 19
 LEAST_KEPT, MOST_KEPT = 256, 1024
-# After so many samples with a new input columns are chosen anew.
+# After a new input, the next design begins within so many samples.
 AFTER_NEW = 16
 
 
 def _kept_capacity(n_inputs: int) -> int:
-    """Return a power of 2."""
+    """Return how many rows of the whole past to keep, a power of 2."""
     fitting = KEPT_BYTES // (8 * (records.FIRST_INPUT + n_inputs))
     return min(max(1 << max(fitting.bit_length() - 1, 0), LEAST_KEPT), MOST_KEPT)
 
@@ -125,7 +127,7 @@ class RidgeExperts(Learned[Ridges]):
         self.reserve(0, 0)
 
     def _memories(self) -> list[Memory[Any]]:
-        # The lengths of arrays follow from the number of inputs that there is room for.
+        # The lengths of arrays follow from the capacity for inputs.
         record, n = self.record, int(self.record.room)
         n_additive = max(MOST_COLUMNS, 1 + min(n, records.MOST_LINEAR) + LEAST_OTHERS)
         record.capacity, record.row_length = n_additive + records.N_WAVES, records.FIRST_INPUT + n
@@ -137,18 +139,18 @@ class RidgeExperts(Learned[Ridges]):
     def reserve(
         self, room: int, n_inputs: int, predicted: Any = None, categories: Sequence[int] = ()
     ) -> None:
-        """Make room for inputs; what has been learned stays.
+        """Reserve memory for inputs; what has been learned is kept.
 
         Parameters
         ----------
         room
-            Number of inputs for which there is to be room.
+            Number of inputs to reserve memory for.
         n_inputs
             Number of inputs.
         predicted
-            Where predictions go.
+            Array that predictions are written to.
         categories
-            Inputs that are no numbers, which are left out.
+            Places of the categorical inputs, which are ignored.
 
         """
         record = self.record
@@ -156,17 +158,17 @@ class RidgeExperts(Learned[Ridges]):
         while n_kept > _kept_capacity(room):
             kept, n_kept, stride = kept[::2], n_kept // 2, 2 * stride
         if n_kept < record.n_kept:
-            # The rows that a design is being made of have been moved.
+            # The rows that the design is made from have been moved.
             record.stage, record.next_design = records.IDLE, record.n_samples + 1
         if n_inputs > record.n_inputs and record.n_samples > 0:
-            # The new ones get columns soon.
+            # So new inputs get columns soon.
             record.gap = min(record.gap, AFTER_NEW)
             record.next_design = min(record.next_design, record.n_samples + AFTER_NEW)
         record.room = room
         learned = self._zeros()
         for name, new in learned.items():
             if name in ("kept", "latest"):
-                # What has not been seen is missing.
+                # Values that have not been seen are missing.
                 new[:] = math.nan
             keep(new, kept if name == "kept" else self.learned[name])
         self.learned = learned
@@ -177,7 +179,7 @@ class RidgeExperts(Learned[Ridges]):
         self.show(predicted)
 
     def begin_at_zero(self, inputs: NDArray[np.int64]) -> None:
-        """Let new inputs have been 0 in all samples so far."""
+        """Set new inputs to 0 in all stored rows."""
         for name in ("kept", "latest"):
             self.learned[name][:, records.FIRST_INPUT + inputs] = 0.0
 
@@ -187,7 +189,7 @@ class RidgeExperts(Learned[Ridges]):
             refuse(self, "designs", self.designs.kind, "but it should be two of Design")
         self._memories()
         record = self.record
-        # It is not read while nothing is being chosen.
+        # `kept_before` is not read while no design is being made.
         most = LARGEST_SIZE if record.stage == records.IDLE else record.n_kept
         check_number(self, "n_inputs", record.n_inputs, 0, record.room)
         check_number(self, "n_before", record.n_before, 0, record.n_samples)

@@ -1,8 +1,8 @@
-"""Sums of products, and the ridge regressions that follow from them.
+"""Sums of products, and the ridge regressions that are solved from them.
 
-Nothing is ever subtracted from the sums, which fade, and grow by squares, so that rounding does not
-build up as in a running inverse. Loops add to rows whose elements do not depend on each other: the
-compiler has no choice of order.
+Sums fade and grow by squares, and nothing is subtracted from them, so rounding errors do not build
+up as in a running inverse. Loops add to rows with independent elements, so the compiler cannot
+reorder sums.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ...records import Float64s
 from . import records
 from .records import Design, Ridges
 
-# Rows that are kept of the stream, and the columns of a linear model that are made of a row.
+# Stored rows of the stream, and the columns of a linear model that are computed from a row.
 #
-# There are rows of all of the past, one in so many, which is doubled where there is no room, and
-# a ring of the latest ones. Half of the rows that are measured are of either kind.
+# One row in `stride` is kept of the whole past; the stride is doubled when the memory is full. The
+# latest rows are kept in a ring. Half of the measured rows are of either kind.
 #
-# Columns are inputs in robust units, where they bend, products of two, and waves. A wave is a
-# sine of a sum of inputs, but for a parabola in the place of each of its arcs.
+# Columns are inputs in robust units, bends of an input, products of two, and waves. A wave is the
+# sine of a sum of inputs, with a parabola in place of each arc.
 
 
-# A normal's quartiles are so many standard deviations apart, and its tails of 2 %.
+# Distances of a normal's quartiles, and of its 2 % quantiles, in standard deviations.
 OF_QUARTILES = 1.349
 OF_TAILS = 4.107
 
 
 @exact_inlined
 def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> None:
-    """Keep a sample, with the targets that the regressions learn."""
+    """Write a sample to a row, with the targets that the regressions learn."""
     row[records.TARGET], row[records.WEIGHT] = ridges.targets[records.ADDITIVE], weight
     row[records.SIZE] = ridges.targets[records.SIZES]
     for i in range(ridges.n_inputs):
@@ -40,20 +40,20 @@ def fill_row(ridges: Ridges, row: Float64s, inputs: Float64s, weight: float) -> 
 
 @exact_inlined
 def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
-    """Keep a sample in the ring and, where its turn is, among those of all of the past."""
+    """Store a sample in the ring and, once in `stride` samples, in the rows of the whole past."""
     i = ridges.n_samples
     fill_row(ridges, ridges.latest_row(i % records.N_LATEST), inputs, weight)
     if i % ridges.stride > 0:
         return
     if ridges.n_kept == ridges.kept_capacity:
-        # Every second one is left.
+        # Keep every second row.
         ridges.n_kept, ridges.stride = ridges.n_kept // 2, 2 * ridges.stride
         for j in range(1, ridges.n_kept):
             row, other = ridges.kept_row(j), ridges.kept_row(2 * j)
             for k in range(ridges.row_length):
                 row[k] = other[k]
         if ridges.stage != records.IDLE:
-            # The rows that it is made of have been moved.
+            # The rows that the design is made from have been moved.
             ridges.stage, ridges.next_design = records.IDLE, i + 1
     fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, weight)
     ridges.n_kept += 1
@@ -61,13 +61,13 @@ def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
 
 @exact_inlined
 def n_measured_of(ridges: Ridges) -> int:
-    """Return how many rows are measured."""
+    """Return the number of measured rows."""
     return min(ridges.kept_before, records.N_MEASURED) + min(ridges.n_before, records.N_MEASURED)
 
 
 @exact_inlined
 def measured_row(ridges: Ridges, j: int) -> Float64s:
-    """Return one of them: some of all of the past, then the latest ones."""
+    """Return the j-th measured row: first rows of the whole past, then the latest ones."""
     n = min(ridges.kept_before, records.N_MEASURED)
     if j < n:
         return ridges.kept_row(j * ridges.kept_before // n)
@@ -79,7 +79,7 @@ def measured_row(ridges: Ridges, j: int) -> Float64s:
 
 @exact_inlined
 def quantile(values: Float64s, n: int, part: float) -> float:
-    """Return a quantile of sorted numbers, between two of them."""
+    """Return a quantile of sorted numbers, by linear interpolation."""
     place = part * (n - 1)
     i = min(int(place), n - 1)
     following = values[min(i + 1, n - 1)]
@@ -88,7 +88,7 @@ def quantile(values: Float64s, n: int, part: float) -> float:
 
 @exact_separate
 def measure(ridges: Ridges, design: Design, i: int) -> None:
-    """Find the centre of an input and its unit, and where it may bend."""
+    """Find the centre and the unit of an input, and its possible bends."""
     values, n = ridges.values, 0
     design.centres[i], design.rates[i] = 0.0, 0.0
     if ridges.ignored[i]:
@@ -105,8 +105,8 @@ def measure(ridges: Ridges, design: Design, i: int) -> None:
     spread = (quantile(values, n, 0.75) - quantile(values, n, 0.25)) / OF_QUARTILES
     spread = max(spread, (quantile(values, n, 0.98) - quantile(values, n, 0.02)) / OF_TAILS)
     if not spread > 0.0:
-        # Nearly all are the same: the geometric mean of the mean deviation and the range, which is
-        # the standard deviation where there are two values.
+        # Nearly all values are equal. Take the geometric mean of the mean deviation and the range,
+        # which is the standard deviation if there are only two distinct values.
         total = 0.0
         for j in range(n):
             total += abs(values[j] - centre)
@@ -134,7 +134,7 @@ def in_units(ridges: Ridges, design: Design, inputs: Float64s, i: int) -> float:
 def column_of(first: float, second: float, kind: int, knot: float) -> float:
     """Return a column before it is centred and scaled, of its inputs in their units.
 
-    `kind` is what the column has as its second input.
+    `kind` is the column's second input, BEND or ITSELF.
     """
     if kind == records.ITSELF:
         return first
@@ -157,7 +157,7 @@ def wave_of(design: Design, w: int, units: Float64s) -> float:
 
 @exact_inlined
 def standardized(design: Design, c: int, raw: float) -> float:
-    """Return a column in standard deviations from its mean; at its mean where it is missing."""
+    """Return a column in standard deviations from its mean; 0 if it is missing."""
     found = (raw - design.means[c]) * design.factors[c]
     return found if found == found else 0.0
 
@@ -178,26 +178,26 @@ def make_columns(ridges: Ridges, design: Design, inputs: Float64s, out: Float64s
         out[c] = standardized(design, c, wave_of(design, w, units))
 
 
-# What the prior precision of a weight is, in samples of variance 1: that of the intercept, of the
-# columns but waves, and of a wave.
+# Prior precision of a weight, in samples of variance 1: of the intercept, and by regression of
+# columns other than waves and of waves.
 OF_INTERCEPT = 0.01
 PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
-# Regressions that tend to the weights of another one rather than to 0: which one, or -1.
+# By regression: the one whose weights are its prior mean, or -1 for a prior mean of 0.
 PRIORS = (-1, records.LINEAR, records.LINEAR, -1, records.ADDITIVE, -1, records.WAVES, -1, -1)
-# What others tend to comes first.
+# A regression comes after the one that gives its prior mean.
 ORDER = (
     *(records.LINEAR, records.ADDITIVE, records.WAVES, records.SIZES),
     *(records.LATE_LINEAR, records.LATEST_LINEAR, records.LATE_ADDITIVE, records.LATE_WAVES),
 )
-# A regression is solved for anew after one in so many samples, at most so many later.
+# A regression is solved again after n / SOLVED_AFTER samples, and at most LONGEST_WAITS.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)
 LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 1 << 40)
 
 
 @exact_inlined
 def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
-    """Let a triangle keep a part of what it is, and add the products of columns."""
+    """Multiply a triangle by `kept`, and add `by` times the products of columns."""
     start = 0
     for j in range(n):
         row = triangle.part(start, j + 1)
@@ -209,21 +209,21 @@ def add_to_triangle(triangle: Float64s, n: int, columns: Float64s, kept: float, 
 
 @exact_inlined
 def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by: float) -> None:
-    """Let moments keep a part of what they are, and add columns times a target."""
+    """Multiply moments by `kept`, and add `by` times the columns."""
     for j in range(n):
         moments[j] = kept * moments[j] + by * columns[j]
 
 
 @exact_inlined
 def logarithm_of(design: Design, target: float) -> float:
-    """Return the logarithm of a target, which goes on below where they begin as above."""
+    """Return the signed logarithm of a target; it is odd around the design's `low`."""
     found = math.log1p(abs(target - design.low) / design.unit)
     return found if target >= design.low else -found
 
 
 @exact_inlined
 def target_of(design: Design, k: int, targets: Float64s) -> float:
-    """Return what a regression learns."""
+    """Return the target of a regression, as it is learned."""
     if k < records.N_PLAIN:
         return targets[k] - design.shift
     return logarithm_of(design, targets[records.ADDITIVE]) if k < records.N_RIDGES else targets[k]
@@ -233,9 +233,9 @@ def target_of(design: Design, k: int, targets: Float64s) -> float:
 def add_row(
     design: Design, columns: Float64s, targets: Float64s, weight: float, which: int, age: int
 ) -> None:
-    """Add a row to the sums: to those of `which`, or to all where that is negative, which fade.
+    """Add a row to the sums of number `which`, or to all sums if `which` is negative.
 
-    The row is `age` samples old; the sums to which it is added alone do not fade.
+    The row is `age` samples old. Sums fade only if the row is added to all of them.
     """
     for s in range(records.N_SUMS):
         fades = which < 0
@@ -253,12 +253,12 @@ def add_row(
 
 @exact_inlined
 def add_held(ridges: Ridges, design: Design, s: int) -> None:
-    """Add the products of the columns that are held to sums that fade."""
+    """Add the products of the held columns to sums that fade."""
     a, b = ridges.held_row(0), ridges.held_row(1)
     c, d = ridges.held_row(2), ridges.held_row(3)
     triangle, start, forgetting = design.gram(s), 0, records.FORGETTING[s]
     kept = forgetting**ridges.n_held
-    # What is not held weighs nothing.
+    # Rows that are not in use have weight 0.
     weights, last = ridges.held_weights, ridges.n_held - 1
     by_a, by_d = weights[0] * forgetting**last, weights[3]
     by_b = weights[1] * forgetting ** max(last - 1, 0)
@@ -273,7 +273,7 @@ def add_held(ridges: Ridges, design: Design, s: int) -> None:
 
 @exact_separate
 def flush(ridges: Ridges, design: Design) -> None:
-    """Add the products of the columns that are held to the sums of the design in use."""
+    """Add the products of the held columns to the sums of the design in use."""
     if ridges.n_held > 0:
         add_held(ridges, design, records.ALL)
         add_held(ridges, design, records.LATE)
@@ -282,7 +282,7 @@ def flush(ridges: Ridges, design: Design) -> None:
 
 @exact_inlined
 def forget_held(ridges: Ridges) -> None:
-    """Hold nothing."""
+    """Clear the held rows."""
     ridges.n_held = 0
     for i in range(records.N_HELD):
         ridges.held_weights[i] = 0.0
@@ -292,7 +292,7 @@ def forget_held(ridges: Ridges) -> None:
 def hold_row(
     ridges: Ridges, design: Design, columns: Float64s, targets: Float64s, weight: float
 ) -> None:
-    """Add a sample to the sums of the design in use, but for products of columns that are held."""
+    """Add a sample to the design's sums, and hold its columns for the triangles of ALL and LATE."""
     held, n = ridges.held_row(ridges.n_held), design.n_columns
     for j in range(n):
         held[j] = columns[j]
@@ -314,7 +314,7 @@ def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
         at = k * (k + 1) // 2
         diagonal = math.sqrt(triangle[at + k])
         triangle[at + k] = diagonal
-        # The column below, side by side.
+        # Copy the column below to contiguous memory.
         for i in range(k + 1, n):
             place = i * (i + 1) // 2 + k
             entry = triangle[place] / diagonal
@@ -354,7 +354,7 @@ def penalty(design: Design, k: int, j: int) -> float:
 
 @exact_inlined
 def solve_for(ridges: Ridges, design: Design, k: int) -> None:
-    """Find the weights of a regression by the factor of its matrix."""
+    """Solve for the weights of a regression, given the factor of its matrix."""
     n, prior = design.width_of(k), PRIORS[k]
     vector, solution, moments = ridges.vector, ridges.solution(k), design.moments_of(k)
     for j in range(n):
@@ -368,7 +368,7 @@ def solve_for(ridges: Ridges, design: Design, k: int) -> None:
 
 @exact_separate
 def solve(ridges: Ridges, design: Design, k: int) -> None:
-    """Find the weights of a regression: of (G + D) w = m + D w0, with D the prior's precision."""
+    """Solve (G + D) w = m + D w0 for a regression's weights, with D the prior's precision."""
     n = design.width_of(k)
     triangle, gram = ridges.triangle, design.gram(records.SUMS[k])
     for i in range(n * (n + 1) // 2):
@@ -378,13 +378,13 @@ def solve(ridges: Ridges, design: Design, k: int) -> None:
     factorize(triangle, n, ridges.values)
     solve_for(ridges, design, k)
     if k == records.WAVES:
-        # They have the same matrix.
+        # Both have the same matrix.
         solve_for(ridges, design, records.LOG_WAVES)
 
 
 @exact_separate
 def solve_due(ridges: Ridges, design: Design) -> None:
-    """Solve for the weights of the regressions whose time has come."""
+    """Solve for the weights of the regressions that are due."""
     n = ridges.n_samples
     for k in ORDER:
         if n >= ridges.next_solutions[k]:
@@ -396,7 +396,7 @@ def solve_due(ridges: Ridges, design: Design) -> None:
 
 @exact_inlined
 def solve_all(ridges: Ridges, design: Design) -> None:
-    """Solve for all weights of a design that has all samples."""
+    """Solve for all weights of a design whose sums have all samples."""
     forget_held(ridges)
     for k in range(records.N_SOLVED):
         ridges.next_solutions[k] = 0
@@ -405,7 +405,7 @@ def solve_all(ridges: Ridges, design: Design) -> None:
 
 @exact_inlined
 def dot(first: Float64s, second: Float64s, n: int) -> float:
-    """Return the sum of products, by four sums side by side."""
+    """Return the dot product, computed as four partial sums."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = n - n % 4
     for i in range(0, whole, 4):
