@@ -64,7 +64,7 @@ __all__ = [
     "save",
 ]
 
-# Where names are that files do not know.
+# Modules of the names that files do not know.
 _HOMES = {
     "Alarm": "estimators.alarms",
     "Calibrated": "estimators.calibrated",
@@ -79,7 +79,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for first then: all of it takes twice as long as one estimator."""
+    """Import a name when it is first used: importing all takes twice as long as one estimator."""
     if name == "plot":
         return importlib.import_module(f".{name}", __name__)
     if name not in __all__:

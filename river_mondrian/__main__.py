@@ -32,10 +32,10 @@ def estimators() -> list[str]:
 
 
 def warmup(names: list[str], n_jobs: int = 1) -> None:
-    """Compile the kernels of classes, and say how long it took and where code is kept.
+    """Compile the kernels of classes; print how long it took and where code is kept.
 
-    Each class gets a process of its own if `n_jobs` is not 1: numba compiles in one thread at a
-    time.
+    If `n_jobs` is not 1, each class is compiled in its own process: numba compiles in one thread at
+    a time.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def _warmup_here(name: str) -> None:
 
 
 def _warmup_apart(name: str) -> str:
-    """Compile the kernels of a class in another process; returns its line of output."""
+    """Compile the kernels of a class in another process; return its line of output."""
     command = [sys.executable, "-m", __package__, "warmup", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -79,7 +79,7 @@ def _warmup_apart(name: str) -> str:
 
 
 def _show_progress(waiting: list[Future[str]], folder: Path) -> None:
-    """Print the line of each process when it ends, and on stderr what has been compiled so far."""
+    """Print the line of each process when it ends, and on stderr the number of functions so far."""
     before, start = set(folder.glob("*.nbc")), time.perf_counter()
     n_classes, shown_at = len(waiting), start
     every = EVERY if sys.stderr.isatty() else EVERY_IN_A_LOG
@@ -99,7 +99,7 @@ def _show_progress(waiting: list[Future[str]], folder: Path) -> None:
 
 
 def size_of_code(folder: Path) -> int:
-    """Return how many bytes the compiled code in a folder has."""
+    """Return the number of bytes of the compiled code in a folder."""
     size = 0
     for path in folder.glob("*.nbc"):
         # Another process may remove the folder meanwhile.

@@ -12,36 +12,36 @@ from numpy.typing import NDArray
 
 from .limits import LARGEST, LARGEST_WINDOW
 
-# Streams of random numbers of a seed, besides that of the trees' own.
+# Keys of the random streams of a seed, besides the stream of the trees.
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
-# Random cut trees, which samples enter at random, have no lifetimes to draw.
+# Random cut trees draw which samples enter, and have no lifetimes to draw.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
-# Letters of an argument's own text that a message shows.
+# Longest `repr` of an argument that a message shows.
 LONGEST_TOLD = 80
 
 
 def told(value: Any) -> str:
-    """Return what an argument is, for a message: a model's own text would take many lines."""
+    """Describe an argument for a message, in one line: the `repr` of a model has many."""
     kind = type(value).__name__
     text = repr(value)
     return f"{text} ({kind})" if len(text) <= LONGEST_TOLD and "\n" not in text else f"a {kind}"
 
 
 def is_real(value: Any) -> bool:
-    """Tell whether an argument is a real number and no truth value."""
+    """Return whether an argument is a real number, and no truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
-    """Tell whether an argument is an integer and no truth value."""
+    """Return whether an argument is an integer, and no truth value."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def check_integer(name: str, value: Any, least: int, *others: int | None) -> None:
-    """Refuse an argument that is no integer >= `least` and none of the other values."""
+    """Refuse anything but an integer >= `least` and the values in `others`."""
     if value is None and None in others:
         return
     if not is_integer(value) or (value < least and value not in others):
@@ -50,24 +50,24 @@ def check_integer(name: str, value: Any, least: int, *others: int | None) -> Non
 
 
 def check_takes(name: str, function: Callable[..., Any], *given: str) -> None:
-    """Refuse a function that cannot be called with the arguments that are to be given."""
+    """Refuse a function that cannot be called with these positional arguments."""
     try:
         inspect.signature(function).bind(*given)
     except TypeError as error:
         call = f"{name}({', '.join(given)})"
         raise TypeError(f"{name} must be called by {call}, got {told(function)}: {error}") from None
     except ValueError:
-        pass  # What is not written in Python may not tell.
+        pass  # Functions that are not written in Python may have no signature.
 
 
 def check_place(name: str, value: Any, n: int) -> None:
-    """Refuse an argument that is none of the numbers 0 to n - 1."""
+    """Refuse anything but an integer from 0 to n - 1."""
     if not is_integer(value) or not 0 <= value < n:
         raise ValueError(f"{name} must be in 0..{n - 1}, got {value!r}")
 
 
 def check_window(window: Any) -> None:
-    """Refuse a number of samples that are held at most which is none; None holds all."""
+    """Refuse a largest number of stored samples that is no integer >= 1; None stores all."""
     check_integer("window", window, 1, None)
     if window is not None and window > LARGEST_WINDOW:
         raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {window!r}")
@@ -80,7 +80,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_missing(missing: Any) -> float:
-    """Return what samples have of features that are yet to come: 0 if any counts as 0, else NaN."""
+    """Check `missing`; return the value of features yet to come: 0 if any reads as 0, else NaN."""
     is_mapping = isinstance(missing, Mapping)
     meanings = missing if is_mapping else {"": missing}
     for name, meaning in meanings.items():
@@ -91,7 +91,7 @@ def check_missing(missing: Any) -> float:
 
 
 def check_ranges(ranges: Any, scale: bool) -> None:
-    """Refuse what is neither None nor a mapping from features to pairs of a low and a high end."""
+    """Refuse anything but None and a mapping from features to pairs (low, high)."""
     if ranges is None:
         return
     if not isinstance(ranges, Mapping):
@@ -120,7 +120,7 @@ COUNTS = (
     "n_ready n_shards save_every in_flight max_restarts"
 )
 FLAGS = "scale rescale split_pure autoregressive fit_intercept linear trusted"
-# What values a parameter may have, where all classes that have it agree.
+# Checks of parameters that mean the same in all classes.
 RULES: dict[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(COUNTS.split(), lambda name, value: check_integer(name, value, 1)),
     **dict.fromkeys(FLAGS.split(), check_flag),
@@ -143,7 +143,7 @@ def check_arguments(model: object) -> None:
 
 
 def is_distribution(value: Any) -> bool:
-    """Tell whether an argument is a frozen distribution of `scipy.stats`."""
+    """Return whether an argument is a frozen distribution of `scipy.stats`."""
     return callable(getattr(value, "rvs", None)) and callable(getattr(value, "support", None))
 
 
@@ -158,7 +158,7 @@ def check_lifetime(lifetime: Any) -> None:
 
 
 def draw_lifetimes(lifetime: Any, n: int, seed: int | None) -> NDArray[np.float64]:
-    """Return `n` lifetimes: draws from a distribution, or a number as often."""
+    """Return `n` lifetimes, shape (n,): draws from a distribution, or one number repeated."""
     if not is_distribution(lifetime):
         return np.full(n, float(lifetime))
     generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LIFETIME_DRAWS,)))
@@ -166,7 +166,7 @@ def draw_lifetimes(lifetime: Any, n: int, seed: int | None) -> NDArray[np.float6
 
 
 def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
-    """Refuse what is no kernel, or no rate of one."""
+    """Refuse an unknown kernel, and a lifetime or gamma that is not positive."""
     if kernel not in ("laplace", "gaussian"):
         raise ValueError(f'kernel must be "laplace" or "gaussian", got {kernel!r}')
     check_positive("lifetime", lifetime)
@@ -174,9 +174,9 @@ def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
 
 
 def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: float) -> list[float]:
-    """Return lifetimes, which are a function, after each of `more` samples.
+    """Return the lifetimes, a function of the number of samples, after each of `more` samples.
 
-    Before them there are `n` samples, with the last lifetime; none may be less than one before.
+    After the `n` samples before them the lifetime is `last`. Lifetimes may not decrease.
     """
     found = []
     for i in range(n + 1, n + more + 1):
@@ -189,30 +189,30 @@ def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: flo
     return found
 
 
-# Cut directions, and the kernels to which partitions tend that are cut in them.
+# Cut directions, and the limit kernels of partitions that are cut in these directions.
 #
-# An axis-aligned partition of U x is one of x with the cut directions that are the rows of U
-# (O'Reilly and Tran, Theorem 3.1). In our units, where the axis-aligned partition's kernel is
-# that of |x - y|_1, the paper's measure of a segment is divided by the number of directions
+# An axis-aligned partition of U x is a partition of x whose cut directions are the rows of U
+# (O'Reilly and Tran, Theorem 3.1). Here the kernel of an axis-aligned partition depends on
+# |x - y|_1, so the paper's measure of a segment is divided by the number of directions
 # (Equation 10).
 
 
 # None for the axes, a number of random directions, or the directions as mappings from feature to
 # coefficient.
 Directions: TypeAlias = int | Sequence[Mapping[Any, float]] | None
-# "unknown" or "zero", or a mapping from features, or beginnings of their names, to these.
+# "unknown" or "zero", or a mapping to these from features or prefixes of their names.
 Missing: TypeAlias = str | Mapping[Any, str]
 
 
 def check_directions(directions: Any) -> None:
-    """Refuse what is neither None, nor a number >= 1, nor a sequence of mappings.
+    """Refuse anything but None, an integer >= 1 and a sequence of mappings.
 
     Raises
     ------
     TypeError
         If the directions or one of them have the wrong type.
     ValueError
-        If there is no direction, or one has no coefficient but 0, or one that is not finite.
+        If there is no direction, or a direction is all 0 or has a coefficient that is not finite.
 
     """
     if directions is None or is_integer(directions):
@@ -235,13 +235,13 @@ def check_directions(directions: Any) -> None:
 def coefficients(
     directions: Sequence[Mapping[Any, float]], names: Sequence[Hashable]
 ) -> NDArray[np.float64]:
-    """Return given directions as a matrix with a row for each and a column per feature."""
+    """Return given directions as a matrix, shape (directions, features)."""
     rows = [[float(direction.get(name, 0.0)) for name in names] for direction in directions]
     return np.array(rows).reshape(len(directions), len(names))
 
 
 def isotropic_scale(d: int) -> float:
-    """Return the c with which the mean of c |<u, v>|, u uniform on the unit sphere, is |v|_2.
+    """Return the c such that the mean of c |<u, v>|, u uniform on the unit sphere, is |v|_2.
 
     That is d kappa_d / (2 kappa_(d-1)) with kappa_d the volume of the unit ball: the inverse of
     the factor of Equation 9.
@@ -266,7 +266,7 @@ def sphere_directions(n: int, d: int, generator: np.random.Generator) -> NDArray
 def distances(
     directions: Directions, names: Sequence[Hashable], gaps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return h, of which the limit kernel is exp(-lifetime h), for differences of samples.
+    """Return the distances h whose limit kernel is exp(-lifetime h), shape (n,).
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def distances(
     names
         The features.
     gaps
-        Differences v, shape (n, features), NaN where a value is missing: that adds no distance.
+        Differences v of samples, shape (n, features). NaN, for a missing value, adds no distance.
 
     """
     gaps = np.nan_to_num(gaps, nan=0.0)
@@ -290,7 +290,7 @@ def distances(
 def level_kernel(lifetime: float) -> float:
     """Return the mean of exp(-lifetime |u - v|), with u and v uniform in [0, 1] and independent.
 
-    That is the limit kernel of two levels of a category, 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
+    It is the limit kernel of two levels of a category: 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
     """
     if lifetime < 1e-4:
         return 1.0 - lifetime / 3.0 + lifetime * lifetime / 12.0

@@ -1,4 +1,4 @@
-"""The package's errors, and checks of what a pickle or a file holds."""
+"""The package's errors, and checks of the content of pickles and files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
     extra
         Name of the extra of this package that installs it.
     purpose
-        What needs it, which begins the error.
+        What needs the module; the error begins with it.
 
     Raises
     ------
@@ -51,14 +51,14 @@ def require(module: str, extra: str, purpose: str) -> Any:
         ) from None
 
 
-# Sizes that no model comes near: sums and products of such stay within 64 bits.
+# No model comes near this size: sums and products of smaller sizes stay within 64 bits.
 LARGEST_SIZE = 1 << 40
 
 # Bounds of numbers that are finite and above 0.
 LEAST_RATE, LARGEST_RATE = math.ulp(0.0), sys.float_info.max
 
 
-# NumPy's types that are taken for Python's.
+# NumPy's types that are accepted in place of Python's.
 _OF_NUMPY: dict[Any, Any] = {bool: np.bool_, int: np.integer, float: np.floating}
 
 
@@ -68,7 +68,7 @@ def refuse(owner: object, what: str, value: Any, why: str) -> None:
     Raises
     ------
     ModelFormatError
-        Always: it names the object, what of it is wrong, its value and why.
+        Always: it names the object, the wrong part, its value and the reason.
 
     """
     name = owner if isinstance(owner, str) else type(owner).__name__
@@ -78,9 +78,9 @@ def refuse(owner: object, what: str, value: Any, why: str) -> None:
 
 
 def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
-    """Refuse a stored object that lacks an attribute, or one that is of another type.
+    """Refuse a stored object with an attribute that is missing or of another type.
 
-    A truth value is no integer. NumPy's numbers are as well as Python's.
+    A truth value is no integer. NumPy's numbers are accepted in place of Python's.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of numbers; refuse one whose type only looks like a type of numbers."""
+    """Return an array of numbers; refuse types that only look like types of numbers."""
     found = array.dtype
     if found.hasobject or found.flags != np.dtype(found.str).flags:
         refuse("an array", "its type", found, "but that is not how numbers are stored")
@@ -111,13 +111,13 @@ def check_plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_number(owner: object, what: str, value: Any, least: float, most: float) -> None:
-    """Refuse a number that is not within bounds, or NaN."""
+    """Refuse a number that is out of bounds, or NaN."""
     if not least <= value <= most:
         refuse(owner, what, value, f"but it should be from {least} to {most}")
 
 
 def check_equal(owner: object, record: Any, **expected: int) -> None:
-    """Refuse a stored object whose record has another number somewhere."""
+    """Refuse a stored object unless its record has these numbers."""
     for name, value in expected.items():
         check_number(owner, name, getattr(record, name), value, value)
 
@@ -125,7 +125,7 @@ def check_equal(owner: object, record: Any, **expected: int) -> None:
 def check_array(
     owner: object, what: str, array: NDArray[Any], dtype: Any, least: float, most: float
 ) -> None:
-    """Refuse an array of another type, or one with a number that is not within bounds, or NaN."""
+    """Refuse an array of another type, or with a number that is out of bounds or NaN."""
     check_dtype(owner, what, array, dtype)
     if array.size == 0:
         return
@@ -139,7 +139,7 @@ def check_array(
 
 
 def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
-    """Refuse what is no array of a type."""
+    """Refuse anything but an array of type `dtype`."""
     if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype):
         found = getattr(array, "dtype", type(array).__name__)
         refuse(owner, what, str(found), f"but it should be of {np.dtype(dtype)}")
@@ -148,17 +148,17 @@ def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
 def check_arrays(
     owner: object, arrays: Mapping[str, tuple[Any, ...]], held: Mapping[str, Any] | None = None
 ) -> None:
-    """Refuse a stored object one of whose arrays is not as it should be.
+    """Refuse a stored object that has an array of another type, shape or range.
 
     Parameters
     ----------
     owner
         The object.
     arrays
-        By the name of an attribute: its type and its shape, and the least and the largest number,
-        or nothing more where any number will do.
+        By the name of an attribute: the type and the shape; then the least and the largest number,
+        unless any number is valid.
     held
-        The arrays by name, where they are not the object's attributes.
+        The arrays by name, if they are not the object's attributes.
 
     """
     for name, (dtype, shape, *bounds) in arrays.items():
@@ -171,7 +171,7 @@ def check_arrays(
 
 
 def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> None:
-    """Refuse starts of rows that do not ascend from 0 to an end."""
+    """Refuse starts of rows that do not go from 0 to `end` without falling."""
     check_array(owner, what, starts, np.int64, 0, end)
     if starts.ndim != 1 or len(starts) == 0 or starts[0] != 0 or starts[-1] != end:
         refuse(owner, what, starts, f"but it should go from 0 to {end}")
@@ -184,7 +184,7 @@ def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> No
 def check_ascending_rows(
     owner: object, what: str, places: NDArray[Any], starts: NDArray[np.int64]
 ) -> None:
-    """Refuse rows of checked starts whose places do not ascend."""
+    """Refuse places that do not ascend within each row; `starts` has been checked."""
     if len(places) < 2:
         return
     rises = places[1:] > places[:-1]
@@ -197,7 +197,7 @@ def check_ascending_rows(
 
 
 def check_numbering(owner: object, what: str, numbers: Any) -> None:
-    """Refuse what is no mapping from keys to 0, 1, 2, ... in order."""
+    """Refuse anything but a dict from keys to 0, 1, 2, ... in order."""
     if type(numbers) is not dict:
         refuse(owner, what, numbers, "but it should be of dict")
     for i, (key, number) in enumerate(numbers.items()):

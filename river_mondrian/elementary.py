@@ -22,19 +22,19 @@ _WORD = ir.IntType(64)
 _HALF, _DOUBLE = ir.IntType(32), ir.DoubleType()
 _MANTISSA_BITS = 52
 _MANTISSA_MASK = 2**_MANTISSA_BITS - 1
-# The bits of the square root of 1/2: mantissas are from there to the square root of 2.
+# The bits of the square root of 1/2: mantissas are from it to the square root of 2.
 _LEAST_MANTISSA = 0x3FE6A09E667F3BCD
 _BIAS = 1023
-# A number's bits less these have its biased exponent in front of what is left of the mantissa.
+# A number's bits minus these are its biased exponent, then its mantissa's distance from the least.
 _START = (_LEAST_MANTISSA - (_BIAS << _MANTISSA_BITS)) % 2**64
 
 _LN2 = math.log(2.0)
-# Of the series of the inverse hyperbolic tangent, whose next term is below 1e-17 of the first.
+# Terms of the series of the inverse hyperbolic tangent: the next is below 1e-17 of the first.
 _N_TERMS = 11
 
 
 def _distance(x: float) -> int:
-    """Return a number's bits from those of the least mantissa on, with a bias."""
+    """Return a number's bits minus `_START`."""
     (bits,) = struct.unpack("<Q", struct.pack("<d", x))
     return int((bits - _START) % 2**64)
 
@@ -63,14 +63,14 @@ def exponent_of(x: float) -> float:
 
 @lowered(_lower_mantissa)
 def mantissa_of(x: float) -> float:
-    """Return what a positive normal number is over its power of 2, in [sqrt(1/2), sqrt(2))."""
+    """Return a positive normal number divided by its power of 2, in [sqrt(1/2), sqrt(2))."""
     bits = (_distance(x) & _MANTISSA_MASK) + _LEAST_MANTISSA
     return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
 
 
 @inlined
 def logarithm(x: float) -> float:
-    """Return the natural logarithm of a positive normal number; of any other, anything."""
+    """Return the natural logarithm of a positive normal number; for others it is undefined."""
     # x = 2^k m; log x = k log 2 + 2 artanh(s) with s = (m - 1) / (m + 1), since
     # artanh(s) = log((1 + s) / (1 - s)) / 2, and artanh(s) = s + s^3 / 3 + s^5 / 5 + ...
     mantissa = mantissa_of(x)
@@ -82,16 +82,16 @@ def logarithm(x: float) -> float:
     return exponent_of(x) * _LN2 + s * series
 
 
-# Of the series of the exponential function, whose next term is below 1e-17 of the first.
+# Terms of the series of the exponential function: the next is below 1e-17 of the first.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
-# Below it the exponential function, over the sum of many, might not be a normal number.
+# Below this, an exponential divided by the sum of many might not be a normal number.
 _LEAST_LOG = -695.0
 _CONTRACT = ("contract",)
 
 
 def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
-    # In one piece: loops within a loop would have to be unrolled before LLVM makes vectors of it.
+    # Without a loop: LLVM would have to unroll an inner loop before it vectorizes the outer one.
     def sum_of(product: tuple[Any, Any], other: Any) -> Any:
         return builder.fadd(builder.fmul(*product, flags=_CONTRACT), other, flags=_CONTRACT)
 
@@ -109,7 +109,7 @@ def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
 
 @lowered(_lower_exponential)
 def exponential(x: float) -> float:
-    """Return exp(x) of a number that is not above 0; where that is tiny, another tiny number."""
+    """Return exp(x) of a number that is not above 0; below `_LEAST_LOG`, exp of that."""
     # x = k log 2 + r; exp x = 2^k exp r, and exp r = 1 + r + r^2 / 2 + r^3 / 6 + ...
     x = max(x, _LEAST_LOG)
     k = int(x * (1.0 / _LN2) - 0.5)
@@ -121,19 +121,19 @@ def exponential(x: float) -> float:
 
 @inlined
 def logarithms(values: Float64s, n: int, out: Float64s) -> None:
-    """Write the logarithms of `n` numbers; of what is not positive, anything."""
+    """Write the logarithms of `n` numbers; undefined for numbers that are not positive."""
     for i in range(n):
         out[i] = logarithm(values[i])
 
 
-# More numbers than these are worth more code: exponentials are computed several at once, and a
-# factor takes the place of quotients. Fewer are rounded as in earlier versions.
+# For more numbers, exponentials are computed several at once, and divisions become products. For
+# fewer, results are rounded as in earlier versions.
 FEW = 128
 
 
 @inlined
 def largest_of(values: Float64s, n: int) -> float:
-    """Return the largest of `n` numbers; of four in turn, since each waits for the one before."""
+    """Return the largest of `n` numbers, by four maxima that do not wait for each other."""
     first = second = third = fourth = -math.inf
     whole = n - n % 4
     for k in range(0, whole, 4):
@@ -160,7 +160,7 @@ def divide(values: Float64s, n: int, by: float) -> None:
 def normalize_logs(values: Float64s, n: int) -> None:
     """Turn `n` log weights into the probabilities exp(v_k) / sum_j exp(v_j), in place."""
     largest, total = largest_of(values, n), 0.0
-    # Not to overflow: a factor that all have in common cancels.
+    # Subtracted so that nothing overflows: a common factor cancels.
     if n > FEW:
         for k in range(n):
             values[k] = exponential(values[k] - largest)
@@ -190,8 +190,8 @@ def sort(values: Sorted, n: int) -> None:
 
 # Random bits by splitmix64 (Steele, Lea and Flood 2014), from which all partitions draw.
 #
-# A state is 64 bits, read as a signed integer. The i-th output that begins with a state is the
-# mixed state i + 1 steps on.
+# A state is 64 bits, read as a signed integer. The i-th output after a state is the mixed state
+# i + 1 steps later.
 
 
 # The step of the state, and the shifts and factors of the mixing function.
@@ -201,7 +201,7 @@ _LAST_SHIFT = 31
 _MASK = 2**64 - 1
 
 
-# A uniform takes the upper 52 bits, so that it is neither 0 nor 1 when it is half a step larger.
+# A uniform is the upper 52 bits plus half a step, so that it is neither 0 nor 1.
 _UNUSED_BITS = 12
 _UNIFORM_BITS = 2**52 - 1
 _UNIFORM_STEP = 1.0 / 2**52
@@ -217,7 +217,7 @@ def _go_on(context: Any, builder: Any, state: Any, n: Any) -> Any:
 
 @lowered(_go_on)
 def state_after(state: int, n: int) -> int:
-    """Return the state `n` steps on."""
+    """Return the state `n` steps later."""
     return _signed((int(state) + int(n) * _STEP) & _MASK)
 
 
@@ -239,5 +239,5 @@ def mixed(state: int) -> int:
 
 @exact_inlined
 def uniform_of(bits: int) -> float:
-    """Return the uniform of the open interval (0, 1) that 64 random bits stand for."""
+    """Return a uniform of the open interval (0, 1) from 64 random bits."""
     return (((bits >> _UNUSED_BITS) & _UNIFORM_BITS) + 0.5) * _UNIFORM_STEP

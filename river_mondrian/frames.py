@@ -1,7 +1,7 @@
-"""From frames and arrays, and the series beside them, to checked numbers.
+"""Read frames, arrays and series into checked numbers.
 
-River's and narwhals' functions are imported as the first frame comes: that takes as long as loading
-all kernels from disk, and a learner of single samples needs none of them.
+River's and narwhals' functions are imported with the first frame: the import takes as long as
+loading all kernels from disk, and learning single samples does not need it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     X
         The frame or array.
     features
-        The features, where there may be levels of categories; columns are of their kinds then.
+        The known features, if columns may hold levels; their columns must be of their kinds.
 
     Returns
     -------
@@ -43,11 +43,11 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     Raises
     ------
     TypeError
-        If a column holds something that is neither a number nor, where there may be such, a level;
-        if it holds both, or what its feature is not.
+        If a column holds something that is neither a number nor a level; a level without
+        `features`; both numbers and levels; or values that are not of its feature's kind.
     ValueError
-        If a column name occurs twice, a value is infinite or too large, or an array has not two
-        dimensions.
+        If a column name occurs twice, a value is infinite or too large, or an array is not
+        two-dimensional.
 
     """
     if isinstance(X, np.ndarray):
@@ -88,8 +88,8 @@ def _numbers(
 ) -> Floats | None:
     """Return an array's numbers, NaN where they are masked.
 
-    It returns None where one may have to be refused or columns may hold levels: column by column
-    it is found out which.
+    Return None if a number may have to be refused or columns may hold levels: the caller then
+    reads column by column.
     """
     has_categories = features is not None and not features.categories.isdisjoint(names)
     if array.dtype.kind not in "iuf" or has_categories:
@@ -103,7 +103,7 @@ def _numbers(
 
 
 def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
-    """Return a frame as a narwhals one, or an array itself, and its rows without missing values."""
+    """Return a narwhals frame, or the array itself, and its rows without missing values."""
     if isinstance(X, np.ndarray):
         frame: Native = X
         rows: Iterable[Any] = map(dict, map(enumerate, X.tolist()))
@@ -117,7 +117,7 @@ def rows_of(X: Any) -> tuple[Native, list[dict[Any, Any]]]:
 
 
 def _check_frame(X: Any) -> None:
-    """Refuse what is no frame of any kind, with what may be done about it."""
+    """Refuse anything but an eager frame; the error names a remedy if one is known."""
     import narwhals.stable.v2 as nw
 
     if nw.dependencies.is_into_dataframe(X):
@@ -152,7 +152,7 @@ def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Ha
             given = np.ma.filled(column.astype(np.float64), math.nan)
             values[:, place] = _plain(name, given)
         else:
-            # By tolist dates may become plain integers.
+            # `tolist` may turn dates into plain integers.
             found: list[Any] = list(column) if kind in "mM" else column.tolist()
             values[:, place] = _one_by_one(name, found, is_category, check)
     _check_sizes(names, values)
@@ -180,10 +180,10 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
 def _kinds(
     name: Any, features: FeatureIndex | None, may_be: bool
 ) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
-    """Return whether numbers of a column are read at once, if it is a category, and their check.
+    """Return whether a column's numbers are read at once, if it is a category, and their check.
 
-    The second is None where it is to be seen, as truth values are numbers where there have been
-    such. `may_be` tells whether the column's type is one of levels.
+    The second is None for an unknown feature: its first value decides. `may_be` is whether the
+    column has a type of levels. Truth values are numbers if the known feature is no category.
     """
     if features is None:
         return True, False, inputs.check_value
@@ -213,7 +213,7 @@ def _read_column(frame: Native, name: Any, features: FeatureIndex | None) -> Flo
 
 
 def _plain(name: Hashable, values: Floats) -> Floats:
-    """Return a column of numbers; refuse what would be taken for a level."""
+    """Return a column of numbers; refuse numbers that would be taken for levels."""
     for row in np.flatnonzero(values >= LEAST_LEVEL).tolist():
         raise too_large(name, float(values[row]), f" in row {row}")
     return values
@@ -236,7 +236,7 @@ def _one_by_one(
 def _listed(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
     """Turn a series, an array or a sequence of `n` values into a list.
 
-    `like` is the frame of their rows, where that is known.
+    `like` is the frame of the rows, if it is known.
     """
     _check_list(values, what)
     _check_order(values, what, like)
@@ -252,7 +252,7 @@ def _listed(values: Any, n: int, what: str, like: Any = None) -> list[Any]:
 
 
 def _check_list(values: Any, what: str) -> None:
-    """Refuse what has no value for each row, or has them in no order."""
+    """Refuse anything but an ordered, one-dimensional collection."""
     said = f"{what} must be a series, a list or an array of one dimension"
     name = type(values).__name__
     names = getattr(values, "columns", None)
@@ -272,8 +272,8 @@ def _check_list(values: Any, what: str) -> None:
 def _check_order(values: Any, what: str, like: Any) -> None:
     """Refuse a pandas series whose index has the labels of the rows in another order.
 
-    Rows and values belong together by their places, as in River. An index of other labels, such as
-    one that was made anew, is no matter.
+    Rows and values are matched by position, as in River. An index with other labels, such as one
+    that was reset, is accepted.
     """
     import narwhals.stable.v2 as nw
 
@@ -303,7 +303,7 @@ def _checked_numbers(
     values: list[Any], check: Callable[[Any], float], least: float, most: float
 ) -> Floats:
     """Check the number of each row, which is to be from `least` to `most`."""
-    # What is usual is checked at once.
+    # Floats are usual, and checked at once.
     if set(map(type, values)) == {float}:
         found = np.array(values)
         if ((found >= least) & (found <= most)).all():
@@ -348,7 +348,7 @@ def read_targets(y: Any, n: int, like: Any = None) -> Floats:
 
 
 def read_weights(w: Any, n: int, like: Any = None) -> Floats:
-    """Read the weights of `n` rows, of the frame `like`, or the one of all of them.
+    """Read the weights of `n` rows, of the frame `like`, or one weight for all rows.
 
     Raises
     ------
@@ -358,7 +358,7 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
         If there are not `n` weights, or one is negative or not finite.
 
     """
-    # What is no sequence is a weight, or none.
+    # Anything that cannot be iterated over is a single weight, or refused.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, inputs.check_weight(w))
     listed = _listed(w, n, "weights", like)
@@ -380,7 +380,7 @@ def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
 
 
 def _check_texts(names: Iterable[Any]) -> None:
-    """Refuse names that are the same text, which is what frames other than pandas' have."""
+    """Refuse names with the same text: frames other than pandas' name columns by text."""
     seen: dict[str, Any] = {}
     for name in names:
         other = seen.setdefault(str(name), name)
@@ -402,8 +402,7 @@ def native_moments(moments: Floats, with_dist: bool, like: Native) -> Any:
 def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:
     """Return values as a series like the frame read, or as an array of shape (n,).
 
-    Labels that an array would change, as it makes strings of numbers beside strings, are objects in
-    it.
+    The array holds objects if another type would change the labels, such as numbers beside strings.
     """
     if not isinstance(like, np.ndarray):
         from river.utils import dataframe
@@ -414,7 +413,7 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
         made = np.array(values)
-        # Of integers that none of NumPy's holds it makes floats, and of a string it drops zeros.
+        # NumPy may turn large integers into floats, and drops null characters that end strings.
         if all(type(label) in kinds for label in made.tolist()) and made.tolist() == list(values):
             return made
     return np.fromiter(values, dtype=object, count=len(values))
@@ -422,7 +421,7 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows, with NaN for what is missing; if they are to be learned, with targets and weights."""
+    """Rows, with NaN for missing values; rows to be learned also have targets and weights."""
 
     names: list[Hashable]
     columns: Floats
@@ -433,12 +432,12 @@ class Block:
         return len(self.columns)
 
     def part(self, start: int, stop: int) -> Block:
-        """Return some rows of it."""
+        """Return the rows from `start` to `stop`."""
         part = slice(start, stop)
         return Block(self.names, self.columns[part], self.y[part], self.w[part])
 
     def weighing(self) -> Block:
-        """Return the rows whose weights are not 0, of labels."""
+        """Return the rows whose weights are not 0; their targets are a list of labels."""
         if self.w.all():
             return self
         kept = np.flatnonzero(self.w)
@@ -453,7 +452,7 @@ class Block:
 def read_block(
     frame: Frame, y: Any, w: Any, read_y: Callable[[Any, int, Any], Any] = read_targets
 ) -> Block:
-    """Return the rows of a frame that has been read, with their checked targets and weights."""
+    """Return the rows of a frame from `read_frame`, with their checked targets and weights."""
     like, names, columns = frame
     n = len(columns)
     return Block(names, columns, read_y(y, n, like), read_weights(w, n, like))

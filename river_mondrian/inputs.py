@@ -1,4 +1,4 @@
-"""From mappings and labels to vectors and class numbers."""
+"""Read mappings into vectors, and check labels, targets and weights."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from numpy.typing import NDArray
 from .checks import refuse
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 
-# Numbers of features and rows.
+# Values of features, targets or weights.
 Floats: TypeAlias = NDArray[np.float64]
 
-# What a mapping may hold besides numbers, where it need not be looked at twice.
+# Types of levels that the fast path reads (see `coded`).
 PLAIN = frozenset({str, bool})
 
-# Levels whose codes are at hand; the others are hashed again.
+# Number of levels whose codes are cached; others are hashed again.
 MOST_CACHED = 1 << 16
 
 _CODES = 2**52
 
 
 class Level(float):
-    """A level of a category as its code: `LEAST_LEVEL` times 1 and a fraction, a hash of it.
+    """A level of a category as its code: `LEAST_LEVEL` times (1 + a hash of the level in [0, 1)).
 
-    No feature has a number as large, so that a code tells by itself that it is one, in arrays, too.
-    Since it is a hash, levels need no table: there may be any number of them, at any time. Of
-    100,000 levels two have the same code with probability one in a million.
+    Numbers of features are smaller, so codes are recognized by their size, in arrays, too. Since
+    codes are hashes, levels need no table, and their number is not limited. Of 100,000 levels two
+    have the same code with probability one in a million.
     """
 
     __slots__ = ("level",)
@@ -45,7 +45,7 @@ class Level(float):
     level: Any
 
     def __new__(cls, code: float, level: Any) -> Level:
-        """Make a level of its code and what the user calls it."""
+        """Return a level with its code and the value that the user gave."""
         made = super().__new__(cls, code)
         made.level = level
         return made
@@ -54,7 +54,7 @@ class Level(float):
 @functools.lru_cache(MOST_CACHED, typed=True)
 def level_of(value: Any) -> Level:
     """Return the level that a string, a truth value or a number stands for."""
-    # NumPy's are the same levels as Python's, and an enum of strings as its strings.
+    # NumPy's values are the same levels as Python's; members of string enums are their strings.
     value = value.item() if isinstance(value, np.generic) else value
     text = str.__str__(value) if isinstance(value, str) else repr(value)
     kind = "str" if isinstance(value, str) else type(value).__name__
@@ -64,16 +64,16 @@ def level_of(value: Any) -> Level:
     return Level(LEAST_LEVEL * (1.0 + fraction), value)
 
 
-# Truth values as numbers, by their codes as levels; and as levels, by these numbers.
+# Numbers of truth values by their codes as levels; their levels by these numbers.
 TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}
 TRUTH_LEVELS = {float(value): level_of(value) for value in (False, True)}
 
 
-# Number of samples with new features after which, and share of the known features below which, a
-# sample is taken for a bag of words.
+# After this many samples with new features, a sample with less than this share of the known
+# features is taken for a bag of words.
 MANY_GROWTHS, FEW_KNOWN = 50, 0.2
 
-# Classes after which it is looked whether they are numbers.
+# Number of classes at which `warn_of_numbers` checks whether they are fractions.
 MANY_LABELS = 50
 
 
@@ -98,7 +98,7 @@ def check_value(name: Hashable, value: Any) -> float:
         If the value is infinite or larger than single precision holds.
 
     """
-    # What is usual takes no test against abstract classes.
+    # Floats are usual; tests against abstract classes are slow.
     number = value if type(value) is float else number_of(value)
     if number is None:
         remedies = [how for kind, how in _AS_NUMBERS.items() if isinstance(value, kind)]
@@ -195,7 +195,7 @@ def check_value_or_level(name: Hashable, value: Any) -> float:
 
 
 def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
-    """Check a mapping's values, among which there may be `levels`; returns what is not missing."""
+    """Return a mapping's checked values that are not missing; `levels` allows levels."""
     check = check_value_or_level if levels else check_value
     x = as_dict(x)
     check_names(x)
@@ -221,7 +221,7 @@ def _warn_of_text(name: Hashable, text: Any) -> None:
 
 
 def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
-    """Warn if there come to be very many classes, all of which are fractions."""
+    """Warn once there are `MANY_LABELS` classes, if all are fractions."""
     if len(labels) == MANY_LABELS and all(
         isinstance(label, (float, np.floating)) and not label.is_integer() for label in labels
     ):
@@ -247,7 +247,7 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
 
 
 def check_level(name: Hashable, value: Any) -> Level:
-    """Return what stands for a level of a category: a string, a truth value or a number.
+    """Return the level of a category for a string, a truth value or a number.
 
     Raises
     ------
@@ -261,15 +261,15 @@ def check_level(name: Hashable, value: Any) -> Level:
 
 
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
-    """Return a checked value of a feature that is or is no category.
+    """Return a checked value as a level if its feature is a category, else as a number.
 
-    Truth values and the numbers 0 and 1 are the same: levels of a category, and numbers elsewhere.
-    Errors end with `where` it is.
+    Truth values are the same as the numbers 0 and 1: a category reads both as levels, another
+    feature reads both as numbers. `where` ends the error message.
 
     Raises
     ------
     TypeError
-        If it is of the other kind.
+        If the value is of the other kind.
 
     """
     if (value >= LEAST_LEVEL) is is_category or value != value:
@@ -287,7 +287,7 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
 def agreed(
     values: dict[Hashable, float], known: Container[Hashable], categories: Container[Hashable]
 ) -> dict[Hashable, float]:
-    """Return checked values, those of known features as `of_kind` does."""
+    """Return checked values; `of_kind` converts those of known features."""
     if not categories and max(values.values(), default=0.0) < LEAST_LEVEL:
         return values
     return {
@@ -297,7 +297,7 @@ def agreed(
 
 
 def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
-    """Return values with codes in place of the levels at these places; None where one is none."""
+    """Return values with codes for the levels at `places`; None if a type is not in `PLAIN`."""
     found = list(values)
     for place in places:
         value = found[place]
@@ -308,10 +308,10 @@ def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
 
 
 def gap_of(name: Hashable, missing: Any) -> float:
-    """Return what is written for an absent feature: 0, or NaN if its value is unknown.
+    """Return the number that an absent feature is read as: 0, or NaN if its value is unknown.
 
-    Of a mapping the longest key counts that a feature's name, or the first item of a tuple, begins
-    with.
+    In a mapping, the longest key that is a prefix of the name counts. A tuple that is no key counts
+    as its first item.
     """
     if isinstance(missing, str):
         return 0.0 if missing == "zero" else math.nan
@@ -325,26 +325,26 @@ def gap_of(name: Hashable, missing: Any) -> float:
 class FeatureIndex:
     """The features known so far, each at a place of a vector.
 
-    A feature is known from its first value that is not missing, and a category where that is a
-    level. Those first met in one sample are ordered by name.
+    A feature is known from its first value that is not missing. It is a category if that value is a
+    level. New features of one sample are ordered by name.
 
     Parameters
     ----------
     missing
-        What an absent feature means, as the forests take it.
+        Meaning of absent features, as in the forests' parameter of this name.
 
     """
 
-    # Number of samples with new features (see `warn_of_words`); copies begin anew.
+    # Number of samples with new features (see `warn_of_words`); pickles and deep copies start at 0.
     n_growths = 0
 
     def __init__(self, missing: Any = "unknown") -> None:
         self.missing = missing if isinstance(missing, str) else dict(missing)
         self.names: list[Hashable] = []
         self.places: dict[Hashable, int] = {}
-        # It is replaced, not changed: others may be reading it.
+        # Replaced, not changed: other threads may be reading it.
         self.categories: frozenset[Hashable] = frozenset()
-        # What absent features are written as; it is replaced, too.
+        # Numbers that absent features are read as; replaced, too.
         self.gaps = np.empty(0)
         self._refresh()
 
@@ -353,7 +353,7 @@ class FeatureIndex:
 
     def _refresh(self) -> None:
         names = self.names
-        # A getter of one item gives it bare.
+        # `itemgetter` of one name returns no tuple.
         self._n_fast = len(names) if len(names) > 1 else -1
         self._has_zeros = not np.isnan(self.gaps).all()
         self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
@@ -361,12 +361,12 @@ class FeatureIndex:
         self._bind(None)
 
     def _bind(self, vector: Any) -> None:
-        """Let `_put` write all features' values to the beginning of a vector."""
+        """Set `_put`, which writes all features' values to the beginning of a vector."""
         if vector is not None:
             pack_into = struct.Struct(f"{len(self.names)}d").pack_into
-            # Binding what does not change, and a plain view, halve the time of a call.
+            # Binding these arguments, and a plain view, halve the time of a call.
             self._put: Callable[..., None] = functools.partial(pack_into, memoryview(vector), 0)
-        # Last: a call that is interrupted binds again.
+        # Set last: after an interruption the next call binds again.
         self._vector = vector
 
     @property
@@ -407,7 +407,7 @@ class FeatureIndex:
         return made
 
     def add(self, names: Iterable[Hashable]) -> None:
-        """Give new features the next places; a mapping to first values tells the categories."""
+        """Add features at the next places; categories are known from a mapping to first values."""
         if isinstance(names, Mapping):
             for name, value in names.items():
                 if type(value) is Level:
@@ -427,7 +427,7 @@ class FeatureIndex:
         return {name: values[name] for name in ordered(values.keys() - self.places.keys())}
 
     def keep_first(self, n: int) -> None:
-        """Forget all features but the first `n`, also where `add` was interrupted."""
+        """Remove all features but the first `n`, also after an interrupted `add`."""
         if n < len(self.names):
             for name in self.names[n:]:
                 self.places.pop(name, None)
@@ -437,7 +437,7 @@ class FeatureIndex:
             self._refresh()
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
-        """Write a mapping to a vector the fast way; False where the keys or values forbid it."""
+        """Write a mapping to a vector the fast way; return False if that is not possible."""
         if type(x) is not dict:
             x = as_dict(x)
         if len(x) != self._n_fast:
@@ -451,7 +451,7 @@ class FeatureIndex:
                 if values is None:
                     return False
             if self._has_zeros and math.isnan(sum(values)):
-                # What is NaN is 0.
+                # A NaN may have to be written as 0.
                 return False
             self._put(*values)
         except (KeyError, TypeError, struct.error, OverflowError):
@@ -459,15 +459,18 @@ class FeatureIndex:
         return True
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
-        """Check a mapping's values, which are of their features' kinds; returns what there is."""
+        """Return a mapping's checked values without missing ones, of their features' kinds."""
         return self.agreed(read_values(x, levels))
 
     def agreed(self, values: dict[Hashable, float]) -> dict[Hashable, float]:
-        """Return checked values, those of known features of their kinds (see `of_kind`)."""
+        """Return checked values; those of known features are of their kinds (see `of_kind`)."""
         return agreed(values, self.places, self.categories)
 
     def agree(self, names: Sequence[Hashable], columns: Floats, first_row: int = 0) -> None:
-        """Let a frame's columns, from a row on, be of their features' kinds (see `of_kind`)."""
+        """Convert a frame's columns in place to their features' kinds (see `of_kind`).
+
+        `first_row` is the row of the frame at which `columns` begin, for the error message.
+        """
         for place, name in enumerate(names):
             column = columns[:, place]
             is_category = name in self.categories
@@ -480,7 +483,7 @@ class FeatureIndex:
                     columns[row, place] = of_kind(name, level, is_category, where)
 
     def write(self, values: Mapping[Hashable, float], vector: Floats) -> None:
-        """Write checked values to a vector; features that are not known are left out."""
+        """Write checked values to a vector without those of unknown features."""
         vector[: len(self.gaps)] = self.gaps
         vector[len(self.gaps) :] = np.nan
         for name, value in values.items():
@@ -489,7 +492,7 @@ class FeatureIndex:
                 vector[place] = value
 
     def read_into(self, x: Mapping[Any, Any], vector: Floats, levels: bool = False) -> None:
-        """Write a mapping to a vector, checked; features that are not known are left out."""
+        """Check a mapping's values, and write those of known features to a vector."""
         if not self.read_known(x, vector):
             self.write(self.read(x, levels), vector)
 
@@ -510,7 +513,7 @@ class FeatureIndex:
         return {name: float(columns[row, places[name]]) for name, row in rows.items()}
 
     def arrange(self, names: Sequence[Hashable], columns: Floats, width: int) -> Floats:
-        """Bring a frame's columns into the features' order, NaN for those it lacks."""
+        """Return a frame's columns in the features' order, shape (n, `width`), with gaps filled."""
         values = np.full((len(columns), width), np.nan)
         for source, name in enumerate(names):
             target = self.places.get(name)
@@ -524,13 +527,13 @@ class FeatureIndex:
     def nbytes(self) -> int:
         """Bytes held."""
         size = self.gaps.nbytes + sum(map(sys.getsizeof, (self.names, self.places, *self.names)))
-        # All categories that are empty are one.
+        # All empty frozensets are one object.
         return size + (sys.getsizeof(self.categories) if self.categories else 0)
 
 
 def _check_finite(what: str, value: Any) -> float:
     if type(value) is float and math.isfinite(value):
-        # What is usual takes no test against abstract classes.
+        # Floats are usual; tests against abstract classes are slow.
         return value
     number = None if value is None else number_of(value)
     if number is None:
@@ -541,7 +544,7 @@ def _check_finite(what: str, value: Any) -> float:
 
 
 def check_label(label: Any) -> Any:
-    """Return a label; refuse what can be no class: something unhashable, None or NaN."""
+    """Return a label; refuse an unhashable one, None and NaN."""
     try:
         hash(label)
     except TypeError:
@@ -552,7 +555,7 @@ def check_label(label: Any) -> Any:
 
 
 def check_target(target: Any) -> float:
-    """Return a target as a float; refuse one that is no number or larger than 1e120 in size."""
+    """Return a target as a float; refuse anything but numbers up to 1e120 in size."""
     number = _check_finite("target", target)
     if abs(number) > LARGEST_TARGET:
         raise ValueError(f"the target must be at most {LARGEST_TARGET:g} in size, got {target!r}")

@@ -1,51 +1,51 @@
-"""The largest numbers that are accepted, and what kernels return besides an answer."""
+"""The largest numbers that are accepted, and the codes that kernels return."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Largest raw value that is taken, single precision's own, and largest scaled one.
+# Largest raw value that is accepted (the largest of single precision), and largest scaled value.
 LARGEST = float(np.finfo(np.float32).max)
 FARTHEST = 1e30
 
-# Size of a feature's first value from which on it is the origin of a feature that is not scaled: it
-# is subtracted from all values before these are rounded to single precision.
+# If a feature is not scaled and its first value is at least this in size, that value is its origin:
+# it is subtracted from all values before they are rounded to single precision.
 FAR = 1024.0
 
-# Number of features from which on samples may be sparse.
+# From this number of features on, samples may be sparse.
 MANY_FEATURES = 256
 
-# From here on a feature's value is the code of a category's level, up to twice this.
+# Values from this to twice this are codes of levels of categories.
 LEAST_LEVEL = 2.0**200
 
 # Largest target and weight of a sample: sums of squared targets times weights stay finite.
 LARGEST_TARGET = 1e120
 LARGEST_WEIGHT = 1e30
 
-# Weight as which smaller ones count where sums of weights are in single precision.
+# Smaller weights are raised to this where sums of weights are in single precision.
 LEAST_WEIGHT = 1e-30
 
-# Most samples that a window holds: points and rows of as many have numbers that kernels of trees
-# hold (see `partitions.mondrian.records.UP`).
+# Largest window: the numbers of its points and rows fit the kernels of trees (see
+# `partitions.mondrian.records.UP`).
 LARGEST_WINDOW = 1 << 28
 
 
-# What kernels return besides an answer: one enumeration for all of them.
+# Codes that kernels return instead of an answer, the same in all kernels.
 #
-# An answer is 0 or more, and the kernel's docstring says what it is: a class, the place of a bad
-# input, the number of a tree that needs room for more rows.
+# An answer is 0 or more. The kernel's docstring says whether it is a class, the place of a bad
+# input, or the number of a tree that needs room for more rows.
 
 
 # The call is complete.
 DONE = -1
-# Memory is short: the owner is to make room and to call again, which goes on from where it was.
+# Memory is short: the owner makes room and calls again, and the kernel continues.
 NO_ROOM = -2
 # The same for a stored point.
 NO_POINT_ROOM = -4
-# There is something for the owner to do, to make room for a point or to refresh the ranges: before
-# it calls again, or so that the call is complete.
+# The owner has work to do, such as making room for a point or refreshing ranges, before it calls
+# again or to complete the call.
 WAITS = -5
-# The budget has been spent before the work was done.
+# The budget was spent before the work was done.
 BUDGET_SPENT = -7
 # `TOO_LARGE - i`: the i-th input is larger than single precision holds. Nothing has changed.
 TOO_LARGE = -16

@@ -1,4 +1,4 @@
-"""What every model has: a lock, so that threads may share it, and copies of its own."""
+"""The base class of models: a lock, so that threads may share a model, and independent copies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .checks import ModelFormatError, refuse
 from .compiling.first_calls import WATCH
 from .records import Memory
 
-# What an interrupted call leaves, by which the next one undoes or completes it.
+# How the next call undoes or completes an interrupted one.
 #
-# A change is prepared behind a `Snapshot`: what a model has is replaced by assignment, or
-# extended past the counts in use, and never written over. If the call ends there, the next one
-# goes back. What cannot be undone comes last, as steps (`Steps`) that a model is told of by the
-# assignment that ends the preparation. From there on the next call completes them.
+# A change is prepared behind a `Snapshot`: attributes are replaced by assignment, or extended past
+# the counts in use, and never overwritten. If the call is interrupted there, the next one restores
+# the snapshot. Changes that cannot be undone come last, as `Steps`. The assignment of these steps
+# ends the preparation: from there on the next call completes them.
 
 
 # The attribute of a model that holds what an interrupted call has left.
@@ -33,11 +33,11 @@ PENDING = "_pending"
 
 
 class Snapshot:
-    """What objects were: their attributes, and the bytes of the records that they own.
+    """State of objects before a change: attributes, and the bytes of the records that they own.
 
-    A class whose objects are read for each sample names the attributes that change (`_SAVED`): once
-    an object's `__dict__` has been asked for, reading its attributes takes longer. One that can
-    `begin_change` knows by itself what it was.
+    A class whose objects are read for each sample names the attributes that change (`_SAVED`):
+    reading an object's attributes takes longer once its `__dict__` has been accessed. A class with
+    `begin_change` keeps the state itself.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Snapshot:
                     self._memories.append((value, value.bytes.copy(), value.arrays.copy()))
 
     def settle(self) -> None:
-        """Make the objects what they were."""
+        """Restore the objects' state."""
         for part, attributes in self._parts:
             if hasattr(type(part), "_SAVED"):
                 for name, value in attributes.items():
@@ -87,7 +87,7 @@ def _attributes_of(part: Any) -> dict[str, Any]:
 
 
 class Steps:
-    """Steps that are left to do, each of which does nothing where it has been done.
+    """Steps that are left to do; a step that has been done does nothing when it is repeated.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ _ReentrantLock: Any = type(threading.RLock())
 
 
 class ModelLock(_ReentrantLock):  # type: ignore[misc]
-    """A reentrant lock that is neither pickled nor copied: there is a new one in its place.
+    """A reentrant lock that is neither pickled nor copied: pickles and copies get a new one.
 
     It is reentrant, since a mapping that a model reads may call the model.
     """
@@ -128,7 +128,7 @@ class ModelLock(_ReentrantLock):  # type: ignore[misc]
         return new_lock()
 
 
-# In the memo of a deep copy: it is made to be pickled. Other keys are numbers of objects.
+# Key in the memo of a deep copy that is made to be pickled. Other keys are ids of objects.
 _SNAPSHOT: Any = "snapshot"
 
 _LOCKS: weakref.WeakSet[ModelLock] = weakref.WeakSet()
@@ -142,7 +142,7 @@ def new_lock() -> ModelLock:
 
 
 def _release_all() -> None:
-    """Release the locks that threads of the parent held: there are none of these after a fork."""
+    """Release the locks that the parent's threads held: a fork does not copy these threads."""
     for lock in list(_LOCKS):
         lock._at_fork_reinit()
 
@@ -166,7 +166,7 @@ class ClonesWhole:
         made: Self = super().clone(new_params)  # type: ignore[misc]
         lifetime = {**vars(self), **(new_params or {})}.get("lifetime")
         if is_distribution(lifetime):
-            # A deep copy would be another one by its representation.
+            # A deep copy would have another `repr`.
             vars(made)["lifetime"] = lifetime
         if not include_attributes:
             return made
@@ -178,7 +178,7 @@ class ClonesWhole:
 
 
 def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
-    """Return the model that has been pickled, unless its pickle is damaged."""
+    """Return the pickled model; refuse a damaged pickle."""
     if zlib.crc32(content) != checksum:
         raise ModelFormatError(f"a pickled {cls.__name__} is damaged: its checksum is another")
     found = object.__new__(cls)
@@ -189,16 +189,16 @@ def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
 class Model(ClonesWhole):
     """A model that any number of threads may call, and whose copies are independent models.
 
-    Kernels write to what a model owns, so that two models must never share it. A subclass is a
+    Kernels write to a model's memory, so two models must never share memory. A subclass is a
     dataclass whose fields are its parameters. Public methods hold `_lock` while they run: those
     for one sample by `with self._lock`, others by `locked`.
     """
 
     # Attributes that are no part of what a model has learned.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
-    # Attributes that become None once they are not needed any more.
+    # Attributes that become None once they are no longer needed.
     _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
-    # Arguments of the model that `warmup` makes: as few trees as do, all kinds of kernels.
+    # Arguments of the model that `warmup` makes: few trees, but all kinds of kernels.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {}
     _lock: ModelLock
     # Whether this is a part of the copy that is being pickled.
@@ -226,20 +226,20 @@ class Model(ClonesWhole):
         ----------
         progress
             Whether to show on stderr which function is compiled, and how many have been. Nothing is
-            shown where all code is at hand.
+            shown if all code has been compiled before.
         **arguments
-            Those of the model, where they decide what is compiled: `features` of a learner,
-            `directions`, `window`, or `posterior`, for example. By default they are the class's.
+            Arguments of the model that decide which kernels are compiled, such as `features` of a
+            learner, `directions`, `window`, or `posterior`. By default they are the class's.
 
         """
-        # It imports River, which most of what is here does without.
+        # Imported here, since it imports River, which the rest of this module does not need.
         from .rehearsal import rehearse
 
         with WATCH.expected(progress):
             rehearse(lambda: cls(**{**cls._REHEARSED, **arguments}))
 
     def _enter(self) -> None:
-        """Do what a public method begins with, once it holds the lock."""
+        """Begin a public method that holds the lock."""
         self._settle()
 
     def _settle(self) -> None:
@@ -249,7 +249,7 @@ class Model(ClonesWhole):
             self._pending = None
 
     def _leave(self) -> None:
-        """Do what a public method ends with."""
+        """End a public method that holds the lock."""
 
     @property
     def _is_inside(self) -> bool:
@@ -270,7 +270,7 @@ class Model(ClonesWhole):
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments, of which each is an attribute."""
+        """Return the constructor's arguments; each is an attribute."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: self.__dict__[name] for name in names}
 
@@ -284,7 +284,7 @@ class Model(ClonesWhole):
         return shown
 
     def _made_anew(self) -> Self:
-        """Return a model that has learned nothing, with the very arguments of this one."""
+        """Return a model that has learned nothing, with the same argument objects."""
         return type(self)(**self._arguments())
 
     def __copy__(self) -> Self:
@@ -307,9 +307,9 @@ class Model(ClonesWhole):
     def __getstate__(self) -> dict[str, Any]:
         if self._is_snapshot:
             return self._state()
-        # What is pickled is a copy, since others may learn before the pickle is complete. Models
-        # within it are parts of that copy. Arguments are the caller's and no part of it: they may
-        # be what cannot be copied.
+        # A copy is pickled, since other threads may learn before the pickle is complete. Inner
+        # models are parts of the copy. Arguments belong to the caller and are not copied, since
+        # some objects cannot be.
         memo = {_SNAPSHOT: True} | {id(one): one for one in self._arguments().values()}
         with self._lock:
             self._enter()
@@ -323,7 +323,7 @@ class Model(ClonesWhole):
             try:
                 content = pickle.dumps(state, protocol)
             except (AttributeError, TypeError, pickle.PicklingError):
-                # Other picklers take more: what they write has no checksum.
+                # Other picklers take more types; their pickles have no checksum.
                 pass
             else:
                 return _unsealed, (type(self), content, zlib.crc32(content))
@@ -338,7 +338,7 @@ class Model(ClonesWhole):
         self._check_attributes()
 
     def _check_attributes(self) -> None:
-        """Refuse a stored model by what a new one with its arguments is.
+        """Compare a stored model's attributes with those of a new one with its arguments.
 
         Raises
         ------
@@ -351,11 +351,11 @@ class Model(ClonesWhole):
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelFormatError(f"{type(self).__name__} is damaged: {error!r}") from error
         except RuntimeError:
-            # It is for a device that is not here.
+            # The model needs a device that this machine lacks.
             return
         arguments = self._arguments()
         for name, value in made.__dict__.items():
-            # What is None at first may be anything later: whoever owns it checks it.
+            # An attribute that is None at first may be anything later; its owner checks it.
             if name not in self.__dict__ or (
                 value is not None
                 and type(self.__dict__[name]) is not type(value)
@@ -366,7 +366,7 @@ class Model(ClonesWhole):
 
 
 def locked(method: C) -> C:
-    """Let a method of a model hold its lock while it runs."""
+    """Return a method that holds the model's lock while it runs."""
 
     @functools.wraps(method)
     def call(self: Model, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How far a long call is, on stderr: a bar of tqdm where that is installed, else a line of text."""
+"""Show the progress of a long call on stderr: by tqdm if it is installed, else as lines of text."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import numpy as np
 from .arguments import check_flag
 from .inputs import Floats
 
-# Rows between two looks at how far a call is: some milliseconds up to a tenth of a second.
+# Rows between two updates: some milliseconds up to a tenth of a second.
 PIECE = 1024
-# Seconds between two lines of text, on a terminal where a line replaces the one before, and else.
+# Seconds between lines of text: on a terminal, where each line replaces the last one, and in a log.
 EVERY, EVERY_IN_A_LOG = 0.5, 10.0
 
 
 class Progress:
-    """How far a call is, as long as it is entered.
+    """Show the progress of a call, as a context manager.
 
     Parameters
     ----------
     wanted
         Whether to show anything.
     total
-        How far the call goes; None if that is unknown.
+        The call's amount of work, in units; None if it is unknown.
     unit
-        In what that is counted.
+        Name of the unit.
 
     Attributes
     ----------
     done
-        How far it has come.
+        Amount of work done.
 
     Raises
     ------
@@ -69,14 +69,14 @@ class Progress:
                 print(file=sys.stderr, flush=True)
 
     def reach(self, done: float, note: str = "") -> None:
-        """Show that the call has come so far, now and then.
+        """Update the amount of work done; show it now and then.
 
         Parameters
         ----------
         done
-            How far it is.
+            Amount of work done.
         note
-            What else there is to say.
+            Text to show after it.
 
         """
         if not self._wanted:
@@ -98,20 +98,20 @@ class Progress:
         text += f" {self._unit}{', ' if note else ''}{note}"
         text += f", {self._shown_at - self._began:.0f} s"
         self._has_line = is_terminal
-        # A line of a terminal is written over.
+        # On a terminal the next line overwrites this one.
         start, end = ("\r\033[K", "") if is_terminal else ("", "\n")
         print(start + text, end=end, file=sys.stderr, flush=True)
 
 
 def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
-    """Yield the rows of a call: all at once, or in pieces where progress is to be shown.
+    """Yield the rows of a call as slices: one of all rows, or pieces if progress is shown.
 
     Parameters
     ----------
     n
         Number of rows.
     progress
-        Whether to show how many have been worked on.
+        Whether to show how many rows are done.
     size
         Rows of a piece.
 
@@ -126,6 +126,6 @@ def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
 def in_pieces(
     function: Callable[[Floats], Floats], rows: Floats, progress: bool, size: int = PIECE
 ) -> Floats:
-    """Return what a function gives for rows, each of which has a result of its own."""
+    """Return a function's results for rows, called in pieces; rows must not affect each other."""
     found = [function(rows[part]) for part in pieces(len(rows), progress, size)]
     return found[0] if len(found) == 1 else np.concatenate(found) if found else function(rows)

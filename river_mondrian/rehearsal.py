@@ -1,4 +1,4 @@
-"""What a model does once with samples that are made up, so that its kernels are compiled ahead."""
+"""Let a model learn and predict made-up samples, so that its kernels are compiled in advance."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-# After so many samples forests have drawn their trees anew, and then renewed widths.
+# After this many samples forests have redrawn their trees; later they renew widths.
 N_CHANGES = 256
-# Feature maps have their points by then, with the arguments of which `warmup` makes them.
+# By then the feature maps that `warmup` makes have their points.
 N_SAMPLES = 2 * N_CHANGES + 8
 N_ROWS = 4
-# Forests of so many features have light nodes, whose kernels are compiled for them only.
+# Forests of this many features have light nodes, which have kernels of their own.
 N_WIDE = 128
 PACKAGE = f"{__name__.partition('.')[0]}."
-# Methods that read a model, for one sample or for many.
+# Prefixes of methods that read a model, for one sample or for many.
 READINGS = (
     "predict",
     "predict_proba",
@@ -38,7 +38,7 @@ Values = dict[int, float]
 
 
 def samples(n: int) -> list[tuple[Values, int]]:
-    """Make `n` samples of two classes, the last ones of three.
+    """Return `n` samples of two classes; the last four have three classes.
 
     After the first 256 the units of a feature change, so that widths are renewed.
     """
@@ -52,7 +52,7 @@ def samples(n: int) -> list[tuple[Values, int]]:
 
 
 def call_first(model: Any) -> None:
-    """Let a model learn and read three samples: what the first calls of a user need."""
+    """Let a model learn and predict three samples, which compiles the kernels of first calls."""
     for x, y in samples(3):
         _learn_one(model, x, y)
         for name, method in _readings(model, "one"):
@@ -62,9 +62,9 @@ def call_first(model: Any) -> None:
 
 
 def rehearse(make: Callable[[], Any]) -> None:
-    """Let a model learn and predict, one sample and many, as soon as it can and later.
+    """Let a model learn and predict single samples and rows, at the beginning and later.
 
-    Then it is copied by pickle: a model that comes from a file is checked.
+    At the end it is pickled and loaded, which compiles the checks of restored models.
     """
     given = samples(N_SAMPLES)
     model = make()
@@ -98,12 +98,12 @@ def _read_one(model: Any, x: Values) -> None:
 
 
 def _may(model: Any, name: str) -> bool:
-    """Tell whether a model has what a method reads: a map may have no points yet."""
+    """Return whether a model can be read by a method: a map may have no points yet."""
     return name not in ("cells", "transform") or bool(getattr(model, "frozen", True))
 
 
 def _readings(model: Any, suffix: str) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Return the package's own methods that read a model now."""
+    """Return the methods, defined in this package, that can read a model now."""
     methods = ((name, getattr(model, f"{name}_{suffix}", None)) for name in READINGS)
     return [
         (name, method)
@@ -116,7 +116,7 @@ def _read_law(model: Any, x: Values) -> None:
     try:
         model.predict_one(x, with_dist=True)
     except TypeError:
-        # It predicts numbers alone.
+        # This regressor predicts numbers only.
         return
 
 
@@ -128,7 +128,7 @@ def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
         model.learn_many(rows, np.array([_target(model, y) for _, y in given[:N_ROWS]]))
     else:
         model.learn_many(rows)
-    # Some are new.
+    # Some rows have not been learned.
     rows = _array(given[:N_ROWS] + samples(N_SAMPLES + N_ROWS)[N_SAMPLES:])
     for _, method in _readings(model, "many"):
         with contextlib.suppress(NotImplementedError):
@@ -136,7 +136,7 @@ def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
 
 
 def _learn_wide(model: Any) -> None:
-    """Let a forest learn a sample of so many features that it has light nodes."""
+    """Let a forest learn a sample with enough features for light nodes."""
     if getattr(getattr(model, "_trees", None), "_may_have_light", False):
         _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
 
@@ -149,6 +149,6 @@ def _store_and_load(model: Any) -> None:
     try:
         stored = pickle.dumps(model)
     except (AttributeError, TypeError, pickle.PicklingError):
-        # An argument is what cannot be pickled, so that there will be no file.
+        # An argument cannot be pickled, so the model will never be in a file.
         return
     pickle.loads(stored)

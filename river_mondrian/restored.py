@@ -1,8 +1,8 @@
-"""Checks of restored tables by what their fields declare: numbers, and references between rows.
+"""Check restored tables by the declarations of their fields: numbers, and references of rows.
 
-Kernels that follow references end, and read rows only, where each reference is in range and no row
-is referred to twice: so nothing that is reached from the roots is cyclic. One kernel goes over all
-that is reached, whatever the records are, in linear time.
+If each reference is in range and no row is referred to twice, the rows that are reached from the
+roots form no cycle. Kernels that follow references then end, and read only rows. One kernel visits
+all rows that are reached, whatever the records are, in linear time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .records import Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowL
 from .records.layout import Column
 from .records.record import WORD_BYTES
 
-# Instead of a row: an edge to nothing, and one that is wrong.
+# Instead of a row's number in `Walk.edges`: no reference, and a wrong one.
 NOTHING = -1
 WRONG = -2
 
-# Instead of the row that refers to one: nothing has been met that does.
+# Instead of a number in `Walk.parents`: no row that refers to this one has been met.
 UNMET = -1
 
 
@@ -33,11 +33,11 @@ class Rows:
     Parameters
     ----------
     layout
-        What a row is.
+        Layout of a row.
     n
-        How many there are.
+        Number of rows.
     memory, stride
-        Where they are, and bytes from one to the next.
+        Memory of the rows, and bytes from one row to the next.
 
     """
 
@@ -51,17 +51,17 @@ class Rows:
 
     @classmethod
     def of_table(cls, layout: RowLayout, n: int, tables: ChunkedRows, table: int = 0) -> Rows:
-        """Return the first `n` rows of a table, which are copied."""
+        """Return a copy of the first `n` rows of a table."""
         return cls(layout, n, tables.rows(table, n), tables.row_bytes)
 
     @classmethod
     def of_memory(cls, memory: Memory[Any], start: int = 0, n: int | None = None) -> Rows:
-        """Return `n` records from `start` on."""
+        """Return the `n` records from `start` on."""
         kind, n = memory.kind, len(memory) if n is None else n
         return cls(RowLayout(kind), n, memory.bytes[kind.SIZE * start :], kind.SIZE)
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return the numbers of a field, or of a part of the rows."""
+        """Return the column of a field, or of another part of the rows."""
         if name not in self._known:
             field = self.kind.FIELDS.get(name)
             if field is None:
@@ -72,14 +72,14 @@ class Rows:
         return self._known[name]
 
     def word(self, place: int) -> NDArray[np.int32]:
-        """Return a word of each row."""
+        """Return the word at `place` of each row."""
         return self._read(Column("", "int32", WORD_BYTES * place, (), ()))
 
     def _read(self, column: Column) -> NDArray[Any]:
         return column.over(self._memory, self.n, self._stride)
 
     def which(self, case: Case | None) -> NDArray[np.bool_]:
-        """Return which rows a case holds for."""
+        """Return for which rows a case holds; None holds for all."""
         if case not in self._which:
             found = np.ones(self.n, np.bool_)
             if case is not None:
@@ -95,16 +95,16 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
     Parameters
     ----------
     where
-        What a row is, for the message.
+        Name of a row in the error message.
     rows
         The rows.
     shared
-        The record that they share, whose fields are bounds.
+        The record that the rows share; bounds may be its fields.
 
     Raises
     ------
     ModelFormatError
-        If one is not, or NaN.
+        If a number is out of bounds, or NaN.
 
     """
     for field in rows.kind.words():
@@ -112,7 +112,7 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
         if bounds is None or rows.n == 0:
             continue
         found, most = rows.column(name), bounds.most
-        # Bounds are no numbers of single precision.
+        # In single precision bounds would be rounded.
         found = found.astype(np.float64) if found.dtype.kind == "f" else found
         if bounds.below:
             assert shared is not None
@@ -124,26 +124,27 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
 
 
 class Edges(NamedTuple):
-    """References of a table's rows that are in no field of their records, a number for each."""
+    """References of a table's rows, one number for each row."""
 
     table: str
     name: str
     ref: Ref
     numbers: NDArray[Any]
-    # In which rows they are references.
+    # The rows whose numbers are references; None for all.
     where: NDArray[np.bool_] | None = None
 
 
 class Walk(Record):
-    """Rows of several tables by one number, their references, and what has been met of them."""
+    """Rows of several tables, numbered together, with their references and the rows met so far."""
 
     n_rows: Int64
-    # References of a row: a row; a number of rows more than that, where its own references do not
-    # count; NOTHING or WRONG.
+    # References of each row: the number of a row; this number plus `n_rows` if that row's own
+    # references are not followed; NOTHING or WRONG.
     n_edges: Int64
     edges: Int64s
-    # The rows in the order in which they are met, whose first `n_roots` are given; the row that
-    # refers to each, or UNMET; and how many of those that count are below.
+    # `order`: the rows in the order in which they are met; the first `n_roots` are given.
+    # `parents`: the row that refers to each row, or UNMET. `sizes`: the number of counted rows at
+    # each row and below it.
     n_roots: Int64
     order: Int64s
     parents: Int64s
@@ -152,7 +153,7 @@ class Walk(Record):
 
 @batch_kernel
 def follow(walk: Walk) -> int:
-    """Go over all rows that are referred to; returns -1, or the place of an edge that is wrong."""
+    """Visit all rows reached from the roots; return -1, or the place of a wrong edge in `edges`."""
     edges, order, parents, sizes = walk.edges, walk.order, walk.parents, walk.sizes
     n_rows, n_edges = walk.n_rows, walk.n_edges
     i, n = 0, walk.n_roots
@@ -183,17 +184,17 @@ def follow(walk: Walk) -> int:
 
 
 class Followed(NamedTuple):
-    """What has been found by following references, by the name of a table.
+    """Results of following references, by the name of a table.
 
-    `parents` has the row that refers to each, among all rows, or UNMET; `sizes` how many of the
-    rows that count are met at a row or below it.
+    `parents` has the number (see `Walk`) of the row that refers to each row, or UNMET. `sizes` has
+    the number of counted rows at each row and below it.
     """
 
     parents: dict[str, NDArray[np.int64]]
     sizes: dict[str, NDArray[np.int64]]
 
     def met(self, table: str) -> NDArray[np.bool_]:
-        """Return which rows something refers to."""
+        """Return which rows of a table have been met."""
         return np.asarray(self.parents[table] != UNMET, np.bool_)
 
 
@@ -205,19 +206,18 @@ def check_references(
     chain: str = "",
     counted: str = "",
 ) -> Followed:
-    """Refuse restored tables whose references lead to no row, or to one from two places.
+    """Refuse restored tables if a reference leads to no row, or two lead to the same row.
 
     Parameters
     ----------
     where
-        What has the tables, for the message.
+        Name of the tables' owner in the error message.
     tables
-        Rows by the names that references have for them. From those of the first one all that is
-        reached is followed.
+        Rows by the names of tables that references use. The rows of the first table are the roots.
     more
         References that are in no field of a record.
     chain
-        Which references are followed.
+        The chain of the references that are followed (see `Ref`).
     counted
         The table whose rows are counted.
 
@@ -268,7 +268,7 @@ def check_references(
 def _targets(
     edges: Edges, tables: Mapping[str, Rows], starts: Mapping[str, int], total: int
 ) -> NDArray[np.int64]:
-    """Return to which rows references lead, by the numbers of all rows (see `Walk.edges`)."""
+    """Return the targets of references as numbers of rows (see `Walk.edges`)."""
     ref, rows = edges.ref, tables[edges.ref.to]
     numbers = edges.numbers.astype(np.int64)
     found = np.full(len(numbers), WRONG, np.int64)

@@ -1,4 +1,4 @@
-"""Reading mappings and frames for the kernels of feature maps."""
+"""Read mappings and frames for the kernels of feature maps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .records import Float64s, Int32s, Memory
 
 
 class _Entries(NamedTuple):
-    """Room for the entries of a sparse sample; more of it is another object."""
+    """Buffer for the entries of a sparse sample; a larger one is a new object."""
 
     places: NDArray[np.int32]
     values: Floats
@@ -26,7 +26,7 @@ class _Entries(NamedTuple):
 
     @classmethod
     def of(cls, n: int) -> _Entries:
-        """Return room for `n` entries."""
+        """Return a buffer for `n` entries."""
         found = cls(np.empty(n, dtype=np.int32), np.empty(n), Memory(Sample)[0])
         found.sample.places = Int32s.of(found.places)
         found.sample.entries = Float64s.of(found.values)
@@ -39,8 +39,8 @@ class SampleReader:
     Parameters
     ----------
     shifts
-        Whether the map is of differences only. Then a feature whose first value is far from 0 has
-        that as its origin, which is subtracted before values are rounded. An absent value counts
+        Whether the map depends only on differences of values. If so, a first value far from 0 is
+        its feature's origin, which is subtracted before values are rounded. An absent value counts
         as the origin.
 
     """
@@ -51,7 +51,7 @@ class SampleReader:
         self._use(FeatureIndex(), np.zeros(0) if shifts else None)
 
     def _use(self, index: FeatureIndex, origins: Floats | None) -> None:
-        """Read these features."""
+        """Set the known features and their origins, with buffers for them."""
         # None if values are taken as they are.
         self.origins: Any = origins
         self._is_shifted = origins is not None and bool(origins.any())
@@ -60,7 +60,7 @@ class SampleReader:
         self.whole = Memory(Sample)[0]
         self.whole.values = Float64s.of(self.vector)
         self._entries = _Entries.of(16)
-        # Last: what is read fits the room in any case.
+        # Set last: the buffers have room for the features of the index at any time.
         self.index = index
 
     def __getstate__(self) -> tuple[FeatureIndex, Floats | None]:
@@ -76,7 +76,7 @@ class SampleReader:
         self._use(index, self.origins)
 
     def _add(self, first: Mapping[Hashable, float]) -> None:
-        """Learn new features with their first values, in their order."""
+        """Add new features with their first values, in the order of the mapping."""
         index, origins = self.index.with_more(first), self.origins
         if origins is not None:
             more = np.array([*first.values()])
@@ -86,17 +86,17 @@ class SampleReader:
         self._use(index, origins)
 
     def add(self, values: Mapping[Hashable, float]) -> None:
-        """Learn the features of a checked sample that are new, in the order of their names."""
+        """Add the new features of a checked sample, in the order of their names."""
         new = self.index.new_of(values)
         if new:
             self._add(new)
 
     def knows(self, x: Mapping[Any, Any]) -> bool:
-        """Tell whether all keys of a mapping are known features."""
+        """Return whether all keys of a mapping are known features."""
         return as_dict(x).keys() <= self.index.places.keys()
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
-        """Write a mapping, which may have levels, to a vector, NaN where it lacks a feature."""
+        """Return a mapping as a vector, NaN for absent features; `levels` allows levels."""
         if self.index.read_known(x, self.vector):
             if self._is_shifted:
                 self.vector -= self.origins
@@ -115,7 +115,7 @@ class SampleReader:
     def read_sparse(
         self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
     ) -> Sample:
-        """Write a mapping's entries, whose places are the features' or those given."""
+        """Return a mapping's entries; their places are those of features, or those given."""
         x = as_dict(x)
         n = len(x)
         room = self._entries
@@ -141,17 +141,18 @@ class SampleReader:
         values[known] -= self.origins[places[known]]
 
     def read_text(self, x: Mapping[Any, Any], places: dict[Hashable, int], adds: bool) -> Sample:
-        """Write a mapping's entries by place, which a dictionary tells, to which words are added.
+        """Return a mapping's entries, sorted by their places in a dictionary.
 
-        Those are the names with values that it lacks; they get the next places in their order.
-        Where this is interrupted, the dictionary has words more that no sample has moved.
+        If `adds`, unknown words with values are added to the dictionary: they get the next places
+        in the order of their names. After an interruption it may hold words that no learned sample
+        has.
         """
         x = as_dict(x)
         sample = self.read_sparse(x, places)
         room, n = self._entries, len(x)
         found, values = room.places[:n], room.values[:n]
         unknown = found < 0
-        # Words that are not known count in the length of the text, too.
+        # Unknown words count in the length of the text, too.
         bad = np.abs(values) > LARGEST
         if bad.any():
             raise too_large(*list(x.items())[int(bad.argmax())])
@@ -162,21 +163,21 @@ class SampleReader:
             found[:] = list(map(places.get, x, itertools.repeat(-1)))
         self._sort_entries(n)
         if n and found[0] < 0:
-            # Words that are not known have no order of their own.
+            # Unknown words have no places to be sorted by.
             values[: np.searchsorted(found, 0)].sort()
         return sample
 
     def read_ordered(self, x: Mapping[Any, Any]) -> Sample:
-        """Write a mapping's entries by place.
+        """Return a mapping's entries, sorted by place.
 
-        Sums over them do not depend on the order of the keys then.
+        Sums over these do not depend on the order of the keys.
         """
         sample = self.read_sparse(x)
         self._sort_entries(len(x))
         return sample
 
     def _sort_entries(self, n: int) -> None:
-        """Bring the first `n` entries into the order of places."""
+        """Sort the first `n` entries by place."""
         places, values = self._entries.places[:n], self._entries.values[:n]
         if (places[1:] < places[:-1]).any():
             order = np.argsort(places, kind="stable")
@@ -187,7 +188,7 @@ class SampleReader:
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the places and values of a checked sample's non-zero entries, by place.
 
-        Features that are not known are left out.
+        Unknown features are left out.
         """
         known = self.index.places
         found = sorted((known[name], value) for name, value in values.items() if name in known)
@@ -199,13 +200,13 @@ class SampleReader:
         return places[kept], numbers[kept].astype(np.float32)
 
     def add_columns(self, names: Sequence[Hashable], columns: Floats) -> None:
-        """Learn a frame's features in the order in which `add` on each row would."""
+        """Add a frame's new features, in the order in which `add` would do it row by row."""
         new = self.index.first_values(names, columns)
         if new:
             self._add(new)
 
     def arrange(self, names: Sequence[Hashable], columns: Floats) -> Floats:
-        """Bring a frame's columns into the order of the features, NaN for those it lacks."""
+        """Return a frame's columns in the order of the features, NaN for absent ones."""
         found = self.index.arrange(names, columns, len(self.vector))
         if self._is_shifted:
             found -= self.origins

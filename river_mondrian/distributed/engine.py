@@ -30,7 +30,7 @@ def ray_module() -> Any:
 
 
 def check_cpus(ray: Any, n_workers: int, n_cpus: float) -> None:
-    """Refuse workers that the cluster will never have the processors for; warn of a wait.
+    """Refuse workers that need more processors than the cluster has; warn if calls will wait.
 
     Raises
     ------
@@ -78,7 +78,7 @@ class RayEngine:
         self._actor = self._ray.remote(Shard).options(**given)
 
     def start(self, path: str, save_every: int) -> Any:
-        """Start an actor with the part of a file."""
+        """Start and return an actor with the part of a forest in a file."""
         return self._actor.remote(path, self._code, save_every)
 
     def call(self, worker: Any, name: str, *arguments: Any) -> Any:
@@ -86,7 +86,7 @@ class RayEngine:
         return getattr(worker, name).remote(*arguments)
 
     def get(self, call: Any) -> Any:
-        """Wait for a call."""
+        """Wait for a call, and return its result."""
         try:
             return self._ray.get(call)
         except self._ray.exceptions.RayError as error:
@@ -104,7 +104,7 @@ class RayEngine:
 def _learn(
     model: Any, dataset: Any, target: str | None, weight: str | None, batch_size: int
 ) -> Any:
-    """Let a model learn the batches of a data set; returns the model."""
+    """Update a model with the batches of a data set; return the model."""
     columns = [name for name in (target, weight) if name is not None]
     for table in dataset.iter_batches(batch_size=batch_size, batch_format="pyarrow"):
         rest = [table[name].to_pylist() for name in columns]
@@ -133,7 +133,7 @@ def learn_dataset(
     dataset
         The data set.
     target
-        Name of the column with labels or targets, for models that have such.
+        Name of the column with labels or targets, for models that learn them.
     weight
         Name of the column with weights, for models that take them.
     n_workers
@@ -148,9 +148,8 @@ def learn_dataset(
     Raises
     ------
     ValueError
-        If there is no target, or one too many, for this kind of model; or like `learn_many` for
-        rows that cannot be learned. A model that is merged has then learned nothing, others the
-        earlier batches.
+        If the model needs a target or takes none; or, like `learn_many`, if rows cannot be learned.
+        A model that is merged has then learned nothing, others have learned the earlier batches.
 
     Examples
     --------
@@ -175,7 +174,7 @@ def learn_dataset(
     if not is_mergeable(model):
         return _learn(model, dataset, target, weight, batch_size)
     ray = ray_module()
-    # Those who read the data need the processors that workers would reserve.
+    # Workers reserve no processors, since the readers of the data need them.
     learn = ray.remote(_learn).options(num_cpus=0, scheduling_strategy="SPREAD")
     fresh = ray.put(model._made_anew())
     shares = dataset.streaming_split(n_workers)

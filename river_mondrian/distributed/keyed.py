@@ -21,7 +21,7 @@ from ..inputs import as_dict
 from ..model import ClonesWhole, new_lock
 from .model_store import ModelStore, digest_of, plain_key, text_of
 
-# How often a worker may die while it is asked, and the seconds that one may take to start again.
+# Deaths of a worker at which a call fails, and seconds that a restart may take.
 MOST_DEATHS, LONGEST_START = 3, 60.0
 # Seconds until a worker that is being started is asked again.
 PAUSE = 0.1
@@ -104,11 +104,11 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
             )
         self._lock = new_lock()
         self._store = ModelStore(self.n_ready, self.max_bytes, folder, self.trusted)
-        # What answers for keys that have not been learned.
+        # Predicts for keys that have no model.
         self._blank = model.clone()
 
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Make what the prototype is."""
+        """Make a classifier, a regressor or a detector, like the prototype."""
         if cls is KeyedModels:
             cls = KeyedDetector
             if isinstance(final_of(model), base.Classifier):
@@ -130,12 +130,12 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         return len(self._store)
 
     def __bool__(self) -> bool:
-        """Tell that this is a model, whether it is empty or not."""
+        """Return True, also if there are no models in memory."""
         return True
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many models are ready, and packed."""
+        """Numbers of models that are ready and packed."""
         return self._store.counts
 
     @property
@@ -245,7 +245,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
 
 class KeyedClassifier(KeyedModels, base.Classifier):
-    """What `KeyedModels` makes of a classifier."""
+    """`KeyedModels` whose prototype is a classifier."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -261,7 +261,7 @@ class KeyedClassifier(KeyedModels, base.Classifier):
 
 
 class KeyedRegressor(KeyedModels, base.Regressor):
-    """What `KeyedModels` makes of a regressor."""
+    """`KeyedModels` whose prototype is a regressor."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -273,7 +273,7 @@ class KeyedRegressor(KeyedModels, base.Regressor):
 
 
 class KeyedDetector(KeyedModels, base.AnomalyDetector):
-    """What `KeyedModels` makes of an anomaly detector."""
+    """`KeyedModels` whose prototype is an anomaly detector."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -291,7 +291,7 @@ class _KeyedWorker:
         self._models = KeyedModels(*arguments)
 
     def learn(self, samples: Sequence[tuple[Any, ...]]) -> tuple[int, str | None]:
-        """Learn samples; returns how many, and the error of the first that cannot be learned."""
+        """Learn samples up to the first bad one; return their number, and the error of that one."""
         for i, sample in enumerate(samples):
             try:
                 self._models.learn_one(*sample)
@@ -300,7 +300,7 @@ class _KeyedWorker:
         return len(samples), None
 
     def ask(self, name: str, samples: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Return what models say of samples."""
+        """Return the result of a method of each sample's model."""
         return [self._models._ask(name, x) for x in samples]
 
     def flush(self) -> int:
@@ -383,7 +383,7 @@ class SpreadKeyedModels:
                 raise ValueError(f"{error} in sample {share[n]}")
 
     def ask_many(self, name: str, X: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Ask the models of samples.
+        """Call a method of each sample's model.
 
         Parameters
         ----------
@@ -405,20 +405,20 @@ class SpreadKeyedModels:
         return found
 
     def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of each worker that may be called again where a worker has died."""
+        """Call a method of each worker; the call may be repeated if the worker dies."""
         pairs = zip(self.workers, arguments, strict=True)
         asks = [partial(getattr(worker, method).remote, *given) for worker, given in pairs]
         calls = [ask() for ask in asks]
         return [self._answer(ask, call) for ask, call in zip(asks, calls, strict=True)]
 
     def _answer(self, ask: Callable[[], Any], call: Any) -> Any:
-        """Return a worker's answer to a call, which is repeated where the worker has died."""
+        """Return a worker's answer to a call; repeat the call if the worker has died."""
         deaths, until = 0, time.monotonic() + LONGEST_START
         while True:
             try:
                 return self._ray.get(call)
             except self._ray.exceptions.ActorUnavailableError:
-                # It is being started.
+                # The worker is being started.
                 if time.monotonic() > until:
                     raise
                 time.sleep(PAUSE)

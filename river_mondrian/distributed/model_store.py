@@ -1,4 +1,4 @@
-"""Many models by key: those in use, those that are packed, and those in a folder."""
+"""Many models by key: ready for use, packed in memory, or in a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from ..arguments import told
 from ..files.store import load, save
 
-# What a model takes besides what it counts: its places here.
+# Bytes of a model's entries in the store, besides the bytes that the model reports.
 ENTRY_BYTES = 400
 
 
@@ -29,7 +29,7 @@ def plain_key(key: Any) -> Any:
 
 
 def text_of(key: Any) -> str:
-    """Return what tells a key from others.
+    """Return a text that differs from the texts of other keys.
 
     Raises
     ------
@@ -63,18 +63,19 @@ class _Ready:
 
 
 class ModelStore:
-    """Models by key, of which those used least recently are packed, and then moved to a folder.
+    """Models by key; the least recently used ones are packed, and then moved to a folder.
 
     Parameters
     ----------
     n_ready
-        Most models that are ready for use; others are packed: pickled and compressed, in memory.
+        Largest number of models that are ready for use; others are pickled and compressed in
+        memory.
     max_bytes
-        Bytes that all of them may take, None for no bound.
+        Largest size of all models in memory, in bytes; None for no bound.
     folder
-        Where those are saved for which there is no room. What is there already is used.
+        Folder for models without room in memory. Models that it already holds are used.
     trusted
-        Whether models are pickled there, instead of saved by `save`.
+        Whether models are pickled in the folder, instead of saved by `save`.
 
     """
 
@@ -94,13 +95,13 @@ class ModelStore:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many models are ready, and packed."""
+        """Numbers of models that are ready and packed."""
         return {"ready": len(self._ready), "packed": len(self._packed)}
 
     # Getting and putting.
 
     def get(self, key: Hashable) -> Any:
-        """Return the model of a key, ready for use; None where there is none."""
+        """Return the model of a key, ready for use; None if there is none."""
         ready = self._ready.get(key)
         if ready is not None:
             self._ready.move_to_end(key)
@@ -112,7 +113,7 @@ class ModelStore:
         return model
 
     def put(self, key: Hashable, model: Any) -> None:
-        """Keep a model that is new."""
+        """Add the model of a new key."""
         text_of(key)
         self._add(key, model, True)
 
@@ -125,12 +126,12 @@ class ModelStore:
         self.shrink()
 
     def learned(self, key: Hashable) -> None:
-        """Take note that the model of a key, which is ready, has learned."""
+        """Record that the ready model of a key has learned a sample."""
         ready = self._ready[key]
         ready.is_changed = True
         ready.n_learned += 1
         n = ready.n_learned
-        # Counting bytes takes longer than learning: it is done when there may be a half more.
+        # Counting bytes takes longer than learning: it is done after few of the samples.
         if n & (n - 1) == 0 or n % 256 == 0:
             nbytes = ENTRY_BYTES + ready.model._raw_memory_usage
             self.nbytes += nbytes - ready.nbytes
@@ -200,7 +201,7 @@ class ModelStore:
         return model
 
     def flush(self) -> int:
-        """Save all models that have changed since they were saved; returns how many."""
+        """Save all models that have changed since they were saved; return their number."""
         n = 0
         for key, ready in self._ready.items():
             if ready.is_changed:

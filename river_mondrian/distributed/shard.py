@@ -1,4 +1,4 @@
-"""What a worker has: a part of a forest's trees."""
+"""The part of a forest in a worker, and the workers that learn all parts."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ..posteriors.targets.scale_mixture import learn_law
 
 @dataclass(frozen=True)
 class Known:
-    """What a forest knows besides its trees: features, labels, samples, and its last lifetime.
+    """State of a forest besides its trees: features, labels, samples, and the last lifetime.
 
     Parameters
     ----------
     model
-        A forest with the same arguments, of which nothing else is read.
+        A forest with the same arguments; nothing else of it is read.
     features
         The features.
     labels
-        The labels, in order of appearance; nothing of a regressor.
+        The labels, in order of appearance; none in a regressor.
     n_samples
-        Samples learned.
+        Number of samples learned.
     horizon
-        The last lifetime, where that is a function.
+        The last lifetime, if the lifetime is a function.
 
     """
 
@@ -46,7 +46,7 @@ class Known:
 
     @classmethod
     def of(cls, model: Any) -> Known:
-        """Return what a forest knows."""
+        """Return the state of a forest."""
         with model._lock:
             model._settle()
             trees = model._trees
@@ -62,13 +62,13 @@ class Known:
     # Reading. Nothing changes.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
-        """Read a frame; returns it as a narwhals one, and its rows."""
+        """Read a frame; return it as a narwhals frame or an array, and its rows."""
         frame, names, columns = read_frame(X, self.features if self.model._takes_levels else None)
         self.features.agree(names, columns)
         return frame, Block(names, columns)
 
     def read_one(self, x: Mapping[Any, Any]) -> Block:
-        """Read a sample."""
+        """Read a sample into a block of one row."""
         values = self.features.agreed(read_values(x, self.model._takes_levels))
         return Block(list(values), np.array([list(values.values())]))
 
@@ -95,7 +95,7 @@ class Known:
         Raises
         ------
         TypeError, ValueError
-            If one cannot be learned, which the message names by its row.
+            If a sample cannot be learned; the message names its row.
 
         """
         frame: Any = None
@@ -106,7 +106,7 @@ class Known:
         n = len(rows)
         weights = read_weights(w, n, frame)
         if isinstance(self.model, MondrianForestClassifier):
-            # What weighs nothing is not learned.
+            # Samples of weight 0 are not learned.
             return Block(rows.names, rows.columns, read_labels(y, n, frame), weights).weighing()
         if callable(self.model.lifetime):
             lifetimes_after(self.model.lifetime, self.n_samples, n, self.horizon)
@@ -117,7 +117,8 @@ class Known:
     def first_joint_row(self, block: Block) -> int:
         """Return the first row for which random numbers of all trees are drawn together.
 
-        That is the one with the first category, or with a new feature in random directions.
+        It is the row with the first category or, if directions are random, with a new feature.
+        Without such a row, the number of rows is returned.
         """
         new = self.features.first_rows(block.names, block.columns)
         if isinstance(self.model.directions, int):
@@ -128,7 +129,7 @@ class Known:
         return min((new[name] for name in added.categories), default=len(block))
 
     def after(self, block: Block) -> Known:
-        """Return what a forest knows once it has learned a block."""
+        """Return the state of the forest once it has learned a block."""
         features, n = self.features, len(block)
         new = features.first_values(block.names, block.columns)
         if new:
@@ -145,23 +146,23 @@ Told = Floats | None
 
 
 class Shard:
-    """A part of a forest's trees, which learns blocks 1, 2, ... once each, and saves itself.
+    """A part of a forest's trees that learns blocks 1, 2, ... once each, and saves itself.
 
     Parameters
     ----------
     path
-        The file with the part, as it was saved last.
+        The file to which the part was saved last.
     code
         Parameters that files do not hold.
     save_every
-        Blocks from one file to the next.
+        Number of blocks between two saves.
 
     """
 
     def __init__(self, path: str, code: Mapping[str, Any], save_every: int) -> None:
         self._path, self._save_every = path, save_every
         self._model, extra = load(path, with_extra=True, **code)
-        # The last block learned, and saved; what those tell that the driver has not heard.
+        # Numbers of the last block learned and saved; densities of blocks that the driver may lack.
         self._position = self._saved = int(extra["position"])
         self._told: dict[int, Told] = extra["told"]
         self._is_whole = True
@@ -178,13 +179,14 @@ class Shard:
         number
             Number of the block.
         heard
-            The last block of which the driver knows what was told.
+            Number of the last block whose densities the driver has.
         block
             The block.
 
         Returns
         -------
-        What it tells of the targets' law, and the last block that has been saved.
+        Densities of targets by these trees, from which the distribution of all is learned, or None;
+        and the number of the last block that has been saved.
 
         """
         self._told = {n: told for n, told in self._told.items() if n > heard}
@@ -209,7 +211,7 @@ class Shard:
         return np.concatenate(trees.told) if learns_law and trees.told else None
 
     def save(self) -> None:
-        """Save the part, with what the driver may not have heard."""
+        """Save the part, with the densities that the driver may lack."""
         position = self._position
         save(self._model, self._path, extra={"position": position, "told": self._told})
         self._saved = position
@@ -233,7 +235,7 @@ class Shard:
         return np.array([mixture.weights, mixture.centres, mixture.scales])
 
     def _tell(self, law: Told) -> Any:
-        """Let the trees know the law that all trees have learned."""
+        """Set the distribution of targets that all trees have learned; return the trees."""
         trees: Any = self._model._trees
         if law is not None:
             trees.law_numbers[:] = law
@@ -246,15 +248,15 @@ class Shard:
         return {"nbytes": nbytes, "process": os.getpid(), "hyperparameters": given}
 
 
-# Workers that learn the same blocks, each with its part of the trees, and replace those that die.
+# Workers learn the same blocks, each with its part of the trees, and are restarted if they die.
 #
-# A block is accepted by one assignment. All that follows (sending it, waiting for answers,
-# restarting workers) depends on numbers of blocks alone and can be interrupted and done again:
+# A block is accepted by one assignment. All later steps (sending it, waiting for answers,
+# restarting workers) depend only on numbers of blocks, and can be interrupted and repeated:
 #
-# - A worker that is started anew begins with its file, and is sent the blocks since, which are kept
-#   until every worker's file has them.
-# - A worker skips a block that it has learned, and answers as before.
-# - What the workers tell of a block is taken in, in the order of blocks, once all of them have.
+# - A restarted worker begins with its file, and is sent the blocks since. Blocks are kept until
+#   every worker's file includes them.
+# - A worker skips a block that it has learned, and returns the same answer.
+# - Answers to a block are used once all workers have answered, in the order of blocks.
 
 
 class WorkerDied(Exception):
@@ -262,13 +264,13 @@ class WorkerDied(Exception):
 
 
 class _Member:
-    """A worker, the last block that it was sent, and its calls that have not been taken in."""
+    """A worker, the last block sent to it, and its calls whose answers have not been used."""
 
     def __init__(self, path: str, worker: Any) -> None:
         self.path, self.worker = path, worker
         self.sent = self.saved = 0
         self.calls: dict[int, Any] = {}
-        # How often it has died since it has answered last.
+        # Number of deaths since its last answer.
         self.deaths = 0
 
 
@@ -278,16 +280,16 @@ class Crew:
     Parameters
     ----------
     engine
-        What starts, calls and ends workers, as `RayEngine` does.
+        Object that starts, calls and ends workers, such as a `RayEngine`.
     paths
         The files with the parts, saved at position 0.
     known
-        What the forest knows.
+        The state of the forest.
     law
-        Numbers of the targets' law, where it is learned.
+        Numbers of the targets' distribution, if it is learned.
     limits
-        Blocks from one file to the next; most blocks that are accepted, but not learned by all
-        workers; how often a worker may die one time after the other without an answer.
+        Number of blocks between two saves; largest number of blocks that are accepted, but not
+        learned by all workers; how often in a row a worker may die without an answer.
 
     """
 
@@ -306,18 +308,18 @@ class Crew:
 
     @property
     def known(self) -> Known:
-        """What the forest knows, with all blocks that have been accepted."""
+        """The state of the forest with all blocks that have been accepted."""
         return self._accepted[1]
 
     @property
     def law(self) -> Floats | None:
-        """The numbers of the targets' law."""
+        """The numbers of the targets' distribution."""
         return self._taken_in[1]
 
     # Learning.
 
     def learn(self, block: Block, known: Known) -> None:
-        """Accept a block, after which the forest knows `known`; waits while many are in flight."""
+        """Accept a block, after which the state is `known`; wait while too many are in flight."""
         number = self._accepted[0] + 1
         self._take_in(number - self._in_flight)
         self._blocks[number] = self._engine.put(block)
@@ -340,7 +342,7 @@ class Crew:
             member.sent = number
 
     def _take_in(self, last: int) -> None:
-        """Take in what workers tell of the blocks up to the last."""
+        """Wait for the answers to blocks up to `last`, and use them."""
         while self._taken_in[0] < last:
             number = self._taken_in[0] + 1
             found = [(one, partial(one.calls.__getitem__, number)) for one in self._members]
@@ -356,12 +358,12 @@ class Crew:
             self._taken_in = number, law
             for member in self._members:
                 member.calls.pop(number, None)
-            # Nobody needs those that are in all files, and whose answers are known.
+            # Blocks that are in all files, and whose answers have been used, are not needed again.
             covered = min(number, *(member.saved for member in self._members))
             self._blocks = {n: block for n, block in self._blocks.items() if n > covered}
 
     def _get(self, member: _Member, call: Callable[[], Any]) -> Any:
-        """Return the answer to a call, which is asked for again after each restart."""
+        """Return the answer to a call; ask again after each restart."""
         while True:
             self._send(member)
             try:
@@ -373,7 +375,7 @@ class Crew:
                 return found
 
     def _restart(self, member: _Member, error: WorkerDied) -> None:
-        """Start a worker anew from its file, to be sent the blocks since."""
+        """Restart a worker from its file, and mark the blocks since as not sent."""
         while True:
             member.deaths += 1
             self.n_restarts += 1
@@ -388,14 +390,14 @@ class Crew:
             except WorkerDied as again:
                 error = again
                 continue
-            # What is sent again takes the place of calls that were for the worker before.
+            # Blocks that are sent again replace the calls of the previous worker.
             member.sent = min(position, self._taken_in[0])
             return
 
     # Asking.
 
     def ask(self, name: str, *arguments: Any) -> list[Any]:
-        """Return what a method of all shards returns, once they have learned all blocks."""
+        """Return the results of a method of all shards, once they have learned all blocks."""
         self.finish()
         call = self._engine.call
         first = [call(member.worker, name, *arguments) for member in self._members]

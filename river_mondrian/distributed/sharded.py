@@ -37,7 +37,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     Each worker, a Ray actor, has a part of the trees. Blocks of samples go once into Ray's object
     store, every worker learns them, and a prediction is the sum of all workers' predictions. The
-    trees are those of the one model, node by node. Predictions equal its predictions to rounding.
+    trees equal those of one model, node by node. Predictions equal its predictions to rounding.
 
     A worker that dies is restarted from its last saved file, and learns the blocks since: nothing
     is lost or learned twice. Samples are checked before any worker gets them.
@@ -48,7 +48,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         A `MondrianForestClassifier` or `MondrianForestRegressor` without `max_nodes` or `window`.
         It is not changed. Its `n_jobs` is the number of threads of each worker.
     n_shards
-        Number of workers, at most that of the trees.
+        Number of workers, at most the number of trees.
     folder
         A folder that all machines see, in which workers save their parts. None for a temporary
         one on this machine.
@@ -112,12 +112,12 @@ class ShardedForest(ClonesWhole, base.Estimator):
         if self.model.n_jobs < 1:
             raise ValueError(f"n_jobs of the model must be >= 1, got {self.model.n_jobs!r}")
         self._lock = threading.RLock()
-        # The whole model, or the workers: one assignment changes all that there is.
+        # The whole model, or the workers: one assignment replaces all of it.
         self._state: Any = self.model.clone()
         self._files: Any = None
 
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Make a classifier or a regressor, as the model is."""
+        """Make a classifier or a regressor, like the model."""
         if cls is ShardedForest:
             cls = ShardedRegressor if isinstance(model, base.Regressor) else ShardedClassifier
         return super().__new__(cls)
@@ -151,7 +151,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def _known(self) -> Known:
-        """What has been learned, for reading samples."""
+        """The state of the forest, for reading samples."""
         with self._lock:
             return self._state.known if isinstance(self._state, Crew) else Known.of(self._state)
 
@@ -162,7 +162,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         return RayEngine(code, self.model.n_jobs, self.options or {}, self.n_shards)
 
     def _spread(self) -> None:
-        """Let workers take over, if there have been samples enough."""
+        """Start workers with the parts of the model, if it has learned enough samples."""
         whole = self._state
         if isinstance(whole, Crew) or whole.n_samples < splits_at(whole):
             return
@@ -178,7 +178,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         self._state = Crew(engine, paths, Known.of(whole), law, limits)
 
     def _whole(self) -> Any:
-        """Return the whole model; workers, where there are any, go on."""
+        """Return the whole model; workers continue."""
         state = self._state
         if isinstance(state, Crew):
             parts = state.ask("part")
@@ -251,7 +251,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
                     shown.reach(start)
 
     def _learn_part(self, block: Block) -> int:
-        """Learn the first rows of a block; returns how many."""
+        """Learn the first rows of a block; return their number."""
         self._spread()
         state = self._state
         if isinstance(state, Crew):
@@ -338,17 +338,17 @@ class ShardedForest(ClonesWhole, base.Estimator):
     # Predicting.
 
     def _ask_rows(self, name: str, rows: Block) -> list[NDArray[np.float64]]:
-        """Return what all shards say of rows."""
+        """Return the results of a method of all shards for rows."""
         crew = self._state
         crew.finish()
         return crew.ask(name, crew._engine.put(rows), crew.law)
 
     @abc.abstractmethod
     def _combined(self, rows: Block) -> NDArray[np.float64]:
-        """Return what all trees predict of rows, of what shards do."""
+        """Return the predictions of all trees for rows, combined from those of the shards."""
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        """Predict a frame's rows, at once or in blocks to show how far it is."""
+        """Predict a frame's rows, in blocks if progress is shown; return the frame, too."""
         if not isinstance(self._state, Crew):
             return self._state._predict_rows(X, progress)
         frame, rows = self._state.known.read_frame(X)
@@ -357,13 +357,13 @@ class ShardedForest(ClonesWhole, base.Estimator):
         )
 
     def _shares(self) -> NDArray[np.float64]:
-        """Return which share of the trees each shard has."""
+        """Return each shard's share of the trees, shape (shards,)."""
         n = self.model.n_estimators
         return np.diff(bounds_of(n, self.n_shards)) / n
 
 
 class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
-    """What `ShardedForest` makes of a classifier."""
+    """`ShardedForest` whose model is a classifier."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -438,7 +438,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
 
 class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
-    """What `ShardedForest` makes of a regressor."""
+    """`ShardedForest` whose model is a regressor."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Which classes may be in a file, by the names that they have there.
+"""The classes that files may hold, by their names in files.
 
-Nothing else of this package is ever made by loading, and what a class is called in files stays when
-it moves.
+Loading makes objects of no other classes of this package. A class keeps its name in files when it
+moves.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import functools
 import importlib
 from typing import Any
 
-# Estimators and feature maps, what they consist of, and records.
+# Estimators, feature maps, their parts, and records, by module: a name in files, and after a colon
+# the name in the module if it differs.
 _NAMES = {
     "estimators.adaptive": "AdaptiveMondrianForestClassifier",
     "estimators.adaptive_regressor": "AdaptiveMondrianForestRegressor",
@@ -74,7 +75,7 @@ _NAMES = {
     "posteriors.targets.messages": "TargetForest TargetTree",
     "posteriors.targets.target_trees": "TargetTrees",
 }
-# The module of each class, and its name there where that is another one.
+# The module of each class by its name in files, with the name in the module if it differs.
 HOMES = {
     name.partition(":")[0]: home + "".join(name.partition(":")[1:])
     for home, names in _NAMES.items()
@@ -85,7 +86,7 @@ _PACKAGE = __name__.rpartition(".files.")[0]
 
 
 def _place(name: str) -> tuple[str, str]:
-    """Return the module and the name there of a class."""
+    """Return the module of a class, and its name there."""
     home, _, own = HOMES[name].partition(":")
     return f"{_PACKAGE}.{home}", own or name
 
@@ -96,17 +97,17 @@ def _names() -> dict[tuple[str, str], str]:
 
 
 def name_of(cls: type[Any]) -> str | None:
-    """Return what a class is called in files; None where it may be in none."""
+    """Return the name of a class in files; None if files may not hold it."""
     return _names().get((cls.__module__, cls.__qualname__))
 
 
 def class_of(name: str) -> type[Any]:
-    """Return the class that a name in a file means.
+    """Return the class with a name in files.
 
     Raises
     ------
     KeyError
-        If it means none.
+        If there is none.
 
     """
     module, own = _place(name)

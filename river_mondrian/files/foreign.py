@@ -1,8 +1,8 @@
-"""What others define: River's objects, distributions, generators of random numbers.
+"""Objects of other packages in files: River's objects, distributions, random number generators.
 
-They are stored by what defines them. An object of River's is its class, the arguments of its
-making, and its state, as it tells these for copies. No other class of others is ever looked up by a
-name in a file.
+They are stored by the names and values that define them. A River object is stored as its class, the
+arguments of `__new__`, and its state, as `__reduce_ex__` returns them. No class of another package
+than River is ever looked up by a name in a file.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
 
 def is_river(value: Any) -> bool:
-    """Tell whether an object is of a class of River's."""
+    """Return whether an object is of a class of River."""
     return type(value).__module__.startswith(_RIVER)
 
 
 def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
-    """Return the name of a River object's class, the arguments of its making, and its state.
+    """Return the name of a River object's class, the arguments of `__new__`, and its state.
 
     Raises
     ------
     TypeError
-        If it does not tell them.
+        If the object does not return them.
 
     """
     cls = type(value)
@@ -50,12 +50,12 @@ def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
 
 
 def river_class(name: str) -> type[Any]:
-    """Return a class of River's by its name.
+    """Return a class of River by its name.
 
     Raises
     ------
     ValueError
-        If the name means none.
+        If there is none.
 
     """
     home, _, own = name.partition(":")
@@ -70,13 +70,13 @@ def river_class(name: str) -> type[Any]:
     return found
 
 
-# Python's functions that make the values of absent keys.
+# Functions of Python that may make the values of absent keys of a defaultdict.
 _MAKERS = (bool, dict, float, int, list, set, str, tuple, defaultdict, copy.deepcopy)
 _FACTORIES: dict[str, Any] = {make.__name__: make for make in _MAKERS}
 
 
 def name_of_factory(make: Any) -> str | None:
-    """Return the name of what may make values: a type of Python's or an estimator of River's."""
+    """Return the name of a `factory` of values; None if it may not be in a file."""
     name = getattr(make, "__name__", "")
     if _FACTORIES.get(name) is make:
         return str(name)
@@ -88,12 +88,12 @@ def name_of_factory(make: Any) -> str | None:
 
 
 def factory(name: str) -> Any:
-    """Return what may make values by its name.
+    """Return a factory of values by its name.
 
     Raises
     ------
     ValueError
-        If the name means neither a type of Python's nor an estimator or statistic of River's.
+        If it is neither a type of Python nor an estimator or statistic of River.
 
     """
     if name in _FACTORIES:
@@ -105,7 +105,7 @@ def factory(name: str) -> Any:
 
 
 def put_state(value: Any, state: Any) -> None:
-    """Give a River object its state."""
+    """Set the state of a River object."""
     own = getattr(value, "__setstate__", None)
     if own is not None:
         own(state)
@@ -122,7 +122,7 @@ def parts_of_distribution(value: Any) -> tuple[str, tuple[Any, ...], dict[str, A
     Raises
     ------
     TypeError
-        If it is of somebody else's making.
+        If it is not defined by `scipy.stats`.
 
     """
     from scipy import stats
@@ -152,7 +152,7 @@ def distribution(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -
 
 
 def generator(state: Any) -> Any:
-    """Return a generator of random numbers that goes on from a state.
+    """Return a generator of random numbers that continues from a state.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Models as trees of plain values with named arrays beside them, and back.
+"""Convert models to trees of plain values and named arrays, and back.
 
-None, truth values, integers, finite numbers, strings and lists stand for themselves. All else is an
-object of JSON whose first key says what it is (`_FORMS` lists them all). An array is stored under
-the path of attributes to it, and a table as its columns.
+None, truth values, integers, finite numbers, strings and lists stand for themselves. Other values
+are JSON objects whose first key names their form (`_FORMS` lists all forms). An array is stored
+under the path of attributes to it, and a table as its columns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TYPES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind
 
 Arrays = dict[str, NDArray[Any]]
 
-# Bytes of rows that are turned into columns at a time: they stay in the cache.
+# Bytes of rows that are converted to columns at a time, so that they stay in the cache.
 BLOCK_BYTES = 1 << 18
 
 
@@ -64,7 +64,7 @@ def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
 
 
 class TableColumns:
-    """Tables as a file has them.
+    """Tables in the form of a file.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def check_columns(
 # Kinds of NumPy's scalars that are stored: truth values, integers, numbers, strings and times.
 SCALARS = frozenset("biufcSUmM")
 
-# First key of what is not stored; no attribute and no field is called so.
+# First key in place of a value that is not stored; no attribute and no field has this name.
 CODE = "parameter that is code"
 
 COLLECTIONS = (list, tuple, set, frozenset, dict, Counter, OrderedDict, defaultdict, deque)
@@ -140,7 +140,7 @@ RULE = (
 
 
 class CannotSaveError(TypeError):
-    """Something of a model that files have no form for."""
+    """A part of a model has no form in files."""
 
     def __init__(self, value: Any, path: str, why: str = "") -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -160,16 +160,16 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        # What has been met, by identity: its number, and itself, so that no other gets its place.
+        # Objects met so far, by id: the number, and the object, so that its id is not used again.
         self._met: dict[int, tuple[int, Any]] = {}
 
     def encode(self, value: Any, path: str) -> Any:
-        """Return what stands for a value in the tree.
+        """Return the form of a value in the tree.
 
         Raises
         ------
         CannotSaveError
-            If there is no form for it.
+            If the value has no form.
 
         """
         kind = type(value)
@@ -206,7 +206,7 @@ class Encoder:
         return items if isinstance(value, list) else {type(value).__name__: items}
 
     def _encode_factory(self, value: defaultdict[Any, Any], path: str) -> Any:
-        """Return what stands for the function that makes the values of absent keys."""
+        """Return the form of the function that makes the values of absent keys."""
         make: Any = value.default_factory
         arguments: tuple[Any, ...] = ()
         if isinstance(make, functools.partial) and not make.keywords:
@@ -233,7 +233,7 @@ class Encoder:
         return {"array": self._add(np.ascontiguousarray(value).reshape(value.shape), path)}
 
     def _add(self, value: Any, name: str) -> str:
-        """Keep an array under a name."""
+        """Add an array under a name, with quotes if the name is taken; return the name."""
         while name in self.arrays:
             name += "'"
         self.arrays[name] = value
@@ -263,7 +263,7 @@ class Encoder:
             raise CannotSaveError(value, path, str(error)) from error
 
     def _encode_state(self, value: Any, path: str) -> Any:
-        """Return the state of an object of this package, by attributes where it has such."""
+        """Return the form of an object's state, by attributes if the state is a dict."""
         state = value.__getstate__()
         if not isinstance(state, dict):
             return self.encode(state, path)
@@ -276,7 +276,7 @@ class Encoder:
         return {"attributes": found}
 
     def _encode_attribute(self, value: Any, path: str, parameter: str) -> Any:
-        """Return what stands for an attribute: where it is an argument, it may be code."""
+        """Return the form of an attribute; an argument without a form is marked as code."""
         arrays, met = dict(self.arrays), dict(self._met)
         try:
             return self.encode(value, path)
@@ -314,7 +314,7 @@ def _plain(key: Any) -> bool:
 
 
 def code_in(tree: Any) -> Iterator[str]:
-    """Yield the names of the parameters that a tree lacks since they are code."""
+    """Yield the names of the parameters that are not in a tree because they are code."""
     if isinstance(tree, dict):
         if CODE in tree:
             yield tree[CODE]
@@ -325,17 +325,16 @@ def code_in(tree: Any) -> Iterator[str]:
 
 
 class Decoder:
-    """Makes a model of a tree of plain values.
+    """Converts a tree of plain values to a model.
 
-    It makes objects of the classes that files may have, and no others, and calls nothing that a
-    file names.
+    It makes only objects of classes that files may hold, and calls nothing that a file names.
 
     Parameters
     ----------
     arrays
         The arrays of the file, by name.
     code
-        What is not in the file, by the names of parameters.
+        Values that are not in the file, by the names of parameters.
 
     """
 
@@ -417,7 +416,7 @@ class Decoder:
     def _river(self, tree: dict[str, Any]) -> Any:
         cls = foreign.river_class(tree["river"])
         found = cls.__new__(cls, *self.decode(tree["arguments"]))
-        # Its state may name it.
+        # The state may refer to the object itself.
         self._met[tree["number"]] = found
         foreign.put_state(found, self.decode(tree["state"]))
         return found
@@ -441,7 +440,7 @@ def _scalar(tree: dict[str, Any]) -> Any:
     return found.astype(dtype.newbyteorder("="))[0]
 
 
-# How each form is read, by its first key; bound methods would be a cycle that keeps models alive.
+# Readers of forms, by first key. Bound methods would be a cycle that keeps models alive.
 _FORMS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "array": Decoder._array,
     "bytes": lambda decoder, tree: bytes.fromhex(tree["bytes"]),

@@ -1,9 +1,8 @@
-"""Saving and loading models, in files that are written as a whole or not at all.
+"""Save and load models, in files that are written as a whole or not at all.
 
 A file has named arrays in safetensors' layout: eight bytes with the length of the header, the
-header in JSON, then the arrays side by side. The last array is the checksum, the CRC-32 of all
-bytes before it, so that any reader of safetensors reads the file, and this one refuses what is not
-as it was written.
+header in JSON, then the arrays side by side. The last array is a checksum, the CRC-32 of all bytes
+before it. Any reader of safetensors reads the file, and this one refuses a file that has changed.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from ..checks import ModelFormatError
 from .classes import name_of
 from .forms import TYPES, Arrays, Decoder, Encoder, code_in
 
-# Number of the format of files that are written.
+# Format of the files that are written.
 FORMAT = 10
 # Formats below were written before the first release.
 FIRST_FORMAT = 10
 
 DOCUMENT = "document"
 
-# What comes of a tree that no model has.
+# Errors when a tree that is no model is decoded.
 UNREADABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()}
@@ -52,7 +51,7 @@ PIECE_BYTES = 1 << 22
 
 
 def _head_of(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return what stands before the arrays."""
+    """Return the bytes before the arrays: the length of the header, and the header."""
     entries: dict[str, Any] = {"__metadata__": dict(metadata)}
     start = 0
     for name, array in arrays.items():
@@ -68,7 +67,7 @@ def _head_of(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) ->
 
 
 def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
-    """Yield the parts of a file."""
+    """Yield the bytes of a file in pieces."""
     # Wide numbers first, so that all are aligned.
     ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     head = _head_of(ordered, metadata)
@@ -86,7 +85,7 @@ def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
 
 
 def _flush_folder(folder: str) -> None:
-    """Let a renaming last, where the system lets folders be flushed."""
+    """Flush a folder, so that a renaming in it lasts, if the system allows it."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -96,7 +95,7 @@ def _flush_folder(folder: str) -> None:
 
 
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
-    """Write a file, or leave the one that is there as it is.
+    """Write a file; if that fails, an existing file stays as it is.
 
     At any time the old file or the new one is there. A process that is killed while it writes
     leaves a hidden file beside it, whose name ends with `.part`. The new file has the old one's
@@ -105,20 +104,20 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
     Parameters
     ----------
     path
-        Where to.
+        Path of the file.
     arrays
         Arrays of `TYPES`, by name.
     metadata
-        What stands in the header.
+        Metadata for the header.
 
     """
-    # A link stays, and what it refers to is replaced.
+    # A link stays, and the file that it refers to is replaced.
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
     mode = os.stat(path).st_mode if os.path.exists(path) else None
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        # What links of processes to pipes refer to has no path.
+        # A pipe that a link of a process refers to has no path.
         with open(path, "wb") as file:
             file.writelines(_pieces(arrays, metadata))
         return
@@ -141,12 +140,12 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
 
     Returns
     -------
-    Arrays over the file's memory, which is mapped, and the metadata.
+    Arrays over the mapped memory of the file, and the metadata.
 
     Raises
     ------
     ModelFormatError
-        If the file is not as it was written, or is none of these.
+        If the file is damaged, or is no stored model.
 
     """
     name = os.fspath(path)
@@ -176,7 +175,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
 def _read_arrays(
     entries: Mapping[str, Any], memory: memoryview
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the arrays that a header tells, which have to fill the memory."""
+    """Yield the arrays of a header with their names; refuse arrays that do not fill the memory."""
     reached = 0
     for name, entry in entries.items():
         (start, stop), shape = entry["data_offsets"], entry["shape"]
@@ -205,8 +204,8 @@ def save(
     path
         Path of the file. An existing file is replaced.
     extra
-        What belongs to the state, such as the position in a stream: a mapping of numbers, strings,
-        lists, tuples, mappings and NumPy arrays.
+        Data that belongs to the state, such as the position in a stream: a mapping of numbers,
+        strings, lists, tuples, mappings and NumPy arrays.
 
     Raises
     ------
@@ -322,7 +321,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
 
 
 def _name_of_file(path: Any) -> str:
-    """Return a path as text; numbers are refused, which Python takes for files that are open."""
+    """Return a path as text; refuse numbers, which Python takes for open files."""
     try:
         return os.fsdecode(path)
     except TypeError:
@@ -330,12 +329,12 @@ def _name_of_file(path: Any) -> str:
 
 
 def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
-    """Return a file's document, and take it out of the arrays.
+    """Remove a file's document from the arrays, and return it.
 
     Raises
     ------
     ModelFormatError
-        If there is none, or if it has a format that this version does not read.
+        If there is none, or this version does not read its format.
 
     """
     found = metadata.get("format", "")
@@ -354,7 +353,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
 
 
 def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
-    """Refuse code that is missing, and such as the file does not lack."""
+    """Refuse a call without the code that the file lacks, or with code that it does not lack."""
     lacking = set(code_in(document["model"]))
     for parameter in sorted(lacking - code.keys()):
         raise TypeError(

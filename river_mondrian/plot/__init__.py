@@ -1,6 +1,6 @@
 """Pictures of models, and of what they have predicted.
 
-Each function draws on `ax`, or on the axes of a new figure, and returns these. Matplotlib, which
+Each function draws on `ax`, or on the axes of a new figure, and returns the axes. Matplotlib, which
 the extra `plot` installs, is imported when something is drawn.
 """
 

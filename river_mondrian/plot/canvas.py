@@ -1,8 +1,8 @@
-"""What all pictures share: axes, colours, legends.
+"""Axes, colours and legends of all pictures.
 
-Colours are to be told apart by readers who see red and green alike, and to be seen on white as well
-as on the dark background of the documentation. Text, axes and what stands for the truth have the
-colours of the user's style.
+Readers who see red and green alike can distinguish the colours. All are visible on white and on the
+dark background of the documentation. Text, axes and true values have the colours of the user's
+style.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from ..partitions.mondrian.reading import Shades
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The colours of Okabe and Ito but for black and yellow, of which each vanishes on some background.
+# The colours of Okabe and Ito, without black and yellow, which are invisible on some backgrounds.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
-# Where there are more than colours, these tell them apart.
+# Things of the same colour are distinguished by these.
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D")
 HATCHES = ("", "///", "...", "xxx")
 # Lines of cells, trees and thresholds: as far from white as from the dark background.
 NEUTRAL = "0.5"
-# What is unusual.
+# Colour of anomalous samples.
 ODD = COLORS[1]
-# Numbers as colours: lighter is more, to all eyes.
+# Colours of numbers: larger ones are lighter, also for colour-blind readers.
 COLORMAP = "viridis"
-# A longer name leaves the picture no room.
+# Longer names would leave the picture no room.
 MOST_LETTERS = 30
-# More names make a legend that hides the picture.
+# A legend with more names would hide the picture.
 MOST_NAMES = 12
 
 
 def axes_for(ax: Axes | None) -> Axes:
-    """Return where to draw: the axes of a new figure for None.
+    """Return the axes to draw on: those of a new figure for None.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def axes_for(ax: Axes | None) -> Axes:
 
 
 def iterated(name: str, values: Any) -> Iterable[Any]:
-    """Return what an argument lists; refuse what lists nothing.
+    """Return an argument that can be iterated over; refuse any other, text and mappings.
 
     Raises
     ------
@@ -71,12 +71,12 @@ def iterated(name: str, values: Any) -> Iterable[Any]:
 
 
 def numbers(name: str, values: Any) -> NDArray[np.float64]:
-    """Return the numbers that an argument lists.
+    """Return the numbers of a list or another sequence as an array, shape (n,).
 
     Raises
     ------
     TypeError
-        If something is no number.
+        If an item is no number.
 
     """
     found = list(iterated(name, values))
@@ -97,7 +97,7 @@ def style(k: int) -> str:
 
 
 def draw_line(ax: Axes, k: int, xs: Any, ys: Any, **look: Any) -> Any:
-    """Draw the k-th of several lines; returns it."""
+    """Draw the k-th of several lines; return it."""
     return ax.plot(xs, ys, style(k), color=color(k), **look)[0]
 
 
@@ -114,8 +114,8 @@ def hatch(k: int) -> str:
 def text(name: Any) -> str:
     """Return a user's name as text that matplotlib shows as it is.
 
-    Matplotlib typesets what is between two dollars, and leaves labels that begin with an underscore
-    out of legends.
+    Matplotlib typesets text between two dollar signs, and leaves labels that begin with an
+    underscore out of legends.
     """
     shown = str(name).replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
@@ -131,7 +131,7 @@ def label(name: Any, value: Any = None) -> str:
 
 
 def _short(shown: str, most: int) -> str:
-    """Return text on one line, of a number of letters at most."""
+    """Return text on one line, with at most `most` letters."""
     shown, half = " ".join(shown.split()), most // 2
     if len(shown) <= most:
         return shown
@@ -139,7 +139,7 @@ def _short(shown: str, most: int) -> str:
 
 
 def text_color() -> str:
-    """Return the colour of text, which is seen on the background of the user's style."""
+    """Return the colour of text in the user's style, which is visible on its background."""
     return require("matplotlib", "plot", "drawing").rcParams["text.color"]
 
 
@@ -160,7 +160,7 @@ def node_colors(shades: Shades | None, n: int) -> list[Any]:
 
 
 def explain_colors(ax: Axes, shades: Shades | None, areas: bool = False) -> None:
-    """Add what tells the colours of nodes: a legend of classes, or a bar of values."""
+    """Explain the colours of nodes: add a legend of classes, or a colour bar of values."""
     if shades is None:
         return
     if shades.classes is None:
@@ -185,9 +185,9 @@ def explain_colors(ax: Axes, shades: Shades | None, areas: bool = False) -> None
 def name_lines(
     ax: Axes, handles: Sequence[Any], names: Sequence[str], beside: bool = False
 ) -> None:
-    """Add a legend, which is cut short where there are very many names.
+    """Add a legend with at most `MOST_NAMES` names.
 
-    It stands beside the axes where they have no room.
+    `beside` draws it beside the axes, for pictures without room.
     """
     if not names:
         return
@@ -199,7 +199,7 @@ def name_lines(
 
 
 def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the least and the largest value, or two around the only one."""
+    """Return the least and the largest value; if they are equal, two values around them."""
     known = values[~np.isnan(values)]
     if not len(known):
         return 0.0, 1.0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# What River's checkpoints hold besides metrics.
+# Keys of River's checkpoints besides metrics.
 BESIDES = ("Step", "Time", "Memory", "Samples used", "Prediction")
 
 
@@ -86,7 +86,7 @@ def progressive(
         xs, ys = [x for x, _ in points], [y for _, y in points]
         canvas.draw_line(ax, k, xs, ys, label=canvas.text(name))
     for i, place in enumerate(places):
-        # One name in the legend stands for all.
+        # The legend names one of the lines only.
         said = "drift" if i == 0 else "_"
         ax.axvline(place, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
@@ -95,7 +95,7 @@ def progressive(
 
 
 def _places_of(drifts: Any) -> list[float]:
-    """Return after how many samples there were drifts."""
+    """Return the number of samples at each drift."""
     log = getattr(drifts, "drift_log", drifts)
     try:
         return [float(drift[0] if isinstance(drift, Sequence) else drift) for drift in log]
@@ -106,7 +106,7 @@ def _places_of(drifts: Any) -> list[float]:
 def _read(
     name: Hashable, curve: Iterable[Any], metric: str | None
 ) -> tuple[list[tuple[float, float]], str | None, str]:
-    """Return the points of a curve, the name of the metric, and what it says."""
+    """Return the points of a curve, the name of the metric, and the label of the axis."""
     label = "progressive score"
     points = []
     seen: Any = None
@@ -119,7 +119,7 @@ def _read(
                     "give what iter_progressive_val_score returns, and not a list of it"
                 )
             seen = item[metric]
-            # Of River's windows it is the metric of the latest samples.
+            # In a window of River, it is the metric of the latest samples.
             window = getattr(seen, "window_size", None)
             of = type(getattr(seen, "obj", seen)).__name__
             label = metric if window is None else f"{of} of the latest {window}"
@@ -136,7 +136,7 @@ def _read(
 
 
 def _metric_of(name: Hashable, checkpoint: Mapping[str, Any], metric: str | None) -> str:
-    """Return the name of the metric that is to be drawn."""
+    """Return the name of the metric to draw."""
     there = [key for key in checkpoint if key not in BESIDES]
     if metric is None and len(there) == 1:
         return there[0]
@@ -146,7 +146,7 @@ def _metric_of(name: Hashable, checkpoint: Mapping[str, Any], metric: str | None
     return metric
 
 
-# How dark the widest and the narrowest interval are.
+# Opacity of the widest and the narrowest interval.
 LIGHTEST, DARKEST = 0.35, 0.7
 
 
@@ -241,7 +241,7 @@ def _interval(law: Any, level: float) -> tuple[float, float]:
 
 # More numbers would hide each other.
 MOST_NUMBERS = 20
-# Room for one of these, as a share of the axes.
+# Size of a number's label, as a share of the axes.
 LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07
 
 
@@ -333,7 +333,7 @@ def scores(
         odd = found > limit
         ax.axhline(limit, color=canvas.NEUTRAL, linestyle="--", linewidth=0.8)
         ax.plot(numbers[odd], found[odd], "o", color=canvas.ODD, markersize=4, label="anomalous")
-        # Of several in a row the first one is named.
+        # The first of several marked samples in a row is labelled.
         firsts = odd & ~np.roll(odd, 1)
         firsts[0] = odd[0]
         for number, score in _apart(numbers[firsts], found[firsts], np.ptp(numbers), np.ptp(found)):
@@ -349,8 +349,8 @@ def scores(
     return ax
 
 
-# Groups of the experts of the adaptive classifier, by how their names end or what they are, and of
-# those of the adaptive regressor, by how their names begin.
+# Groups of the experts of the adaptive classifier, by their names or the ends of these, and of the
+# experts of the adaptive regressor, by the beginnings of their names.
 _GROUPS_OF_CLASSES = {
     "trees of all samples": ("trees of all samples",),
     "trees of all and of recent samples": ("all trees",),
@@ -374,7 +374,7 @@ def weights(
     groups: Mapping[str, str | None] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the weights that an adaptive forest gives to what it mixes, over time.
+    """Draw the weights of an adaptive forest's experts over time.
 
     Parameters
     ----------
@@ -383,14 +383,14 @@ def weights(
         learns. Pairs from before any learning are left out.
     groups
         A mapping from expert to the group with which its weight is added up, None to leave it out.
-        Others are by themselves. Without it they are added up by kind: trees, lines, ...
+        Other experts are drawn alone. None adds weights up by kind: trees, lines, ...
     ax
         Axes of matplotlib to draw on; None stands for those of a new figure.
 
     Returns
     -------
-    The axes, with an area for each group. Where weights are negative, as exponents of the
-    classifier and regressions in the mixture of the regressor may be, they are lines.
+    The axes, with an area for each group, or a line if any weight is negative. Exponents of the
+    classifier, and regressions in the mixture of the regressor, may be negative.
 
     Raises
     ------
@@ -452,7 +452,7 @@ def weights(
 
 
 def _group_of(name: str) -> str | None:
-    """Return the group of an expert of ours; what is unknown is by itself."""
+    """Return the group of a known expert; an unknown one is its own group."""
     of_classes = name if name in _OF_CLASSES else name.rpartition(", ")[2]
     if of_classes in _OF_CLASSES:
         return _OF_CLASSES[of_classes]

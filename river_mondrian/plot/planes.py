@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Ends of branches of which there is room to write something below each, all in a line or upright.
+# Most ends of branches that have text below them, and most whose text is horizontal.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
-# Width of a letter, and height of a line, in sizes of the letters.
+# Width of a letter, and height of a line, in font sizes.
 LETTER, LINE = 0.6, 1.3
-# What is drawn of the time after the last cut, in parts of the time until then.
+# Time that is drawn after the last cut, as a share of the time until then.
 AFTER = 0.1
-# What is left free above and below, in parts of the time that is drawn.
+# Margin above and below, as a share of the time that is drawn.
 MARGIN = 0.05
 
 
@@ -113,7 +113,7 @@ def _draw_branches(
     for i in across:
         node = nodes[i]
         top = 0.0 if node.parent < 0 else nodes[node.parent].time
-        # A subtree that is left out begins at once.
+        # The triangle of an omitted subtree begins at its top.
         end = node.time if i in forks else (bottom if node.is_leaf else top)
         lines.append([(across[i], top), (across[i], end)])
         if i in forks:
@@ -125,7 +125,7 @@ def _draw_branches(
 def _draw_ends(
     ax: Axes, view: TreeView, across: dict[int, float], ends: list[int], bottom: float
 ) -> None:
-    """Draw dots for leaves and triangles for subtrees, with what is in these."""
+    """Draw dots for leaves, and triangles for subtrees with their numbers of leaves and samples."""
     from matplotlib.patches import Polygon
 
     nodes = view.nodes
@@ -160,7 +160,7 @@ def _draw_ends(
 
 
 def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[int]) -> None:
-    """Write the cuts above their forks, the first ones first, where none hides another."""
+    """Write cuts above their forks, upper ones first; leave out a cut that would hide another."""
     size = 8.0
     # In points, as letters are.
     extent, scale = ax.get_window_extent(), 72.0 / ax.figure.dpi
@@ -185,8 +185,8 @@ def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[
 def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None = None) -> Axes:
     """Draw the cells into which a tree cuts the plane of two features.
 
-    Of a forest the boxes that the samples of each cell lie in are drawn darker. A classifier's
-    cells have the colour of the most frequent class, a regressor's that of the mean.
+    In a forest, the box of the samples of each cell is drawn darker. A classifier's cells have the
+    colour of the most frequent class, a regressor's cells that of the mean.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def density_map(
     TypeError
         If the model has no densities.
     ValueError
-        If there are not two features, or a range is none.
+        If there are not two features, or a range is invalid.
 
     Examples
     --------
@@ -335,9 +335,9 @@ def score_map(
     Raises
     ------
     TypeError
-        If the model gives no scores.
+        If the model has no scores.
     ValueError
-        If there are not two features, or a range is none.
+        If there are not two features, or a range is invalid.
 
     Examples
     --------
@@ -358,7 +358,7 @@ def score_map(
 def _map(
     model: Any, name: str, ranges: Mapping[Any, tuple[float, float]], at: Any, n: int, ax: Any
 ) -> Axes:
-    """Draw what a method of a model says of places of the plane."""
+    """Draw the results of a model's method at a grid of points of the plane."""
     reading = getattr(model, f"{name}_one", None)
     if not callable(reading):
         raise TypeError(f"model must have {name}_one, got {told(model)}")

@@ -25,7 +25,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
         `explain_one` returns (of a classifier, what it returns for one of the labels).
     most
         Number of features that have a bar: those with the largest numbers in size. The others share
-        one, which is what they add up to.
+        a bar with their sum.
     ax
         Axes of matplotlib to draw on; None stands for those of a new figure.
 
@@ -66,7 +66,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
             raise TypeError(f"what feature {name!r} tells must be a number, got {value!r}")
     names, values = _ranked(found, most)
     ax = canvas.axes_for(ax)
-    # Two features may have names that read alike.
+    # Bars have numbers: two features may have names that read alike.
     ax.barh(range(len(values)), values, color=_colors(values))
     ax.set_yticks(range(len(values)), names)
     ax.invert_yaxis()
@@ -78,7 +78,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 def _ranked(
     found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return the names, with their values in `x`, and numbers of the largest; others are one."""
+    """Return names, with values in `x`, and numbers of the `most` largest; others are summed."""
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]
@@ -89,7 +89,7 @@ def _ranked(
 
 
 def _colors(values: list[float]) -> list[str]:
-    """Return the colours of bars to the right, and to the left."""
+    """Return a colour for each bar: one for bars to the right, another for bars to the left."""
     return [canvas.COLORS[0] if value >= 0.0 else canvas.COLORS[1] for value in values]
 
 
@@ -254,7 +254,7 @@ def _listed(given: Any) -> list[Any]:
 def _bins(
     predictions: list[Any], labels: list[Any], n_bins: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return for each bin how many probabilities it has, their mean, and how many came true."""
+    """Return the number of probabilities in each bin, their mean, and the share that came true."""
     if len(predictions) != len(labels):
         raise ValueError(f"there are {len(predictions)} predictions but {len(labels)} labels")
     pairs = []
@@ -277,7 +277,7 @@ def _bins(
     return sizes, means, shares
 
 
-# Of the errors on each set of rows.
+# Line styles of the errors on each set of rows.
 STYLES = {"train": ":", "validation": "--", "test": "-"}
 
 
@@ -287,7 +287,7 @@ def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     path
-        What `lifetime_path` returned.
+        The result of `lifetime_path`.
     ax
         Axes of matplotlib to draw on; None stands for those of a new figure.
 
