@@ -1,13 +1,13 @@
 """A learner by gradient descent: its record, losses, scores and steps.
 
-A learner has one score, or one per class. A column's weights for all scores are neighbours in a
-slot, followed by their sums of squared derivatives where steps adapt to them (AdaGrad). Columns
-that no sample has moved yet have slot 0, which is zero. Those that one sample moves first have the
-same weights from then on until another sample moves them: they share a slot, and a column gets one
-of its own when it is moved again. So cells with one sample take next to no memory.
+A learner has one score, or one per class. A slot holds a column's weights for all scores. With
+AdaGrad, the sums of their squared derivatives follow. Columns that no sample has updated have slot
+0, which is zero. Columns that the same sample updates first have equal weights, so they share a
+slot. A column gets a slot of its own when another sample updates it. So cells with one sample take
+almost no memory.
 
-On text the features count by themselves, too: each has weights of its own beside the map's columns
-(`learning`). Steps adapt to columns and to words then, not to each of their weights.
+On text, features also count by themselves: each word has weights beside the map's columns
+(`learning`). AdaGrad then has one sum per column and per word, not one per weight.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ...compiling.kernels import exact_inlined
 from ...maps.record import Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived, prefetch, transient
 
-# Cells whose weights are brought close ahead of their use, and scores from which on that pays.
+# Number of cells ahead whose weights are prefetched, and least number of scores for prefetching.
 AHEAD = 4
 MANY_SCORES = 4
 
-# Where gradients by score end, so that a diverging regression stays finite for long.
+# Bound of gradients by score, so that a diverging regression stays finite for long.
 LARGEST_GRADIENT = 1e12
 
 
 class Slot(Record):
-    """The weights of a column, or of several: a row of a table, whose width its learner knows."""
+    """The weights of one column, or of several: a row of a table."""
 
     def weights(self, learner: GradientDescent) -> Float64s:
         """Return the weight for each score."""
         return Float64s(self, 0, learner.n_scores)
 
     def squares(self, learner: GradientDescent) -> Float64s:
-        """Return the sum of squared derivatives by each weight, where steps adapt to them."""
+        """Return the sum of squared derivatives by each weight, for AdaGrad."""
         return Float64s(self, 2 * learner.n_scores, learner.n_scores)
 
     def numbers(self, learner: GradientDescent) -> Float64s:
@@ -46,53 +46,53 @@ class Slot(Record):
 class GradientDescent(Record):
     """A learner on one feature map."""
 
-    # Samples learned so far, of which the learning rate may be a function.
+    # Samples learned so far; the learning rate may depend on it.
     n_steps: Int64 = derived()
     # The slots; `n_rows` of them are in use.
     weights: Table[Slot]
-    # By column of the map: its slot, or ~slot where it shares that with other columns.
+    # By column of the map: its slot, or ~slot if it shares the slot with other columns.
     slots: Int32s
-    # Columns of the map that there is room for.
+    # Capacity for columns of the map.
     n_columns: Int64 = derived()
     # One, or one per class.
     n_scores: Int64
 
-    # Whether steps adapt to the sums of squared derivatives by each weight, which are in its slot,
-    # or to those by all weights of a column, and what is added to these.
+    # AdaGrad: whether there is a sum of squared derivatives per weight, in its slot, or one per
+    # column; and the number added to these sums.
     is_adaptive: Int64 = derived()
     is_adaptive_by_column: Int64 = derived()
     eps: Float64 = derived()
     # The loss (`Loss`) and its parameters.
     loss: Int64 = derived()
-    # Of the hinge loss the product of sign and score up to which there is one; of others of
-    # targets, the error from which on they grow, or grow linearly.
+    # Hinge loss: the product of sign and score up to which there is a loss. Epsilon-insensitive and
+    # Huber loss: the error from which the loss grows, or grows linearly.
     margin: Float64 = derived()
-    # Of the log loss: weights of the two classes.
+    # Log loss: weights of the two classes.
     positive_weight: Float64 = derived()
     negative_weight: Float64 = derived()
 
-    # Whether features count by themselves: words. Those that there is room for.
+    # Whether features count by themselves, as words, and the capacity for words.
     has_words: Int64 = derived()
     n_words: Int64 = derived()
-    # By word: its slot, like `slots`; what its weights are in units of its slot's; where steps
-    # adapt, the sum of squared derivatives by them; and the texts learned that have it.
+    # By word: its slot, like `slots`; the factor of its slot's weights; for AdaGrad, its sum of
+    # squared derivatives; and the number of learned texts with the word.
     word_slots: Int32s
     word_factors: Float64s
     word_squares: Float64s
     word_counts: Float64s
-    # The same sums by column of the map.
+    # AdaGrad's sums by column of the map.
     column_squares: Float64s
-    # What the learning rate of words is multiplied by.
+    # Factor of the learning rate for words.
     rate_of_words: Float64 = derived()
-    # The sample whose words are scored or learned, and the values by which they count.
+    # The sample whose words are scored or learned, and the values of its words.
     sample: Sample = transient()
     word_values: Float64s = transient()
 
-    # Learners in the same table, one for each lifetime of the map.
+    # Number of learners in the same table, one for each lifetime of the map.
     n_lifetimes: Int64 = derived()
     # Their shares of the prediction, which add up to 1.
     shares: Float64s
-    # Mean of the losses by which they are compared, and the number of samples it is over.
+    # Mean of the losses by which lifetimes are compared, and the number of samples in it.
     mean_loss: Float64
     n_losses: Float64
 
@@ -101,9 +101,9 @@ class GradientDescent(Record):
     gradients: Float64s = transient()
     # Loss of each lifetime.
     losses: Float64s = transient()
-    # Room for a number per score.
+    # Buffer with a number per score.
     mixed: Float64s = transient()
-    # Of the sample that is being learned: its target, its weight and the learning rate.
+    # The target and weight of the sample that is being learned, and the learning rate.
     target: Float64 = transient()
     weight: Float64 = transient()
     rate: Float64 = transient()
@@ -117,16 +117,16 @@ class GradientDescent(Record):
 class Loss(enum.IntEnum):
     """A loss that kernels know."""
 
-    # Of one score of two classes, with a target of 0 or 1.
+    # One score for two classes, with a target of 0 or 1.
     HINGE = 0
     LOG = 1
-    # Of a number.
+    # Numerical targets.
     SQUARED = 2
     EPSILON_INSENSITIVE = 3
     HUBER = 4
-    # Of all classes' scores together: the cross-entropy.
+    # The cross-entropy of all classes' scores.
     SOFTMAX = 5
-    # One that kernels do not know: Python writes the derivatives.
+    # A loss unknown to kernels: Python writes the derivatives.
     FOREIGN = 6
 
 
@@ -168,7 +168,7 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
 
 @exact_inlined
 def differentiate(learner: GradientDescent) -> None:
-    """Write the gradients by the scores; with several scores the target is the class's number."""
+    """Write the gradients by the scores; with several scores, the target is a class's number."""
     scores, gradients, n_scores = learner.scores, learner.gradients, learner.n_scores
     target, weight = learner.target, learner.weight
     if n_scores == 1:
@@ -185,10 +185,10 @@ def differentiate(learner: GradientDescent) -> None:
 
 @exact_inlined
 def compared_loss(learner: GradientDescent) -> float:
-    """Return the loss of the scores by which lifetimes are compared; mistakes are 1 over classes.
+    """Return the loss of the scores by which lifetimes are compared; for classes, 1 is a mistake.
 
-    With several scores the target is the class's number. It is a mistake where another class has
-    the largest score, or one as large.
+    With several scores, the target is the class's number. It is a mistake if the score of another
+    class is larger or equal.
     """
     loss, margin, score, target = learner.loss, learner.margin, learner.scores[0], learner.target
     if learner.n_scores > 1:
@@ -224,7 +224,7 @@ def score_values(learner: GradientDescent, values: Float64s, n: int) -> None:
 
 @exact_inlined
 def score_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
-    """Write the scores of a sample in `n` cells, whose columns have one value."""
+    """Write the scores of a sample in `n` cells, whose columns all have the same value."""
     scores, slots, n_scores = learner.scores, learner.slots, learner.n_scores
     for k in range(n_scores):
         scores[k] = 0.0
@@ -243,7 +243,7 @@ def score_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -
 
 @exact_inlined
 def best_score(learner: GradientDescent) -> int:
-    """Return the class with the largest score, the first of several."""
+    """Return the class with the largest score; of equal scores the first class."""
     scores, best = learner.scores, 0
     if learner.n_scores == 1:
         return 1 if scores[0] > 0.0 else 0
@@ -260,7 +260,7 @@ def best_score(learner: GradientDescent) -> int:
 
 @exact_inlined
 def bound_gradients(learner: GradientDescent) -> bool:
-    """Bound the gradients by the scores; False where all are 0 (line 4 of Algorithm 2)."""
+    """Clip the gradients by the scores; returns False if all are 0 (line 4 of Algorithm 2)."""
     gradients, moves = learner.gradients, False
     for k in range(learner.n_scores):
         slope = min(max(gradients[k], -LARGEST_GRADIENT), LARGEST_GRADIENT)
@@ -273,7 +273,7 @@ def bound_gradients(learner: GradientDescent) -> bool:
 def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> None:
     """Move a column's weights against their derivatives, `value` times the gradients.
 
-    Where steps adapt, that is AdaGrad (Duchi, Hazan and Singer 2011).
+    Adaptive steps are those of AdaGrad (Duchi, Hazan and Singer 2011).
     """
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
     weights = slot.weights(learner)
@@ -302,17 +302,17 @@ def squared_gradients(learner: GradientDescent) -> float:
 def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: float) -> float:
     """Add the square of a derivative by all weights of a column; returns the rate of its step.
 
-    That is AdaGrad for groups of weights, whose derivatives count by their length.
+    This is AdaGrad for groups of weights, by the length of a group's derivatives.
     """
     squares[i] += square
     total = squares[i] + eps
-    # Without an eps a derivative may be so small that its square is 0.
+    # Without an eps, the square of a small derivative may be 0.
     return rate / math.sqrt(total) if total > 0.0 else 0.0
 
 
 @exact_inlined
 def new_slot(learner: GradientDescent) -> int:
-    """Return the number of a slot that was not in use, all of it 0."""
+    """Return the number of an unused slot, filled with 0."""
     learner.weights.n_rows += 1
     return learner.weights.n_rows - 1
 
@@ -337,7 +337,7 @@ def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int)
     slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
     rate = learner.rate
     square = value * value * squared_gradients(learner) if by_column else 0.0
-    # The slot of the columns that this sample is the first to move, the last of them, their number.
+    # The columns that this sample is the first to move: their slot, the last column, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(n):
         column = cells[i]

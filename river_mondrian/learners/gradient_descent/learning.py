@@ -1,4 +1,4 @@
-"""Learning by gradient descent: words of texts, several lifetimes, and the kernels Python calls."""
+"""Learning by gradient descent: words, several lifetimes, and the kernels that Python calls."""
 
 from __future__ import annotations
 
@@ -13,50 +13,51 @@ from ...records import Float64s, Int32s
 from . import descent
 from .descent import GradientDescent, Loss
 
-# Part of the shares of lifetimes that each sample spreads evenly, and samples over which the mean
-# loss is taken.
+# Fraction of the shares of lifetimes that each sample spreads evenly, and number of samples in the
+# mean loss.
 SPREAD = 1e-3
 MEAN_OVER = 1000.0
 
-# Mean losses that divide a share by e: errors have heavier tails than a likelihood would allow for.
+# An excess of 1 / RATE_OF_SHARES mean losses divides a share by e. The rate is low since errors
+# have heavier tails than a likelihood would allow for.
 RATE_OF_SHARES = 0.125
 
 # Largest exponent, so that no share vanishes.
 LARGEST_LOSS = 50.0
 
-# Least probabilities of which a logarithm is taken.
+# Least probabilities, before a logarithm.
 LEAST = 1e-300
 LEAST_COMPLEMENT = 1e-16
 
 
 # Words: the features of a text, which count by themselves beside the cells of its map.
 #
-# A score is the sum of a linear model's on the words and of a kernel machine's on the map. Words
-# learn by the loss of their own scores, as they would alone, and cells by the loss of the sum:
-# they learn what words leave.
+# A score is the sum of the score of a linear model on the words and of a kernel machine on the map.
+# Words learn by the loss of their own scores, as they would alone. Cells learn by the loss of the
+# sum, so they learn the remaining error.
 #
-# Words that one sample is the first to hold have the same weights but for a factor: they share a
-# slot, as columns do, until another sample moves them. So the many words that occur once take
-# next to no memory.
+# Words that first occur in the same sample have equal weights up to a factor. They share a slot,
+# as columns do, until another sample updates them. So the many words that occur once take almost
+# no memory.
 #
-# A word counts by the square root of its value, since one that occurs four times says little more
-# than one that occurs once, and by its rarity, log((1 + texts) / (1 + texts with it)) + 1, over
-# the texts learned so far. All values of a text are then divided by their length: a text that is
-# twice as long says no more of its topic.
+# A word's value is its rarity times the square root of its entry. The root is taken since a word
+# that occurs four times is hardly more informative than one that occurs once. The rarity is
+# log((1 + texts) / (1 + texts with it)) + 1, over the texts learned so far. All values of a text
+# are then divided by their length, since a text twice as long is no more informative of its topic.
 
 
 @exact_inlined
 def is_known(learner: GradientDescent, place: int) -> bool:
-    """Tell whether a word has a place among those that there is room for."""
+    """Return whether a word's place is within the capacity."""
     return place >= 0 and place < learner.n_words
 
 
 @exact_inlined
 def weigh_words(learner: GradientDescent) -> None:
-    """Write the values by which the sample's words count, 0 for those that are not known.
+    """Write the values of the sample's words; unknown words get 0.
 
-    The length is that of all values, of words that are not known, too: no text has been learned
-    with these.
+    The values are divided by the length of all of them, unknown words included. The rarity of an
+    unknown word is that of a word in no learned text.
     """
     values, places, n = learner.word_values, learner.sample.places, learner.sample.n_entries
     square = 0.0
@@ -77,7 +78,7 @@ def weigh_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def add_scores_of_words(learner: GradientDescent) -> None:
-    """Weigh the sample's words, and add what they score."""
+    """Weigh the sample's words, and add their scores."""
     weigh_words(learner)
     scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
     for i in range(learner.sample.n_entries):
@@ -91,14 +92,14 @@ def add_scores_of_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def descend_words(learner: GradientDescent) -> None:
-    """Move the weights of the sample's words, which have been scored, by the gradients."""
+    """Move the weights of the sample's words by the gradients, after the words were scored."""
     if not descent.bound_gradients(learner):
         return
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = learner.rate * learner.rate_of_words
     square = descent.squared_gradients(learner)
-    # The slot of the words that this sample is the first to move, the last of them, their number.
+    # The words that this sample is the first to move: their slot, the last word, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
         place, value = learner.sample.places[i], learner.word_values[i]
@@ -124,7 +125,7 @@ def descend_words(learner: GradientDescent) -> None:
             for k in range(n_scores):
                 weights[k] = factor * old[k]
             slots[place], factors[place], slot = own, 1.0, own
-        # A slot that is a word's own may still be in units of its first move.
+        # The weights of a word's own slot may still have the factor of its first move.
         factor = factors[place]
         weights = learner.weights.row(slot).weights(learner)
         for k in range(n_scores):
@@ -145,7 +146,7 @@ def count_words(learner: GradientDescent) -> None:
 
 @exact_kernel
 def score_words(learner: GradientDescent) -> None:
-    """Write what the sample's words score, without cells."""
+    """Write the scores of the sample's words, without cells."""
     for k in range(learner.n_scores):
         learner.scores[k] = 0.0
     add_scores_of_words(learner)
@@ -170,19 +171,19 @@ def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) ->
 
 # Learners at several lifetimes of a map of cells, mixed by their losses.
 #
-# On a map whose outputs are those of several lifetimes, one after the other, each lifetime has a
-# learner of its own. They are mixed by exponential weights: a lifetime's share of the prediction
-# is multiplied by exp(-loss) with each sample, the loss in units of its mean, and a fixed part of
-# all shares is spread evenly, so that another lifetime can take over when the stream changes
-# (Herbster and Warmuth's fixed share). Over classes mistakes are counted: by their log loss the
-# confident learners at long lifetimes would lose although they make fewer of them.
+# If a map has the outputs of several lifetimes, one after the other, each lifetime has a learner of
+# its own. They are mixed by Herbster and Warmuth's fixed share: each sample multiplies a
+# lifetime's share of the prediction by exp(-rate * loss), with the loss in units of its mean. Then
+# a fixed fraction of all shares is spread evenly, so that another lifetime can take over when the
+# stream changes. The loss for classes is the number of mistakes. By log loss, the confident
+# learners at long lifetimes would lose although they make fewer mistakes.
 
 
 @exact_inlined
 def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
     """Write the scores of the mixture; each lifetime has `n` cells.
 
-    Lifetimes whose share is less than what is spread evenly are left out.
+    Lifetimes whose share is below `SPREAD` are skipped.
     """
     scores, mixed, n_scores = learner.scores, learner.mixed, learner.n_scores
     loss, kept = learner.loss, 0.0
@@ -194,7 +195,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
             continue
         kept += share
         descent.score_cells(learner, value, cells.part(n * k, n), n)
-        # What scores stand for is mixed: probabilities where there are any.
+        # Mix probabilities if the loss has any, otherwise scores.
         if loss == Loss.SOFTMAX:
             share /= descent.exponentiate(scores, n_scores, scores)
         for c in range(n_scores):
@@ -202,7 +203,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
             mixed[c] += share * part
     for c in range(n_scores):
         mean = mixed[c] / kept
-        # The scores that have these probabilities.
+        # Scores with these probabilities.
         if loss == Loss.SOFTMAX:
             mean = math.log(max(mean, LEAST))
         elif loss == Loss.LOG:
@@ -235,9 +236,10 @@ def update_shares(learner: GradientDescent) -> None:
 def learn_lifetimes(
     learner: GradientDescent, value: float, before: Int32s, cells: Int32s, n: int
 ) -> None:
-    """Learn a mapped sample at each lifetime, and move the shares by how these predicted it.
+    """Learn a mapped sample at each lifetime, and update the shares by the losses of lifetimes.
 
-    They did so by the cells that it had `before` its map learned it; without these, shares stay.
+    `before` has the sample's cells before the map learned it. Losses are those of predictions from
+    these cells; without `before`, shares stay.
     """
     for k in range(learner.n_lifetimes):
         own, n_equal = cells.part(n * k, n), 0
@@ -257,7 +259,7 @@ def learn_lifetimes(
 
 @exact_inlined
 def has_room(learner: GradientDescent, feature_map: MapRecord) -> bool:
-    """Tell whether there is room for all columns that a sample may move first."""
+    """Return whether there is room for all columns and words that a sample may move first."""
     slots, n_moved = learner.weights, feature_map.n_out
     if learner.has_words:
         n_moved += learner.sample.n_entries
@@ -285,8 +287,7 @@ def learn(
 ) -> None:
     """Predict the i-th mapped sample and learn it, with the learner's target, weight and rate.
 
-    Lifetimes are compared where there are the cells of samples from `before` their map learned
-    them.
+    Lifetimes are compared only if `before` has the cells of samples before the map learned them.
     """
     n_out, value = feature_map.n_out, feature_map.value
     if feature_map.is_dense:
@@ -313,7 +314,7 @@ def score_one(
 ) -> tuple[int, int]:
     """Map a sample and write its scores.
 
-    Returns DONE, the place of a bad input, or NO_ROOM; and the best class.
+    Returns (DONE, the place of a bad input, or NO_ROOM) and the best class.
     """
     bad = feature_map.transform(feature_map, sample, outputs)
     if bad >= 0:
@@ -335,9 +336,9 @@ def learn_one(
     weight: float,
     rate: float,
 ) -> int:
-    """Map a sample, unless its outputs are there, predict it, and learn it.
+    """Map a sample unless it `is_mapped`, predict it, and learn it.
 
-    Returns DONE, the place of a bad input, or NO_ROOM, in which case it has been mapped only.
+    Returns DONE, the place of a bad input, or NO_ROOM. With NO_ROOM the sample is only mapped.
     """
     if not is_mapped:
         bad = feature_map.transform(feature_map, sample, outputs)
@@ -345,7 +346,7 @@ def learn_one(
             return bad
     if not has_room(learner, feature_map):
         return NO_ROOM
-    # Where the map has not learned the sample, its cells are what they were.
+    # If the map has not learned the sample, its cells have not changed.
     before = feature_map.before if feature_map.before else outputs.cells
     feature_map.before = Int32s(0, 0, 0)
     learner.target, learner.weight, learner.rate = target, weight, rate
@@ -355,7 +356,7 @@ def learn_one(
 
 @exact_batch_kernel
 def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> int:
-    """Write the scores of the i-th mapped sample; returns DONE, or NO_ROOM to learn it."""
+    """Write the scores of the i-th mapped sample; returns DONE, or NO_ROOM for learning it."""
     if not has_room(learner, feature_map):
         return NO_ROOM
     score(learner, feature_map, outputs, i)
@@ -368,7 +369,7 @@ def descend(
 ) -> None:
     """Learn the i-th mapped sample by the gradients that Python has written.
 
-    Those of its words' own scores are `of_words`.
+    `of_words` has the gradients by the words' own scores.
     """
     n_out = feature_map.n_out
     if feature_map.is_dense:
@@ -396,7 +397,7 @@ def learn_rows(
     weights: Float64s,
     rates: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; returns the first that lacks room, or `stop`."""
     nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):

@@ -21,7 +21,7 @@ from ..ridge.posterior import Array, Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot
 
-# Losses of River's that kernels know, with the attributes that are fields of a learner's record.
+# By River's loss: the loss in kernels, and for each field of the record River's attribute.
 NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
     optim.losses.Hinge: (Loss.HINGE, {"margin": "threshold"}),
     optim.losses.Log: (
@@ -33,7 +33,7 @@ NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
     optim.losses.Huber: (Loss.HUBER, {"margin": "epsilon"}),
 }
 
-# What is kept of words.
+# Arrays by word.
 WORD_ARRAYS = {"word_slots": np.int32} | dict.fromkeys(
     ("word_factors", "word_squares", "word_counts"), np.float64
 )
@@ -45,11 +45,11 @@ class Rule:
     Parameters
     ----------
     loss
-        A loss of River's.
+        One of River's losses.
     learning_rate
-        A number, or a scheduler, SGD or AdaGrad of River's.
+        A number, or River's SGD or AdaGrad, or one of its schedulers.
     softmax
-        Whether several scores share one loss, the cross-entropy.
+        Whether the loss of several scores is the cross-entropy.
 
     """
 
@@ -59,7 +59,7 @@ class Rule:
         self._read()
 
     def _read(self) -> None:
-        """Make what follows from the arguments."""
+        """Set the attributes derived from the arguments."""
         self.native, rate = type(self.loss) in NATIVE, self.learning_rate
         self.adaptive = isinstance(rate, optim.AdaGrad)
         self.eps = float(rate.eps) if self.adaptive else 0.0
@@ -91,16 +91,16 @@ class Rule:
         self._read()
 
     def rate_at(self, step: int) -> float:
-        """Return the learning rate after so many steps."""
+        """Return the learning rate after `step` steps."""
         return self.rate if self.schedule is None else float(self.schedule.get(step))
 
     def write(self, learner: GradientDescent) -> None:
-        """Write the loss, for the learner's number of scores, and how steps adapt."""
+        """Write the loss and AdaGrad's settings to a learner's record."""
         has_words, n_classes = bool(learner.has_words), max(2, learner.n_scores)
         learner.is_adaptive = int(self.adaptive and not has_words)
         learner.is_adaptive_by_column = int(self.adaptive and has_words)
         learner.eps = self.eps
-        # Scores have the farther to go the more classes there are: the first loss is log(n).
+        # With more classes, scores have farther to go: the first loss is log(n).
         learner.rate_of_words = math.log2(n_classes) if self.adaptive else 1.0
         if learner.n_scores > 1 and self.softmax:
             learner.loss = Loss.SOFTMAX
@@ -118,21 +118,21 @@ class DescentWeights(Weights):
     Parameters
     ----------
     rule
-        How they are learned.
+        The loss and the learning rate.
     compiled
         The map.
     n_scores
-        Scores to begin with.
+        Initial number of scores.
     has_words
-        Whether features count by themselves, too, beside the columns of a map of cells.
+        Whether features also count by themselves, as words, beside the columns of a map of cells.
 
     """
 
-    # Kernels, from their first use on: calls of what is compiled are quicker. Cached properties
-    # would make reading all attributes slower, since they look into `__dict__`.
+    # Kernels, set at their first use, since direct calls of compiled code are faster. Cached
+    # properties would slow down reading all attributes, since they look into `__dict__`.
     _learn_one: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None
-    # What new classes change.
+    # Attributes that new classes change.
     _SAVED = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
     _BORROWED = frozenset({"compiled", "_shown"})
 
@@ -142,7 +142,7 @@ class DescentWeights(Weights):
         self.rule, self.compiled, self.has_words = rule, compiled, has_words
         self.memory = Memory(GradientDescent)
         self.memory[0].n_scores = n_scores
-        # Slot 0 is that of columns without weights.
+        # Slot 0 is for columns without weights.
         self.chunked_rows = ChunkedRows(1, self._slot_layout().words)
         self.chunked_rows.reserve(0, 1)
         shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
@@ -153,17 +153,17 @@ class DescentWeights(Weights):
 
     @property
     def _stride(self) -> int:
-        """Numbers that a slot holds for each score."""
+        """How many numbers a slot holds for each score."""
         return 2 if self.rule.adaptive and not self.has_words else 1
 
     def _slot_layout(self) -> RowLayout:
-        """Return what a slot's row is."""
+        """Return the layout of a slot's row."""
         n_scores = self.memory[0].n_scores
         names = ("weights", "squares") if self._stride == 2 else ("weights",)
         return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
 
     def _bind(self, slots: NDArray[np.int32], shares: Array, n_slots: int) -> None:
-        """Keep arrays, and derive the rest from them."""
+        """Set arrays, and everything derived from them."""
         record = self.record = self.memory[0]
         self.shares, self._table = shares, record.weights
         self.memory.own("slots", slots)
@@ -176,15 +176,15 @@ class DescentWeights(Weights):
         self._bind_scores(record.n_scores)
 
     def _bind_words(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Let the record refer to what is kept of words, and of columns beside them."""
+        """Set the record's references to the arrays by word, and to `column_squares`."""
         for name, array in arrays.items():
             self.memory.own(name, array)
         self.memory.own("word_values", np.zeros(0))
-        # Last: there is room in all of them.
+        # Last, when all arrays have this capacity.
         self.record.n_words = len(arrays["word_slots"])
 
     def _bind_rows(self) -> None:
-        """Let the record refer to the rows of slots, and keep these until it refers to others."""
+        """Set the record's reference to the rows of slots, and keep them alive until the next."""
         self.chunked_rows.show(0, self._table)
         self._shown = self.chunked_rows.holder(0)
 
@@ -194,7 +194,7 @@ class DescentWeights(Weights):
         return self.record.n_steps
 
     def _bind_scores(self, n_scores: int) -> None:
-        """Let the record refer to so many scores, and write their loss."""
+        """Allocate memory for `n_scores` scores, and write the loss."""
         self.record.n_scores = n_scores
         for name in ("scores", "gradients", "mixed"):
             self.memory.own(name, np.zeros(n_scores))
@@ -205,7 +205,7 @@ class DescentWeights(Weights):
     def __getstate__(self) -> dict[str, Any]:
         names = ("rule", "compiled", "memory", "shares")
         state = {name: getattr(self, name) for name in names} | {"n_steps": self.record.n_steps}
-        # Without the room for columns to come.
+        # Without spare capacity.
         state["slots"] = self.slots.copy()
         state["weights"] = TableState(self.chunked_rows, [self._table.n_rows], self._slot_layout())
         if self.has_words:
@@ -249,7 +249,7 @@ class DescentWeights(Weights):
                 refuse(self, "compiled", compiled, "but words stand beside a map of cells")
         check_arrays(self, arrays, state)
         for name in arrays.keys() & {"slots", "word_slots"}:
-            # Slot 0 is shared by none: ~0.
+            # No columns share slot 0, so ~0 is refused.
             shared = state[name][state[name] < 0]
             check_array(self, f"shared {name}", shared, np.int32, -n_slots, -2)
         self.chunked_rows = state["weights"].restored(self._slot_layout())
@@ -270,9 +270,9 @@ class DescentWeights(Weights):
         return self.chunked_rows.rows(0, self._table.n_rows).view(np.float64)
 
     def add_classes(self, n_scores: int, positive: int) -> None:
-        """Make a score per class of the single one of two classes, or add classes."""
+        """Add classes; the single score of two classes becomes a score per class."""
         old, stride = len(self.scores), self._stride
-        # The single score has the place of the first and of the second class.
+        # The single score is copied to the first and the second class.
         places = [(part, start) for part in range(stride) for start in range(1 + (old == 1))]
         moves = [(2 * old * part, 2 * (n_scores * part + i), 2 * old) for part, i in places]
         wider = self.chunked_rows.relaid(2 * stride * n_scores, moves)
@@ -287,11 +287,11 @@ class DescentWeights(Weights):
         self._bind_scores(n_scores)
 
     def _make_room(self) -> None:
-        """Make room for the map's new columns, and for slots of those that a sample may move."""
+        """Reserve memory for the map's new columns, and for the slots that a sample may need."""
         self.memory.settle()
         compiled = self.compiled
         slots = grown(self.memory.arrays["slots"], compiled.n_columns)
-        # Also where this was interrupted: the number of columns is written last.
+        # The number of columns is written last, so that an interrupted call is completed here.
         if self.record.n_columns != len(slots):
             self.memory.own("slots", slots)
             self.record.n_columns = len(slots)
@@ -301,7 +301,7 @@ class DescentWeights(Weights):
         self._bind_rows()
 
     def _see_words(self, sample: Sample) -> None:
-        """Let kernels read the words of a sample, whose entries are in the order of places."""
+        """Set the sample whose words kernels read; its entries are in the order of places."""
         record, n = self.record, sample.n_entries
         record.sample = sample
         most = sample.places[n - 1] + 1 if n else 0
@@ -315,7 +315,7 @@ class DescentWeights(Weights):
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        Where it `is_mapped` the map holds its outputs.
+        If it `is_mapped`, the map already holds its outputs.
         """
         rule, record = self.rule, self.record
         if self.has_words:
@@ -341,8 +341,8 @@ class DescentWeights(Weights):
     ) -> None:
         """Learn the i-th mapped sample by a loss that kernels do not know.
 
-        Where the loss raises an error the sample counts as learned, without a step: its map may
-        have learned it, and to ask the loss again would raise the same for ever.
+        If the loss raises an error, the sample counts as learned, without a step. Its map may have
+        learned it, and the loss would raise the same error at each repetition.
         """
         given, error = (outputs, i, target, weight), None
         try:
@@ -360,7 +360,7 @@ class DescentWeights(Weights):
     def _find_gradients(
         self, outputs: Outputs, i: int, target: float, weight: float, is_again: bool
     ) -> Array:
-        """Write the gradients of the i-th mapped sample; returns those of its words' own scores."""
+        """Write the gradients of the i-th mapped sample; returns those by its words' own scores."""
         if self.has_words:
             learning.score_words(self.record)
             self._differentiate(target, weight, is_again)
@@ -375,8 +375,8 @@ class DescentWeights(Weights):
     def _differentiate(self, target: float, weight: float, is_again: bool) -> None:
         """Write the gradients of a loss that kernels do not know.
 
-        If it has raised an error and `is_again` asked, gradients are 0 if it raises one again. If
-        not, a signal's handler has raised it.
+        `is_again` is True after an error. If the loss raises an error again, gradients are 0. If
+        not, the first error came from a signal's handler.
         """
         derive, scores = self.rule.loss.gradient, self.scores.tolist()
         targets: list[Any] = [k == target for k in range(len(scores))]

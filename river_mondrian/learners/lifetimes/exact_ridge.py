@@ -2,13 +2,13 @@
 
 The learner keeps the inverse of the smaller of two matrices.
 
-With fewer cells than learned points that is the one of the cells' second moments (`Primal`). With
-A = Phi^T Phi + delta2 I the weights are A^-1 Phi^T y (section 4.2.1). A cut takes a row and a
-column out of A and appends two. The paper updates a Cholesky factor, this module the inverse
-itself: a rank-one step takes the cell out, and bordering by two columns puts its parts in.
+With fewer cells than learned points, this is the matrix of the cells' second moments (`Primal`).
+With A = Phi^T Phi + delta2 I the weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row and
+a column from A and appends two. The paper updates a Cholesky factor. This module updates the
+inverse itself: a rank-one step removes the cell, and bordering by two columns inserts its parts.
 
-With more cells than learned points it is the one of the points' kernels (`Dual`). With
-K = Phi Phi^T + delta2 I predictions are Phi Phi^T K^-1 y, as A^-1 Phi^T = Phi^T K^-1.
+Otherwise it is the matrix of the points' kernels (`Dual`). With K = Phi Phi^T + delta2 I,
+predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .fitting import Fit, SweepLearner, predict, sum_by_cell
 class PrimalRidge(Fit):
     """The inverse of the regularised second moments of the cells."""
 
-    # Number of cells for which there is room.
+    # Capacity for cells.
     columns: Int64
-    # A^-1 (rows of `columns`, of which as many are used as there are cells).
+    # A^-1, in rows of length `columns`; as many rows and columns are used as there are cells.
     inverse: Float64s
-    # By cell, what the normal equations lack: Phi^T (y - Phi w) - delta2 w.
+    # By cell, the residual of the normal equations: Phi^T (y - Phi w) - delta2 w.
     gap: Float64s
-    # Of a cut (one row each): second moments of the smaller and of the larger part with the cells
-    # of other partitions; the inverse times these without the cell; the cell's row of the inverse.
+    # For a cut (one row each): second moments of the smaller and of the larger part with the cells
+    # of other partitions; these times the inverse without the cell; the cell's row of the inverse.
     small_moments: Float64s
     large_moments: Float64s
     small_column: Float64s
@@ -47,7 +47,7 @@ class PrimalRidge(Fit):
 
 @batch_kernel
 def second_moments(sweep: Sweep, delta2: float, A: Float64s) -> None:
-    """Write A = Phi^T Phi + delta2 I (rows of the number of cells)."""
+    """Write A = Phi^T Phi + delta2 I, shape (cells, cells)."""
     n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
     for k in range(n_cells * n_cells):
         A[k] = 0.0
@@ -63,7 +63,7 @@ def second_moments(sweep: Sweep, delta2: float, A: Float64s) -> None:
 
 @batch_kernel
 def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
-    """Predict all points and write what the normal equations lack; returns the largest of it."""
+    """Predict all points, and write the residuals of the normal equations; returns the largest."""
     n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
     weights, gap, predicted = ridge.weights, ridge.gap, ridge.predicted
     targets, delta2 = sweep.targets, ridge.delta2
@@ -84,7 +84,7 @@ def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
 
 @inlined
 def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> None:
-    """Write the second moments of a cell with the first `n` ones, those of other partitions."""
+    """Write the second moments of a cell with the first `n` cells; 0 within its own partition."""
     m, n_partitions = cell.partition, sweep.n_partitions
     order = sweep.order_of(m)
     for c in range(n):
@@ -98,7 +98,7 @@ def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> 
 
 @inlined
 def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
-    """Find the columns of both parts without the cell; returns the inverse's pivot.
+    """Write the columns of both parts, times the inverse without the cell; returns its pivot.
 
     With p the cell's column of A^-1, the inverse without the cell is A^-1 - p p^T / p_c. `diagonal`
     is the cell's element of A.
@@ -115,7 +115,7 @@ def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: fl
             row = inverse.part(columns * k, columns)
             for j in range(n):
                 u[j] += entry * row[j]
-    # The cell's column of A is the sum of both parts' and its own diagonal, and A^-1 times that a
+    # The cell's column of A is the sum of both parts' columns and its diagonal. A^-1 times it is a
     # unit vector.
     for j in range(n):
         v[j] = -u[j] - diagonal * p[j]
@@ -165,10 +165,10 @@ def update_weights(
 
 @inlined
 def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Complement) -> None:
-    """Take a cell out of the inverse and put both parts in, in one pass.
+    """Remove a cell from the inverse and insert both parts, in one pass.
 
     With B the inverse without the cell and U = [u v] = B [a b], the bordered inverse is
-    [[B + U Q U^T, -U Q], [-Q U^T, Q]], where Q is that of the parts' Schur complement.
+    [[B + U Q U^T, -U Q], [-Q U^T, Q]], where Q is the inverse of the parts' Schur complement.
     """
     (small, large), (q_uu, q_vv, q_uv) = parts, q
     u, v, p = ridge.small_column, ridge.large_column, ridge.removed
@@ -191,8 +191,8 @@ def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Co
 
 @batch_kernel
 def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
-    """Follow the latest cut, of the cell of this number; returns the change of ln det A."""
-    # The upper part has the last number, which is the number of cells there were before.
+    """Follow the latest cut, of cell `number`; returns the change of ln det A."""
+    # The upper part has the last number, which is the number of cells before the cut.
     n = sweep.n_cells - 1
     n_partitions, delta2, ranges = sweep.n_partitions, ridge.delta2, sweep.ranges
     lower, upper = ranges[number], ranges[n]
@@ -216,25 +216,29 @@ def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     q = t / determinant, s / determinant, -off / determinant
     update_weights(sweep, ridge, number, (small, large), q)
     update_inverse(ridge, n, pivot, (small, large), q)
-    # det A without the cell is det A times the pivot; with the parts, that times their complement.
+    # det A times the pivot is det A without the cell. Times the determinant of the parts' Schur
+    # complement, it is the new det A.
     return math.log(pivot) + math.log(determinant)
 
 
 class DualRidge(Fit):
     """The inverse of the regularised kernels of the learned points."""
 
-    # K^-1 (rows of the number of learned points).
+    # K^-1, shape (learned points, learned points).
     inverse: Float64s
     # K^-1 y.
     dual: Float64s
-    # Of a cut: sums of the inverse's rows over the points of the lower and of the upper part.
+    # For a cut: sums of the inverse's rows over the points of the lower and of the upper part.
     lower_sums: Float64s
     upper_sums: Float64s
 
 
 @batch_kernel
 def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
-    """Write K: the share of partitions in which two points are in one cell (section 3.1)."""
+    """Write K: the share of partitions in which two points have the same cell, and the ridge.
+
+    See section 3.1.
+    """
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     for i in range(n):
         cells = sweep.cells_of(i)
@@ -266,10 +270,10 @@ def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> floa
 
 @batch_kernel
 def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
-    """Follow the latest cut, of the cell of this number; returns the change of ln det K.
+    """Follow the latest cut, of cell `number`; returns the change of ln det K.
 
-    The kernels between points of its two parts fall by 1 / M: with the indicators e and f of both
-    parts, K becomes K - (e f^T + f e^T) / M.
+    The kernels between points of its two parts decrease by 1 / M. With the indicators e and f of
+    both parts, K becomes K - (e f^T + f e^T) / M.
     """
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     lower, upper = sweep.ranges[number], sweep.ranges[sweep.n_cells - 1]
@@ -285,7 +289,7 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
         vv += v[order[k]]
     # Woodbury's identity with W = [e f] and C = -[[0, 1], [1, 0]] / M: the inverse becomes
     # K^-1 - K^-1 W S^-1 W^T K^-1 with S = C^-1 + W^T K^-1 W = [[uu, uv - M], [uv - M, vv]].
-    # What follows has -S^-1.
+    # The q below are the elements of -S^-1.
     off = n_partitions - uv
     determinant = uu * vv - off * off
     q_uu, q_vv, q_uv = -vv / determinant, -uu / determinant, -off / determinant
@@ -303,8 +307,8 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
 
 Array = NDArray[np.float64]
 
-# How far the normal equations may be off before a step of refinement, and before the inverse is
-# computed anew, in units of the largest target.
+# Largest residual of the normal equations, in units of the largest target, without a step of
+# refinement, and without recomputing the inverse.
 REFINE = 1e-11
 REBUILD = 1e-8
 
@@ -318,7 +322,7 @@ def invert(A: Array) -> tuple[Array, float]:
 
 
 class Primal:
-    """The inverse of the cells' second moments, computed anew for the cells that there are."""
+    """The inverse of the cells' second moments, computed from scratch for the current cells."""
 
     def __init__(self, learner: SweepLearner) -> None:
         self.learner, self.sweep = learner, learner.sweep
@@ -338,7 +342,7 @@ class Primal:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for the latest cell, or it makes as many as learned points."""
+        """Whether the latest cell exceeds the capacity, or cells are as many as learned points."""
         n = self.sweep.n_cells
         return n > len(self.gap) or n >= len(self.sweep.y)
 
@@ -347,11 +351,11 @@ class Primal:
         self.log_determinant += split_primal.of()(self.sweep.record, self.memory[0], cell)
 
     def find_gap(self) -> float:
-        """Predict all points; returns the largest of what the normal equations lack."""
+        """Predict all points; returns the largest residual of the normal equations."""
         return find_gap.of()(self.sweep.record, self.memory[0])
 
     def refine(self) -> None:
-        """Take a step towards what the normal equations lack."""
+        """Take a step that reduces the residuals of the normal equations."""
         n = self.sweep.n_cells
         self.learner.weights[:n] += self.inverse[:n, :n] @ self.gap[:n]
 
@@ -367,7 +371,7 @@ class Primal:
 
 
 class Dual:
-    """The inverse of the points' kernels, computed anew for the cells that there are."""
+    """The inverse of the points' kernels, computed from scratch for the current cells."""
 
     is_full = False
 
@@ -390,7 +394,7 @@ class Dual:
         self.log_determinant += split_dual.of()(self.sweep.record, self.memory[0], cell)
 
     def find_gap(self) -> float:
-        """Predict all points; returns the largest of what the equations K a = y lack."""
+        """Predict all points; returns the largest residual of the equations K a = y."""
         sweep, learner = self.sweep, self.learner
         if sweep.n_cells > len(learner.weights):
             learner.set_weights(np.zeros(sweep.n_cells * 5 // 4))
@@ -401,7 +405,7 @@ class Dual:
         return float(np.abs(self.gap).max())
 
     def refine(self) -> None:
-        """Take a step towards what the equations lack."""
+        """Take a step that reduces the residuals."""
         self.dual += self.inverse @ self.gap
 
     @property
@@ -439,7 +443,7 @@ class RidgeLearner(SweepLearner):
             self.solver.split(cell)
 
     def finish_step(self) -> None:
-        """Predict all points, as exactly as if learned from scratch."""
+        """Predict all points, as accurately as if learned from scratch."""
         error = self.solver.find_gap() / self.scale
         if error > REBUILD:
             self._rebuild()
@@ -452,8 +456,8 @@ class RidgeLearner(SweepLearner):
     def log_likelihood(self) -> float:
         """Log density of the targets (section 4.2.1).
 
-        Over noise of variance s^2 and weights of variance s^2 / delta2 it is that of the residual
-        |y - Phi w|^2 + delta2 |w|^2 less half of ln det(A / delta2), where A may be K as well.
+        With noise of variance s^2 and weights of variance s^2 / delta2, this is the log density of
+        the residual |y - Phi w|^2 + delta2 |w|^2 minus half of ln det(A / delta2). A may be K, too.
         """
         y, solver = self.sweep.y, self.solver
         fitted = self.predicted[: len(y)]

@@ -1,4 +1,4 @@
-"""Linear models on the cells of a sweep: what they predict, and what learners have in common."""
+"""Linear models on the cells of a sweep: predictions, the learners' base class, two learners."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Fit(Record):
     delta2: Float64
     # Weight of each cell.
     weights: Float64s
-    # What is predicted of the target of each point, less the mean target.
+    # Predicted target of each point, minus the mean target.
     predicted: Float64s
 
 
@@ -44,7 +44,7 @@ def predict(sweep: Sweep, fit: Fit) -> None:
 
 @batch_kernel
 def sum_by_cell(sweep: Sweep, values: Float64s, sums: Float64s) -> None:
-    """Write Phi^T values: by cell the sums of features times values of the learned points."""
+    """Write Phi^T values: by cell, the sum of features times values over the learned points."""
     n_partitions = sweep.n_partitions
     scale = 1.0 / math.sqrt(n_partitions)
     for c in range(sweep.n_cells):
@@ -58,8 +58,8 @@ def sum_by_cell(sweep: Sweep, values: Float64s, sums: Float64s) -> None:
 class SweepLearner(abc.ABC):
     """A learner that follows the cuts of a sweep.
 
-    A weight times `unit` is what its cell says of the target less its mean: predictions are means
-    of that over a point's cells.
+    A weight times `unit` is its cell's prediction of the target minus the mean target. Predictions
+    are means over a point's cells.
     """
 
     unit = 1.0
@@ -71,7 +71,7 @@ class SweepLearner(abc.ABC):
         self.fit: Fit
 
     def make_fit(self, kind: type[F]) -> Memory[F]:
-        """Return memory of a fit that has the weights and predictions so far."""
+        """Return the memory of a new fit with the current weights and predictions."""
         memory = Memory(kind)
         self.fit = memory[0]
         self.fit.delta2 = self.delta2
@@ -80,12 +80,12 @@ class SweepLearner(abc.ABC):
         return memory
 
     def set_weights(self, weights: Array) -> None:
-        """Take other weights, with room for more cells perhaps."""
+        """Replace the array of weights, for example by a longer one."""
         self.weights = weights
         self.fit.weights = Float64s.of(weights)
 
     def inherit_weight(self, cell: int) -> None:
-        """Give the upper part of a cell that has been cut the cell's weight (section 4.2.2)."""
+        """Copy the weight of a cell that has been cut to its upper part (section 4.2.2)."""
         new = self.sweep.n_cells - 1
         if new >= len(self.weights):
             self.set_weights(np.concatenate([self.weights, np.zeros(len(self.weights))]))
@@ -93,21 +93,22 @@ class SweepLearner(abc.ABC):
 
     @abc.abstractmethod
     def follow(self, cell: int) -> None:
-        """Follow the cut of a cell that has just been made."""
+        """Update the learner for the latest cut, of this cell."""
 
     @abc.abstractmethod
     def finish_step(self) -> None:
         """Predict all points after one cut or several."""
 
 
-# Stochastic gradient descent along a sweep, from where it was before a cut (section 4.2.2).
+# Stochastic gradient descent along a sweep; it continues from its state before a cut (section
+# 4.2.2).
 
 
 @batch_kernel
 def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decrease: float) -> None:
-    """Learn `n` points in the order of their visits, by a rate that decreases with each.
+    """Learn `n` points in the order of their visits; the rate decreases at each visit.
 
-    A cell's ridge is shared by its points.
+    The penalty of a cell is divided among its points.
     """
     n_partitions, targets, weights = sweep.n_partitions, sweep.targets, fit.weights
     ranges, delta2 = sweep.ranges, fit.delta2
@@ -118,8 +119,8 @@ def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decreas
         total = 0.0
         for m in range(n_partitions):
             total += weights[cells[m]]
-        # Half of the gradient of (y - w phi)^2 + sum_c delta2 / n_c w_c^2, over a point's cells:
-        # summed over all points the penalty is that of equation 3.
+        # Half of the gradient of (y - w phi)^2 + sum_c delta2 / n_c w_c^2, over a point's cells.
+        # Summed over all points, the penalty is that of equation 3.
         slope = scale * (targets[i] - scale * total)
         for m in range(n_partitions):
             number = cells[m]
@@ -142,7 +143,7 @@ class GradientLearner(SweepLearner):
         self.finish_step()
 
     def finish_step(self) -> None:
-        """Visit points, and predict all."""
+        """Visit points in random order, and predict all points."""
         sweep, n = self.sweep, len(self.sweep.y)
         n_visits = max(1, round(self.passes * n))
         left, decrease = n_visits, self.rate / n_visits
@@ -155,7 +156,7 @@ class GradientLearner(SweepLearner):
         predict.of()(sweep.record, self.memory[0])
 
     def follow(self, cell: int) -> None:
-        """Give both parts of a cell its weight."""
+        """Set the weights of both parts of a cell to the cell's weight."""
         self.inherit_weight(cell)
 
 
@@ -164,7 +165,7 @@ class GradientLearner(SweepLearner):
 
 @inlined
 def move(fit: Fit, order: Int32s, start: int, stop: int, step: float) -> None:
-    """Move the predictions of points that lie side by side in the order of a partition."""
+    """Add `step` to the predictions of points `start` to `stop` - 1 in a partition's order."""
     predicted = fit.predicted
     for k in range(start, stop):
         predicted[order[k]] += step
@@ -174,7 +175,7 @@ def move(fit: Fit, order: Int32s, start: int, stop: int, step: float) -> None:
 def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
     """Fit the weight of a cell, and move the predictions of its points.
 
-    A prediction is the mean over partitions, of which each has a `share`.
+    A prediction is the mean over partitions; `share` is one over their number.
     """
     cell = sweep.ranges[number]
     order, targets, weights = sweep.order_of(cell.partition), sweep.targets, fit.weights
@@ -190,7 +191,7 @@ def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
 
 
 class ForestLearner(SweepLearner):
-    """Means of the cells' targets, shrunk to 0, whose average over partitions predicts."""
+    """Predicts the average over partitions of the cells' mean targets, shrunk to 0."""
 
     def __init__(self, sweep: LifetimeSweep, delta2: float) -> None:
         super().__init__(sweep, delta2)

@@ -52,8 +52,8 @@ class LifetimePath:
         the cell above the place went to the next cell number; numbers 0 to M - 1 are the whole
         space in each of the M partitions.
     weights
-        By learner, what each cell says of the target less its mean, at the terminal lifetime; a
-        prediction is the mean over a row's M cells.
+        By learner, each cell's prediction of the target minus its mean, at the terminal lifetime.
+        A prediction is the mean over a row's M cells.
     test_prediction
         Predictions of the test rows by ridge regression, averaged over the posterior of the
         lifetime; None without a prior.
@@ -220,7 +220,7 @@ class LifetimeAverage:
         self.total, self.weight, self.top = np.zeros(n), 0.0, -math.inf
 
     def add(self, start: float, stop: float, log_likelihood: float, predictions: Array) -> None:
-        """Add what holds from one lifetime to another."""
+        """Add the predictions and log likelihood that hold from one lifetime to another."""
         mass = float(self.prior.cdf(stop) - self.prior.cdf(start))
         if not mass > 0.0:
             return
@@ -241,7 +241,7 @@ class LifetimeAverage:
 
 
 class _Trace:
-    """What has been found at each lifetime so far.
+    """The results at each lifetime so far.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class _Trace:
     sweep
         The partitions.
     learners
-        What follows them, by name.
+        The learners that follow the partitions, by name.
 
     """
 
@@ -276,7 +276,7 @@ class _Trace:
         self.began = time.perf_counter()
 
     def add(self) -> None:
-        """Add what holds from this lifetime on."""
+        """Add the results from the current lifetime on."""
         for name, learner in self.learners.items():
             for kind, (part, values) in self.places.items():
                 gap = learner.predicted[part] - values
@@ -287,7 +287,7 @@ class _Trace:
         self.seconds.append(time.perf_counter() - self.began)
 
     def path(self, lifetime_max: float, test_prediction: Array | None) -> LifetimePath:
-        """Return the path, of the sweep that has ended."""
+        """Return the path after the sweep has ended."""
         errors = {
             name: {k: np.array(v) for k, v in sets.items()} for name, sets in self.errors.items()
         }
@@ -455,7 +455,7 @@ def lifetime_path(
                     learner.follow(cuts[-1][1])
             stop = following if len(cuts) > n_before else float(lifetime_max)
             if average is not None:
-                # What has been found for the last lifetime holds up to the next.
+                # Results of the last lifetime hold up to the next one.
                 average.add(times[-1], stop, trace.logs[-1], running["ridge"].predicted[tests])
             if len(cuts) == n_before:
                 shown.reach(stop, f"{sweep.n_cells} cells")

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 
 class Weights(OwnsArrays, abc.ABC):
-    """What a learner has learned for the columns of one compiled map."""
+    """The weights of a learner for the columns of one compiled map."""
 
     compiled: CompiledMap
 
@@ -39,7 +39,7 @@ class Weights(OwnsArrays, abc.ABC):
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        Where it `is_mapped` the map holds its outputs.
+        If it `is_mapped`, the map already holds its outputs.
         """
 
     @abc.abstractmethod
@@ -53,7 +53,7 @@ class Weights(OwnsArrays, abc.ABC):
 
 
 def log_of_residual(residual: float, freedom: int, noise_variance: float | None) -> float:
-    """Return what a log marginal likelihood takes from residuals.
+    """Return the terms of a log marginal likelihood that depend on residuals.
 
     Parameters
     ----------
@@ -75,18 +75,18 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
 
 
 class PosteriorNumbers(Learned[RidgePosterior]):
-    """The numbers of a posterior, and the samples that are held.
+    """The numbers of a posterior, and the held samples.
 
-    There is room for a fixed number of rows, columns and samples: `grown` returns others.
+    Capacities for rows, columns and samples are fixed: `grown` returns a copy with larger ones.
 
     Parameters
     ----------
     n_columns
         Columns of the map.
     held
-        The samples that may be taken out again; None holds none.
+        The samples that can be removed; None holds none.
     **numbers
-        Numbers of the record.
+        Initial values of scalar fields of the record.
 
     """
 
@@ -99,7 +99,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
         self.show()
 
     def show(self, predicted: NDArray[np.float64] | None = None) -> None:
-        """Let the record refer to its arrays, and to the samples that are held."""
+        """Set the record's references to its arrays, and to the held samples."""
         self._set_lengths()
         super().show()
         self.record.is_solved = 0
@@ -111,7 +111,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
             setattr(self.record, name, np.size(self.learned.get(array, ())))
 
     def resized(self, n: int, n_columns: int, held: HeldSamples | None) -> Self:
-        """Return a copy with room for other numbers of rows and columns, and samples held."""
+        """Return a copy with capacity for `n` rows and `n_columns` columns, and with `held`."""
         slots = np.full(n_columns, -1, np.int32)
         learned: dict[str, NDArray[Any]] = {"moments": np.zeros(n), "slots": slots}
         learned["factor"] = np.zeros(n * (n + 1) // 2)
@@ -120,7 +120,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
         return self.changed(learned, held=held)
 
     def grown(self, compiled: CompiledMap) -> Self:
-        """Return a copy with room for new columns, for another sample held, or for more rows."""
+        """Return a copy with room for new columns, for another held sample, or for more rows."""
         record, held = self.record, self.held
         n, n_columns = record.capacity, record.n_columns
         if compiled.n_columns > n_columns:
@@ -129,12 +129,12 @@ class PosteriorNumbers(Learned[RidgePosterior]):
             return self.changed({"slots": slots})
         if held is not None and held.lacks_room(compiled):
             return self.changed({}, held=held.grown(compiled, n))
-        # About half as many entries again.
+        # A quarter more rows are about half as many entries again.
         n = min(record.limit, n * 5 // 4 + compiled.n_out)
         return self.resized(n, n_columns, held and held.grown(compiled, n))
 
     def trimmed(self, compiled: CompiledMap) -> Self:
-        """Return a copy without room for rows, columns and samples to come."""
+        """Return a copy without spare capacity."""
         n, held = self.record.n_rows, self.held
         held = held and held.resized(compiled, n, held.record.n_held)
         return self.resized(n, compiled.n_columns, held)
@@ -148,7 +148,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
         check_number(self, "n_samples", record.n_samples, 0, record.n_learned)
 
     def check_fit(self, compiled: CompiledMap) -> None:
-        """Refuse restored numbers that do not fit a map, or samples that do not fit these."""
+        """Refuse restored numbers that do not fit a map, or held samples that do not fit them."""
         record, held = self.record, self.held
         check_equal(self, record, n_columns=compiled.n_columns)
         if held is not None:
@@ -170,12 +170,12 @@ class Posterior(Weights):
     delta2
         Prior precision of a weight, times the variance of the noise.
     intercept
-        Whether there is one.
+        Whether there is an intercept.
     limit
-        Most columns that are kept.
+        Most columns with a row.
     window
-        Most samples that count, of the latest; they are held, so that they may be taken out. None
-        holds none.
+        Number of latest samples that count. These samples are held, so that they can be removed.
+        None holds no samples, and all count.
 
     """
 
@@ -201,14 +201,14 @@ class Posterior(Weights):
         self.numbers.record.feature_map = self.compiled.record
 
     def _make_room(self) -> None:
-        """Make room for what there is none for."""
+        """Grow the capacity that is used up."""
         self.numbers = self.numbers.grown(self.compiled)
 
     # Compiled at their first use.
 
     @functools.cached_property
     def _learn(self) -> tuple[Callable[..., int], Callable[..., int]]:
-        """The kernels that learn a sample, and rows."""
+        """The kernels that learn one sample, and rows."""
         learn = rotations.learn_sample if self.numbers.held is None else windows.learn_held
         self.numbers.record.learn = address_of(learn)
         return windows.learn_one.of(), windows.learn_rows
@@ -220,7 +220,7 @@ class Posterior(Weights):
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        Where it `is_mapped` the map holds its outputs.
+        If it `is_mapped`, the map already holds its outputs.
         """
         given, (learn_one, _) = (sample, self.compiled.outputs), self._learn
         status = learn_one(self.numbers.record, *given, is_mapped, target, weight)
@@ -241,26 +241,26 @@ class Posterior(Weights):
         self.learn_rows(out, targets, weights, keys)
 
     def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
-        """Return which of the samples that are held, by arrival, equal one."""
+        """Return the places, by arrival, of the held samples that equal a sample."""
         assert self.numbers.held is not None
         key = windows.key_of(self.compiled.record, sample)
         return self.numbers.held.equal(key, target, weight)
 
     @property
     def window(self) -> int | None:
-        """Most samples that are held; None where none are."""
+        """Largest number of held samples; None without a window."""
         held = self.numbers.held
         return None if held is None else held.record.window
 
     def forget(self, k: int, n_samples: int) -> None:
-        """Take the k-th of the samples that are held out, if there are as many as are given."""
+        """Remove the k-th held sample, unless the number of samples is no longer `n_samples`."""
         if self.n_samples == n_samples:
             windows.take_out(self.numbers.record, k)
 
     def learn_rows(
         self, out: NDArray[Any], targets: Array, weights: Array, keys: Any = None
     ) -> None:
-        """Learn mapped samples; those that are held have keys."""
+        """Learn mapped samples; held ones need keys."""
         outputs, start, stop = outputs_of(out), 0, len(out)
         keys = np.zeros(stop, np.int64) if keys is None else keys
         arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
@@ -273,7 +273,7 @@ class Posterior(Weights):
     def predict(self, sample: Sample, with_variance: bool) -> tuple[int, float, float]:
         """Return DONE or the place of a bad input, and the mean and variance of a prediction.
 
-        The variance is in units of the noise's, and infinite where it is not asked for.
+        The variance is in units of the noise's. Without `with_variance` it is infinite.
         """
         given = sample, self.compiled.outputs, with_variance
         found = self._predict_one(self.numbers.record, *given)
@@ -283,7 +283,7 @@ class Posterior(Weights):
         return found
 
     def predict_rows(self, out: NDArray[Any], with_variance: bool) -> NDArray[np.float64]:
-        """Return means, and variances in units of the noise's, of mapped samples' targets."""
+        """Return means, and variances in units of the noise's, of mapped samples, shape (n, 2)."""
         self.make_columns()
         outputs, found = outputs_of(out), np.empty((len(out), 2))
         numbers = Float64s.of(found.ravel())
@@ -291,18 +291,18 @@ class Posterior(Weights):
         return found
 
     def make_columns(self) -> None:
-        """Make room for the map's columns."""
+        """Reserve memory for the map's columns."""
         while self.compiled.n_columns > self.numbers.record.n_columns:
             self._make_room()
 
     @property
     def n_learned(self) -> int:
-        """Samples learned, whatever their weight."""
+        """Samples learned, of any weight."""
         return self.numbers.record.n_learned
 
     @property
     def n_rows(self) -> int:
-        """Columns kept, with the intercept."""
+        """Number of rows, the intercept's included."""
         return self.numbers.record.n_rows
 
     @property
@@ -334,9 +334,9 @@ class Posterior(Weights):
 # The posterior given the samples of two posteriors.
 #
 # Both have the same prior, whose precision delta2 I counts once. With A = T' T and T w = z as in
-# `rotations`, A = A1 + A2 - delta2 I, and what the targets say adds up. The sum of squares that is
-# left at the joint mean w is that of either part and |T1 w - z1|^2 + |T2 w - z2|^2 - delta2
-# |w|^2, of which no large numbers cancel.
+# `rotations`, A = A1 + A2 - delta2 I, and T' z is the sum of both. The residual at the joint mean w
+# is the sum of both residuals and |T1 w - z1|^2 + |T2 w - z2|^2 - delta2 |w|^2, in which no large
+# numbers cancel.
 
 
 class _Part(NamedTuple):
@@ -348,7 +348,7 @@ class _Part(NamedTuple):
 
 
 def _part(posterior: Posterior, rows: NDArray[np.int64], n: int) -> _Part:
-    """Return a posterior whose rows are some of `n`."""
+    """Return a posterior's T, z and prior, with its columns placed at `rows` among `n`."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
     triangle, found, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)
@@ -361,28 +361,28 @@ def _part(posterior: Posterior, rows: NDArray[np.int64], n: int) -> _Part:
 
 
 def _may_lack(posterior: Posterior) -> bool:
-    """Tell whether a posterior may have left out columns that its samples have."""
+    """Return whether a posterior may have left out columns of its samples."""
     record = posterior.numbers.record
     kept = record.n_rows - record.has_intercept
     return record.n_rows == record.limit and kept < posterior.compiled.n_columns
 
 
 def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np.int64]) -> None:
-    """Let a posterior learn all that another one has learned.
+    """Merge another posterior into a posterior.
 
     Parameters
     ----------
     posterior
-        The one that learns; its map has the columns of both.
+        The posterior that is updated; its map has the columns of both.
     other
-        The other one, of the same prior.
+        The other posterior, with the same prior.
     columns
-        By column of the other one's map: its column in the map of the first.
+        By column of the other posterior's map: its column in the map of the first.
 
     Raises
     ------
     ValueError
-        If the joint posterior has more columns than are kept.
+        If the joint posterior has, or may have, more columns than the limit.
 
     """
     posterior.make_columns()
@@ -404,12 +404,12 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np
             "are kept depends on the order"
         )
     own, theirs = _part(posterior, np.arange(record.n_rows), n), _part(other, rows, n)
-    # Their targets by our shift.
+    # Measure the other posterior's targets from the shift of the first.
     moved = theirs.moments
     if record.has_intercept:
         moved = moved + (its.shift - record.shift) * theirs.triangle[:, 0]
     joint = own.triangle.T @ own.triangle + theirs.triangle.T @ theirs.triangle
-    # Where a column is in one only, there is the prior of that one.
+    # A column of only one posterior has the prior once already.
     joint[np.diag_indices(n)] -= np.minimum(own.prior, theirs.prior)
     # The lower triangle T with T' T = A.
     factor = scipy.linalg.cholesky(joint[::-1, ::-1], lower=True).T[::-1, ::-1]

@@ -1,19 +1,20 @@
 """The posterior of ridge regression on the outputs of a feature map: learning and predicting.
 
 With A = Phi' Phi + delta2 I, the weights of the posterior mean are A^-1 Phi' y (Balog et al. 2016,
-section 4.2.1). What is kept is a lower triangle T with T' T = A, a Cholesky factor, and a vector z
-with T' z = Phi' y, so that T w = z for these weights. Row j of T holds the entries of columns 0 to
-j: rows lie one after another, and a new column only adds one, which is 0 but for its diagonal
-sqrt(delta2) (section 5 and Supplement C). A sample is rotated into the rows (Givens), from the last
-that it touches on: A_new = A + phi(x) phi(x)'. Nothing is ever subtracted from A, so that errors do
-not build up as they may in a running inverse; `windows` is about samples that leave.
+section 4.2.1). The posterior is stored as a lower triangle T with T' T = A, a Cholesky factor, and
+a vector z with T' z = Phi' y, so that T w = z for these weights. Row j of T holds the entries of
+columns 0 to j. Rows lie one after another, and a new column only adds a row, which is 0 except for
+its diagonal sqrt(delta2) (section 5 and Supplement C).
 
-Learning and predicting add in the order that is written here: compilers may reorder a sum, and not
-alike where the variance is asked for, too, and where it is not. The weights of a prediction are
-solved for in one place, in whatever order is fast.
+A sample is rotated into the rows (Givens), from the last row that it touches to the first:
+A_new = A + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a
+running inverse. `windows` removes samples.
 
-Columns get their row when they first differ from 0. Row 0 is the intercept's where there is one;
-its prior is flat, so that its diagonal begins at 0.
+Learning and predicting keep sums in the written order. Compilers may reorder sums, and differently
+with and without the variance. The weights are solved for in one place, in whatever order is fast.
+
+A column gets its row when it first differs from 0. Row 0 is the intercept's, if there is one. Its
+prior is flat, so its diagonal begins at 0.
 """
 
 from __future__ import annotations
@@ -36,28 +37,28 @@ from ...records.record import derived, entry, sized, stored, transient
 
 
 class Held(Outputs):
-    """The samples that may be taken out again: their outputs, slot by slot, and what follows."""
+    """The held samples, which can be removed: outputs, keys, targets and weights by slot."""
 
     # Most samples.
     window: Int64 = stored(Bounds(1, LARGEST_SIZE))
     n_held: Int64 = stored(Bounds(0, below="most_slots"))
-    # Slots, rows of the posterior and columns of the map that there is room for.
+    # Capacities: slots, rows of the posterior, and columns of the map.
     n_slots: Int64
     n_rows: Int64
     n_columns: Int64
-    # Cells of a slot, or values.
+    # Number of cells of a slot, or of values.
     n_cells: Int64
     n_values: Int64
     cells: Int32s = sized("n_slots", "n_cells", bounds=Bounds(0, below="n_columns"))
     values: Float64s = sized("n_slots", "n_values")
-    # Where the oldest sample's slot is in `order`.
+    # Place of the oldest sample's slot in `order`.
     head: Int64 = derived()
-    # Errors over eps: of the residual, and of z by their squares.
+    # Errors in units of eps: that of the residual, and the sum of squares of those of z.
     residual_error: Float64 = stored(Bounds(0.0))
     target_error: Float64 = stored(Bounds(0.0))
-    # About the shift when rows were learned anew; 0 before they have been.
+    # Rounded shift at the last refit; 0 before the first one.
     origin: Float64 = stored(Bounds(-LARGEST_TARGET, LARGEST_TARGET))
-    # By row: of the square of its diagonal, by their squares.
+    # By row: sum of the squared errors of its squared diagonal, in units of eps.
     errors: Float64s = sized("n_rows", bounds=Bounds(0.0))
     order: Int32s
     # By slot.
@@ -66,7 +67,7 @@ class Held(Outputs):
     weights: Float64s = sized("n_slots", bounds=Bounds(0.0, LARGEST_WEIGHT))
 
     def most_slots(self) -> int:
-        """Return the largest number of slots: a sample is held before the oldest one goes."""
+        """Return the largest number of slots: a sample is stored before the oldest is removed."""
         return self.window + 1
 
     def width(self) -> int:
@@ -74,14 +75,14 @@ class Held(Outputs):
         return self.n_cells + self.n_values
 
     def slot(self, k: int) -> int:
-        """Return the slot of the k-th sample by arrival; from `n_held` on those that are free."""
+        """Return the slot of the k-th sample by arrival; a free slot if k >= `n_held`."""
         return self.order[(self.head + k) % self.n_slots]
 
 
 class RidgePosterior(Record):
     """The normal posterior of the weights, in units of the noise's standard deviation."""
 
-    # Rows of the triangle: columns kept, with the intercept.
+    # Rows of the triangle, the intercept's included.
     n_rows: Int64
     # Samples of a weight above 0, and all samples.
     n_samples: Int64
@@ -95,7 +96,7 @@ class RidgePosterior(Record):
     residual: Float64 = stored(Bounds(0.0, LARGEST_RATE))
     # Sum of the logarithms of samples' weights.
     log_weights: Float64
-    # The first target with an intercept, else 0: it is subtracted from all targets.
+    # Subtracted from all targets: with an intercept the first target, otherwise 0.
     shift: Float64
     # T, its rows one after another.
     factor: Float64s = sized("n_pairs")
@@ -105,14 +106,14 @@ class RidgePosterior(Record):
     slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
     # The map, which owns its record.
     feature_map: MapRecord
-    # The samples that may be taken out again; none without a window. And what learns a mapped
-    # sample that has a key: its learner writes it before it learns the first one.
+    # The held samples, if there is a window; and the function that learns a mapped sample with a
+    # key, which the owner sets before the first sample.
     held: Held
     learn: Callable[[RidgePosterior, Outputs, int, int, float, float], bool] = entry()
-    # Rows, and columns of the map, that there is room for.
+    # Capacities: rows, and columns of the map.
     capacity: Int64 = derived()
     n_columns: Int64 = derived()
-    # Whether `solution` is that of the factor as it stands.
+    # Whether `solution` belongs to the current factor.
     is_solved: Int64 = transient()
     # Weights of the posterior mean, by row.
     solution: Float64s = transient("capacity")
@@ -134,7 +135,7 @@ def output(
 ) -> tuple[int, float]:
     """Return the column and the value of a mapped sample's i-th output.
 
-    `first` is the place of its outputs among those of all samples.
+    `first` is the place of the sample's first output.
     """
     if is_dense:
         return i, values[first + i]
@@ -146,9 +147,9 @@ def output(
 
 @exact_inlined
 def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
-    """Give the columns of a mapped sample a row, up to the limit.
+    """Add a row for each new column of a mapped sample, up to the limit.
 
-    Returns False where there is no room; then nothing has changed.
+    Returns False if there is no room; then nothing has changed.
     """
     feature_map = posterior.feature_map
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
@@ -204,7 +205,7 @@ def spread(
 
 @exact_inlined
 def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
-    """Rotate the sample in `work` into rows `last` to 0; returns what is left of its target."""
+    """Rotate the sample in `work` into rows `last` to 0; returns the rest of its target."""
     work, moments = posterior.work, posterior.moments
     for j in range(last, -1, -1):
         entry = work[j]
@@ -230,7 +231,7 @@ def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
 def add_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, target: float, weight: float
 ) -> None:
-    """Add a mapped sample of a weight above 0, whose columns have their rows."""
+    """Add a mapped sample with a weight above 0; its columns already have rows."""
     if posterior.has_intercept and posterior.n_samples == 0:
         posterior.shift = target
     root = math.sqrt(weight)
@@ -246,7 +247,7 @@ def add_sample(
 def learn_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
-    """Learn a mapped sample, whatever its key; False where there is no room for its columns."""
+    """Learn a mapped sample; returns False if there is no room for its columns. Ignores the key."""
     if posterior.feature_map.n_columns > posterior.n_columns:
         return False
     if weight != 0.0 and not append(posterior, outputs, sample):
@@ -277,9 +278,9 @@ def solve(posterior: RidgePosterior) -> None:
 
 @exact_inlined
 def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
-    """Add the variance that the weights of rows give the sample in `work`.
+    """Return `known` plus the variance of the sample in `work` from the weights of rows.
 
-    It is |T'^-1 v|^2 for the vector v in `work`, since A^-1 = T^-1 T'^-1.
+    This variance is |T'^-1 v|^2 for the vector v in `work`, since A^-1 = T^-1 T'^-1.
     """
     work, variance = posterior.work, known
     for j in range(last, -1, -1):
@@ -300,7 +301,7 @@ def predict_sample(
 ) -> tuple[float, float]:
     """Return the mean and the variance, in units of the noise's, of a mapped sample's target.
 
-    The variance is infinite where it is not asked for.
+    Without `with_variance` the variance is infinite.
     """
     if posterior.has_intercept and posterior.n_samples == 0:
         return 0.0, math.inf
@@ -324,7 +325,7 @@ def predict_sample(
         return mean, math.inf
     known = 1.0
     if posterior.n_rows < posterior.limit:
-        # Columns that are not kept yet have the prior's variance.
+        # Columns without a row have the prior's variance.
         known += 1.0 / posterior.delta2 * rest
     return mean, variance_of(posterior, last, known)
 
@@ -335,7 +336,7 @@ def predict_one(
 ) -> tuple[int, float, float]:
     """Map a sample and predict it.
 
-    Returns DONE, the place of a bad input, or NO_ROOM, and the mean and the variance.
+    Returns (DONE, the place of a bad input, or NO_ROOM), the mean and the variance.
     """
     feature_map = posterior.feature_map
     bad = feature_map.transform(feature_map, sample, outputs)
@@ -351,14 +352,14 @@ def predict_one(
 def predict_rows(
     posterior: RidgePosterior, outputs: Outputs, n: int, with_variance: bool, found: Float64s
 ) -> None:
-    """Write the mean and the variance of `n` mapped samples' targets to `found`, side by side."""
+    """Write the means and variances of `n` mapped samples' targets to `found`, shape (n, 2)."""
     for i in range(n):
         found[2 * i], found[2 * i + 1] = predict_sample(posterior, outputs, i, with_variance)
 
 
 @batch_kernel
 def log_determinant(posterior: RidgePosterior) -> float:
-    """Return the logarithm of the determinant of A: twice the sum of the diagonal's of T."""
+    """Return ln det A: twice the sum of the logarithms of T's diagonal."""
     total = 0.0
     for j in range(posterior.n_rows):
         total += 2.0 * math.log(posterior.row(j)[j])

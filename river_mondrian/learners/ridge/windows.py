@@ -1,28 +1,29 @@
-"""Taking samples out of the posterior of ridge regression again, and windows.
+"""Removing samples from the posterior of ridge regression, and windows.
 
-Without a sample v of the target y, T' T = A loses v v'. `rotate` turned rows (t, z) of T and its
-vector, and (v, y), into (c t + s v, c z + s y) and (c v - s t, c y - s z). With the former and v
-that is solved for what was there, from the last row that v touches to the first, as then: sine
-s = v_j / t_j, cosine c = sqrt(1 - s^2), t_old = (t - s v) / c, v_left = c v - s t_old. That is the
-mixed form of a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on
-Downdating the Cholesky Factorization, section 3). The residual loses the square of what is left of
-y, which it was given.
+Removing a sample v with target y subtracts v v' from T' T = A. When the sample was learned,
+`rotate` turned rows (t, z) of T and its vector, and (v, y), into (c t + s v, c z + s y) and
+(c v - s t, c y - s z). Given the first result and v, the old rows are solved for in the same order,
+from the last row that v touches to the first: sine s = v_j / t_j, cosine c = sqrt(1 - s^2),
+t_old = (t - s v) / c, v_left = c v - s t_old. This is the mixed form of a hyperbolic rotation
+(Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on Downdating the Cholesky Factorization,
+section 3). The square of the remaining y, which learning had added to the residual, is subtracted
+from it.
 
-That subtracts, so that rounding may count for more than it did. With each sample row j, of the
-diagonal t_j, gets an error of about t_j^2 eps in A, and z one of |z_j| eps, or |y| eps. Those of
-many samples add up as independent numbers do, by their squares. The residual gets one of |y_left|
-times that of z, for sample after sample, which adds up by size. Where errors may come to `SHARE` of
-the square of a row's diagonal, or of the residual, all samples that are held are learned anew:
-after that the posterior is that of a refit. It happens at once where a heavy sample or a wild
-target goes, and else once in many windows.
+Subtraction may amplify rounding errors. Each removed sample adds an error of about t_j^2 eps to A
+at row j with diagonal t_j, and of |z_j| eps or |y| eps to z. Such errors of many samples are
+independent, so their squares add up. The residual gets an error of |y_left| times that of z for
+each sample, and these add up by size. If an error may reach `SHARE` of the square of a row's
+diagonal, or of the residual, all held samples are learned again from the prior. The posterior then
+equals a refit. This happens when a heavy sample or an outlier leaves, and otherwise once in many
+windows.
 
-The shift, of which targets are the differences, is the oldest target. When that goes, z changes by
-T times the change of targets of 1, that is by T's first column, the intercept's. Errors of T come
-into z by that; they are as large as if targets were still measured from the shift that was there
-when rows were learned anew, or about that (`origin`), and counted so.
+The shift, which is subtracted from all targets, is the oldest target. When this sample leaves, z
+changes by the change of the shift times T's first column, the intercept's. This propagates errors
+of T to z. They are as large as if targets were still measured from the shift at the last refit, or
+from a value near it (`origin`), and are counted so.
 
-Samples are held as their outputs, in slots: `order` has the numbers of all slots, from `head` on in
-a circle, first those of the samples that are held, in order of arrival.
+Held samples are stored as their outputs, in slots. `order` is a circular list of all slots that
+begins at `head`: first the slots of the held samples, in order of arrival, then free ones.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ from ...records import Float64s, Int32s, Int64s
 from ..learned import Learned, keep
 from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, spread
 
-# Largest share of an error in what it is an error of, and how much of that rounding takes up once.
-# Predictions are to be those of a refit to 1e-8.
+# Largest relative error, and the fraction of it that one rounding uses up. Predictions should equal
+# those of a refit to 1e-8.
 SHARE = 1e-9
 ROUNDING = 2.0**-52 / SHARE
 
-# Numbers beyond single precision stand for levels of categories.
+# Numbers beyond single precision are levels of categories.
 LARGEST = float(np.finfo(np.float32).max)
 
-# Slots at first.
+# Initial number of slots.
 FIRST_SLOTS = 16
 
 
-# Keys, by which inputs are found.
+# Keys, for finding samples by their inputs.
 
 
 @exact_inlined
@@ -69,7 +70,7 @@ def key_with(key: int, place: int, value: float) -> int:
 
 @exact_batch_kernel
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
-    """Return 64 bits that stand for the inputs that a map reads of a sample."""
+    """Return a hash of 64 bits of the inputs that a map reads of a sample."""
     key = 0
     if feature_map.is_sparse:
         places, entries = sample.places, sample.entries
@@ -101,7 +102,7 @@ def find_keys(
 
 @exact_inlined
 def learn_anew(posterior: RidgePosterior) -> None:
-    """Make the posterior that of the samples that are held, from the prior."""
+    """Recompute the posterior from the prior and the held samples."""
     held = posterior.held
     for j in range(posterior.n_rows):
         row = posterior.row(j)
@@ -117,8 +118,8 @@ def learn_anew(posterior: RidgePosterior) -> None:
     for k in range(held.n_held):
         slot = held.slot(k)
         add_sample(posterior, held, slot, held.targets[slot], held.weights[slot])
-    # No target itself is kept beyond its time: it is the shift in units of about what is left of
-    # targets.
+    # `origin` is the shift rounded to a unit about the size of residuals, so that no exact target
+    # is kept after it has left.
     held.origin = 0.0
     if posterior.residual > 0.0:
         _, exponent = math.frexp(math.sqrt(posterior.residual / posterior.n_samples))
@@ -128,10 +129,10 @@ def learn_anew(posterior: RidgePosterior) -> None:
 
 @exact_inlined
 def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, float, float]:
-    """Take the sample in `work` out of rows `last` to 0.
+    """Remove the sample in `work` from rows `last` to 0.
 
-    Returns whether rows are exact enough, what is left of its target, and the largest number that
-    this took. Where they are not, rows mean nothing any more.
+    Returns whether rows are exact enough, the rest of its target, and the largest number in the
+    calculation. If rows are not exact enough, they are invalid.
     """
     held, work, moments, largest = posterior.held, posterior.work, posterior.moments, abs(y)
     errors, is_exact, moved = held.errors, True, abs(posterior.shift - held.origin)
@@ -167,7 +168,7 @@ def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, f
 
 @exact_inlined
 def release(posterior: RidgePosterior, k: int) -> None:
-    """Free the slot of the k-th sample, and overwrite it."""
+    """Free the slot of the k-th sample, and clear it."""
     held, feature_map = posterior.held, posterior.feature_map
     slot, n_out = held.slot(k), feature_map.n_out
     if k == 0:
@@ -187,7 +188,7 @@ def release(posterior: RidgePosterior, k: int) -> None:
 
 @exact_batch_kernel
 def take_out(posterior: RidgePosterior, k: int) -> None:
-    """Take the k-th sample that is held out of the posterior."""
+    """Remove the k-th held sample from the posterior."""
     held = posterior.held
     slot = held.slot(k)
     target, weight = held.targets[slot], held.weights[slot]
@@ -207,7 +208,7 @@ def take_out(posterior: RidgePosterior, k: int) -> None:
     posterior.n_samples -= 1
     posterior.is_solved = 0
     if posterior.has_intercept and target == posterior.shift:
-        # The oldest target that is left is subtracted from all instead.
+        # The oldest remaining target becomes the shift.
         posterior.shift = held.targets[held.slot(0)]
         for j in range(posterior.n_rows):
             posterior.moments[j] += (target - posterior.shift) * posterior.row(j)[0]
@@ -220,9 +221,9 @@ def take_out(posterior: RidgePosterior, k: int) -> None:
 def learn_held(
     posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
-    """Learn a mapped sample and hold it, instead of the oldest where the window is full.
+    """Learn a mapped sample and hold it; if the window is full, remove the oldest.
 
-    Returns False where there is no room; then nothing has changed but rows of the prior.
+    Returns False if there is no room. Then nothing has changed except for rows of the prior.
     """
     held, feature_map = posterior.held, posterior.feature_map
     if feature_map.n_columns > posterior.n_columns:
@@ -258,7 +259,7 @@ def learn_one(
     target: float,
     weight: float,
 ) -> int:
-    """Map a sample, unless its outputs are there, and learn it.
+    """Map a sample unless it `is_mapped`, and learn it.
 
     Returns DONE, the place of a bad input, or NO_ROOM.
     """
@@ -282,7 +283,7 @@ def learn_rows(
     targets: Float64s,
     weights: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; returns the first that lacks room, or `stop`."""
     for i in range(start, stop):
         given = keys[i], targets[i], weights[i]
         if not posterior.learn(posterior, outputs, i, *given):
@@ -290,13 +291,13 @@ def learn_rows(
     return stop
 
 
-# The owner of the samples that are held.
+# The owner of the held samples.
 
 
 class HeldSamples(Learned[Held]):
-    """The samples of a posterior that may be taken out of it again, in slots.
+    """The samples of a posterior that can be removed from it, in slots.
 
-    Their number is fixed: `resized` returns others.
+    The number of slots is fixed: `resized` returns a copy with another number.
 
     Parameters
     ----------
@@ -305,9 +306,9 @@ class HeldSamples(Learned[Held]):
     compiled
         The map.
     n_rows
-        Rows of the posterior that there is room for.
+        Capacity for rows of the posterior.
     n_slots
-        Slots that there are to be.
+        Number of slots, at most one more than the window.
 
     """
 
@@ -322,7 +323,7 @@ class HeldSamples(Learned[Held]):
         self.show()
 
     def show(self, predicted: NDArray[np.float64] | None = None) -> None:
-        """Let the record refer to its arrays, the samples in the order of their slots."""
+        """Set the record's references to its arrays, with the samples in the order of slots."""
         super().show()
         self.memory.own("order", np.arange(self.record.n_slots, dtype=np.int32))
         self.record.head = 0
@@ -334,17 +335,17 @@ class HeldSamples(Learned[Held]):
         return order[places].astype(np.int64)
 
     def lacks_room(self, compiled: CompiledMap) -> bool:
-        """Tell whether there is no slot for another sample of a map."""
+        """Return whether there is no slot for another sample of a map."""
         return self.record.n_held >= self.record.n_slots or compiled.n_out > self.record.width()
 
     def grown(self, compiled: CompiledMap, n_rows: int) -> Self:
-        """Return the same samples with room for others of a map, and for rows of the posterior."""
+        """Return a copy with room for more samples of a map, and for rows of the posterior."""
         record = self.record
         is_full = record.n_held >= record.n_slots
         return self.resized(compiled, n_rows, record.n_slots * (1 + is_full) or FIRST_SLOTS)
 
     def resized(self, compiled: CompiledMap, n_rows: int, n_slots: int) -> Self:
-        """Return the same samples in their order, with other numbers of rows and of slots."""
+        """Return a copy, samples in order of arrival, with other numbers of rows and slots."""
         record, slots = self.record, self.slots()
         made = type(self)(record.window, compiled, n_rows, n_slots)
         for name in ("n_held", "residual_error", "target_error", "origin"):
@@ -354,7 +355,7 @@ class HeldSamples(Learned[Held]):
         return made
 
     def equal(self, key: int, target: float, weight: float) -> list[int]:
-        """Return which samples by arrival have a key, a target and a weight."""
+        """Return the places, by arrival, of the samples with this key, target and weight."""
         slots, given = self.slots(), {"keys": key, "targets": target, "weights": weight}
         same = [self.learned[name][slots] == value for name, value in given.items()]
         return np.flatnonzero(np.logical_and.reduce(same)).tolist()
