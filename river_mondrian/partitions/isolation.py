@@ -33,7 +33,7 @@ from .ranges import robust_ranges_of_sparse
 
 Floats = NDArray[np.float64]
 
-# Samples are read by their entries where features are many and fewer than this share of a sample's
+# Samples are read by their entries if there are many features, and fewer than this share of them
 # are not zero.
 DENSE_SHARE = 0.1
 
@@ -56,15 +56,15 @@ class PointPartitions(maps.CompiledMap):
     scale
         Whether to divide each feature by its robust range over the pool.
     rng
-        What draws the points.
+        Generator that draws the points.
     metric
-        "cosine" divides the points by their lengths, "auto" those of samples that are read by their
-        entries, and "euclidean" none. Of points of one length the nearest to a sample is the one
-        at the least angle, to rounding.
+        "cosine" divides the points by their lengths, "auto" does so for samples that are read by
+        their entries, and "euclidean" never. Among points of equal length, the nearest to a sample
+        is the one at the least angle, up to rounding.
 
     """
 
-    # What names of columns begin with.
+    # Prefix of the names of columns.
     METHOD: ClassVar[str]
     record: Any
 
@@ -86,7 +86,7 @@ class PointPartitions(maps.CompiledMap):
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
-            # A sample of zeros has no direction, and would be near to all that are short.
+            # A sample of zeros has no direction, and would be near all short samples.
             owners = np.repeat(rows, np.diff(starts))[factors[places] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
             rows = rows[there > 0] if there.any() else rows[:1]
@@ -94,8 +94,8 @@ class PointPartitions(maps.CompiledMap):
         n_columns = n_partitions * psi
         super().__init__(number, n_partitions, n_columns, n_inputs, dense=False, sparse=few)
         self.psi = psi
-        # Each partition has its subset of psi points, any one as likely (section 4, Definition 1).
-        # The pool's order is random: in it ties are broken, and it is the same for each partition.
+        # Each partition has a uniformly drawn subset of psi points (section 4, Definition 1). The
+        # pool's order is random and the same for each partition: it breaks ties.
         order = rows[rng.permutation(len(rows))]
         draws = [rng.choice(len(rows), psi, replace=False) for _ in range(n_partitions)]
         members = np.sort(draws, axis=1)
@@ -113,7 +113,7 @@ class PointPartitions(maps.CompiledMap):
 
     @property
     def reads_text(self) -> bool:
-        """Whether samples have few of very many features, as texts have words."""
+        """Whether samples have few of very many features, like the words of texts."""
         return self.sparse
 
     def _check(self) -> None:
@@ -126,7 +126,7 @@ class PointPartitions(maps.CompiledMap):
 
     @abc.abstractmethod
     def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
-        """Keep what is needed of the points that partitions use, which are of a pool."""
+        """Store what partitions need of their points, which are from a pool."""
 
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns: method, build, partition and cell."""
@@ -141,9 +141,9 @@ def lengths_of(values: Floats, starts: NDArray[np.integer[Any]]) -> Floats:
 
 
 def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> Floats:
-    """Return what to multiply each feature by, so that its robust range over the pool becomes 1.
+    """Return the factor for each feature by which its robust range over the pool becomes 1.
 
-    One that does not vary in the pool gets 0.
+    A feature that does not vary in the pool gets 0.
     """
     if not scale or points.shape[1] == 0:
         return np.ones(max(1, points.shape[1]))
@@ -172,8 +172,8 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
     owner
         The map.
     nodes
-        A row for each node, shape (trees, nodes, words): feature, cut, and what lies below and
-        above; both children are 0 where no node has been made.
+        A row for each node, shape (trees, nodes, words): feature, cut, and the children below and
+        above; both children are 0 if no node has been made.
     psi
         Cells of a tree.
     n_features
@@ -216,25 +216,25 @@ class Cut(Record):
     feature: Int32
     # Values up to the cut are below it.
     cut: Float32
-    # What lies below and above: a node's number within the tree, or ~column of a cell.
+    # The children below and above: a node's number within the tree, or ~column of a cell.
     children: Int32s = inline(2)
 
 
 class IsolationTrees(MapRecord):
     """Isolation trees; there is one for each output."""
 
-    # What each feature is multiplied by.
+    # The factor of each feature.
     factors: Float64s
     # Cells of a tree.
     n_cells: Int64
-    # Nodes of all trees, room for one less than there are cells, and for at least one, in each.
+    # Nodes of all trees; each tree has room for one node less than cells, but at least one.
     nodes: Array[Cut]
-    # Room: the sample, scaled; of a sparse one only its entries are written, and cleared.
+    # Room for the scaled sample; for a sparse one, only its entries are written and cleared.
     row: Float32s = transient()
 
 
 class Part(Record):
-    """Points that are yet to be isolated, and where their node is to be known."""
+    """Points that are yet to be isolated, and the place of their node in the tree."""
 
     # Places of the first point and behind the last one in the order.
     begin: Int64
@@ -251,7 +251,7 @@ class Growth(Record):
     starts: Int64s
     places: Int32s
     values: Float32s
-    # Of all trees: rows of their points, the j-th ones side by side; uniform draws, two for each
+    # For all trees: rows of their points, the j-th ones side by side; uniform draws, two for each
     # possible cut; nodes.
     n_trees: Int64
     all_members: Int32s
@@ -291,7 +291,7 @@ def find_varying(growth: Growth, begin: int, end: int) -> int:
         return 0
     starts, places, values = growth.starts, growth.places, growth.values
     low, high, count, met = growth.low, growth.high, growth.count, growth.met
-    # The range of each feature that they have.
+    # The range of each feature that occurs in the part.
     n_met = 0
     for i in range(begin, end):
         m = growth.members[growth.order[i]]
@@ -322,14 +322,14 @@ def find_varying(growth: Growth, begin: int, end: int) -> int:
 
 @exact_inlined
 def link(growth: Growth, parent: int, side: int, child: int) -> None:
-    """Let a parent, if there is one, know its child."""
+    """Link a parent, if there is one, to its child."""
     if parent >= 0:
         growth.nodes[parent].children[side] = child
 
 
 @exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
-    """Bring the points below a cut before those above; returns where the latter begin."""
+    """Move the points below a cut before those above; returns where the latter begin."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
     kept, n_above = begin, 0
     for i in range(begin, end):
@@ -365,7 +365,7 @@ def grow(growth: Growth) -> None:
     """Isolate a tree's points by cuts parallel to the axes (section 4.1).
 
     The feature is drawn from those in which the points of a node differ, the cut uniformly from
-    their range. Points that differ in nothing share the cell of the first of them.
+    their range. Points that do not differ share the cell of the first of them.
     """
     put_part(growth, 0, 0, growth.n_members, -1, BELOW)
     depth = 1
@@ -406,9 +406,9 @@ def grow(growth: Growth) -> None:
 
 @exact_batch_kernel
 def grow_trees(growth: Growth, first: int, most: int) -> int:
-    """Grow trees from one on, until `most` entries or points have been visited.
+    """Grow trees from `first` on, until `most` entries or points have been visited.
 
-    Returns the first that has not been grown.
+    Returns the first tree that has not been grown.
     """
     growth.n_visited = 0
     n, n_nodes = growth.n_members, max(1, growth.n_members - 1)
@@ -513,7 +513,7 @@ class IsolationTreesMap(PointPartitions):
         self.n_grown = grow_trees(growth, self.n_grown, GROWTH)
         if not self.ready:
             return False
-        # What only growing needs.
+        # Only growing needs these.
         del self.starts, self.places, self.values, self.members, self.draws
         self._finish()
         return True
@@ -531,7 +531,7 @@ class IsolationTreesMap(PointPartitions):
         check_cuts(self, self.nodes[: self.n_grown], psi, max(1, self.n_inputs))
         if self.ready:
             return
-        # What the rest of the trees is grown from.
+        # The other trees are grown from these.
         checks.check_types(self, {"starts": np.ndarray, "places": np.ndarray})
         n_entries, farthest = (self.places.size,), 2.0 * FARTHEST
         checks.check_starts(self, "starts", self.starts, *n_entries)

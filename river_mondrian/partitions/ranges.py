@@ -1,14 +1,14 @@
-"""Ranges of features that a few wild values do not decide: from the whiskers of a box plot.
+"""Ranges of features that ignore a few outliers: the whiskers of a box plot.
 
-The range of a feature is that of its values within fences, some interquartile ranges below the
-lower quartile and above the upper one: 3 of them, which are Tukey's outer fences [^1], or more. Up
-to a quarter of the values at either end may be of any size: they move the quartiles within the
+The range of a feature is that of its values within fences, which are some interquartile ranges
+below the lower quartile and above the upper one: 3 (Tukey's outer fences [^1]) or more. Up to a
+quarter of the values at either end may be of any size: they move the quartiles only within the
 other values.
 
-Where more than half of the values are the same, as of rare binary, sparse and many discrete
-features, the range is that of the values other than this commonest one, within their own fences,
-and of this one. (Its share decides, and not whether both quartiles are the same: where a quarter of
-the values, or a few more, are not 0, the upper quartile is the least of them, and of any size.)
+If more than half of the values are the same, as in rare binary, sparse and many discrete features,
+the range is that of the other values, within their own fences, together with this commonest value.
+(Its share decides, not whether both quartiles are the same: if a quarter of the values, or a few
+more, are not 0, the upper quartile is the least of them, and of any size.)
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -28,7 +28,7 @@ from ..records import Float64s, Int64s, room_of_words
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-# How many interquartile ranges Tukey's outer fences are beyond the quartiles.
+# Tukey's outer fences are this many interquartile ranges beyond the quartiles.
 FENCE = 3.0
 
 # Numbers that `find_ranges` writes for each column.
@@ -64,15 +64,15 @@ def robust_ranges(rows: Array, fence: float = FENCE) -> tuple[Array, Array]:
 
 
 class KnownRanges(NamedTuple):
-    """Ranges of columns, and what tells them.
+    """Ranges of columns, and the evidence for them.
 
     Parameters
     ----------
     low, high
         Ends of the ranges, as `robust_ranges` returns them.
     known
-        By how many values each is known: all of a column, or those other than the commonest where
-        that is more than half of them.
+        The number of values behind each range: all of a column, or those other than the commonest
+        if that is more than half of them.
     spread
         The interquartile ranges of these values.
 
@@ -85,12 +85,13 @@ class KnownRanges(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """By how much numbers of columns may have been rounded.
+    """Bounds of the rounding errors of columns' numbers.
 
     Parameters
     ----------
     offsets, widths
-        Of the columns. A number v may be wrong by `relative` (width + |v - offset|) + `least`.
+        Offset and width of each column. A number v may be wrong by `relative` (width + |v -
+        offset|) + `least`.
     relative
         The part of a distance by which it may be wrong.
     least
@@ -105,11 +106,11 @@ class Rounding(NamedTuple):
 
 
 def known_ranges(rows: Array, fence: float, rounding: Rounding | None = None) -> KnownRanges:
-    """Return what `robust_ranges` does, and what tells it.
+    """Return the ranges of `robust_ranges`, and the evidence for them.
 
-    Where numbers have been rounded, those that may be the same number count as the same.
+    If `rounding` is given, numbers that may be the same count as the same.
     """
-    # What is missing comes last.
+    # Missing values come last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
     if rounding is not None:
         ordered = without_rounding(ordered, rounding)
@@ -119,9 +120,9 @@ def known_ranges(rows: Array, fence: float, rounding: Rounding | None = None) ->
 
 
 def without_rounding(ordered: Array, rounding: Rounding) -> Array:
-    """Return columns in order, as rows, of which numbers that may be the same are the first one.
+    """Return ordered columns, as rows, in which numbers that may be the same equal the first.
 
-    Numbers that are as dense but go on are left as they are: their unit has become much larger.
+    A dense run that continues beyond the errors is left as it is: its unit has become much larger.
 
     Examples
     --------
@@ -158,8 +159,8 @@ def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> 
 def scaling_of(low: Array, high: Array) -> Array:
     """Return the offsets and the factors by which ranges become [0, 1], shape (2, features).
 
-    What has not moved has no range: its magnitude stands in, or 1 where that is 0. A feature
-    without values, whose ends are NaN, stays as it is.
+    A feature that has not varied has no range: its magnitude is used instead, or 1 if that is 0. A
+    feature without values, whose ends are NaN, stays as it is.
     """
     low = np.nan_to_num(low)
     with np.errstate(divide="ignore", over="ignore"):
@@ -177,7 +178,7 @@ def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Array, Array
     columns = rows.tocsc()
     columns.eliminate_zeros()
     counts = np.diff(columns.indptr).astype(np.int64)
-    # With so few other values 0 is more than half of them.
+    # With so few other values, more than half are 0.
     few = counts <= (rows.shape[0] - 1) // 2
     low, high = np.zeros(len(counts)), np.zeros(len(counts))
     low[~few], high[~few] = robust_ranges(columns[:, ~few].toarray().astype(np.float64))
@@ -192,7 +193,7 @@ def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Array, Array
 def _found(
     values: Array, starts: Numbers, counts: Numbers, fence: float, is_rest: bool = False
 ) -> KnownRanges:
-    """Return what `find_ranges` finds for columns of ordered values."""
+    """Return the result of `find_ranges` for columns of ordered values."""
     out = np.empty((N_FOUND, len(counts)))
     own = np.ascontiguousarray(values).reshape(-1)
     parts = Int64s.of(starts.astype(np.int64)), Int64s.of(counts.astype(np.int64))
@@ -238,7 +239,7 @@ def _find_whiskers(
 @exact_separate
 @rare
 def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Float64s) -> None:
-    """Write a column's lower and upper end, by how many values they are known, and their spread."""
+    """Write a column's lower and upper end, the number of values behind them, and their spread."""
     commonest = 0.0
     found[3] = 0.0
     gap, n_left_out = n, 0
@@ -279,10 +280,10 @@ def find_ranges(
     is_rest: bool,
     out: Float64s,
 ) -> None:
-    """Write the ranges of columns, of which each has `counts` ordered values from its start on.
+    """Write the ranges of columns; each has `counts` ordered values from its start on.
 
-    With `is_rest` they are the values other than 0, which is the commonest. `out` has the shape
-    (4, columns): what `KnownRanges` has.
+    With `is_rest` they are the values other than 0, which is the commonest. `out` has the fields of
+    `KnownRanges`, shape (4, columns).
     """
     found = _room_of_found()
     for c in range(n_columns):

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class Cell(Record):
-    """A cell: the part of its partition's order in which its points are."""
+    """A cell: the part of its partition's order that has its points."""
 
     # The points that are learned, from `start` to before `stop`, and the others.
     start: Int64
@@ -46,7 +46,7 @@ class Sweep(Record):
     targets: Float64s
     # The cell of each point in each partition (n_points rows of n_partitions).
     cells: Int32s
-    # For each partition its points cell by cell, those that are learned and behind them the others
+    # The points of each partition cell by cell: first those that are learned, then the others
     # (n_partitions rows of n_points).
     order: Int32s
     # Where each cell's points are in that order.
@@ -110,7 +110,7 @@ def draw_cut(
 
 @inlined
 def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
-    """Bring a partition's points up to a place before the others; returns where those begin."""
+    """Move a partition's points up to a place before the others; returns where those begin."""
     order = sweep.order_of(m)
     low, high = start, stop
     while low < high:
@@ -171,7 +171,7 @@ class LifetimeSweep:
         self.X, self.y = X, y
         # Number of partitions, and of cells of all of them together.
         self.n_partitions = self.n_cells = n_partitions
-        # The cuts have draws of their own: they do not depend on who learns.
+        # The cuts have draws of their own, so that they do not depend on the learner.
         self._rng, self.rng = np.random.default_rng(seed).spawn(2)
         self._memory = Memory(Sweep)
         self.record = sweep = self._memory[0]

@@ -1,6 +1,6 @@
-"""How far a sample lies outside a box, and the box that holds it, too.
+"""Distances of samples from boxes, and growing boxes to hold samples.
 
-From `BLOCK` dimensions on they go in blocks (see `compiling.box_vectors`).
+From `BLOCK` dimensions on, dimensions are processed in blocks (see `compiling.box_vectors`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BATCH = 64
 
 
 class PointAt(Record):
-    """Where a point is, in a batch of some."""
+    """A point of a batch."""
 
     point: Point
 
@@ -58,7 +58,7 @@ def _gap_in_python(v: float, low: float, high: float) -> float:
 
 @inlined
 def gap(v: float, low: float, high: float) -> float:
-    """Return how far a value lies outside a side, as float32 has it; 0 where one is missing."""
+    """Return how far a value lies outside a side, in float32; 0 if either is missing."""
     below = np.float64(np.float32(low - v))
     above = np.float64(np.float32(v - high))
     # Comparisons with NaN are false.
@@ -72,7 +72,7 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
     if n_dims >= BLOCK:
         return _distance_by_blocks(x, lower, upper, n_dims)
     if n_dims == 2:
-        # A loop would be made one over masked vectors, which takes three times as long.
+        # A loop would be compiled to masked vectors, which take three times as long.
         first = gap(x[0], lower[0], upper[0])
         return first + gap(x[1], lower[1], upper[1])
     total = 0.0
@@ -108,9 +108,9 @@ def distances_to_batch(
     n_dims: int,
     out: Float64s,
 ) -> None:
-    """Write `n` distances as `distance_to_batch`, each of the points from a start to the last end.
+    """Write `n` distances as `distance_to_batch`: the k-th is to the points from `starts[k]` on.
 
-    The starts, which do not fall, are followed by that end.
+    The starts do not decrease; the end of the points follows them.
     """
     for k in range(n):
         first, end = starts[k], starts[n]
@@ -147,7 +147,7 @@ def hold_batch(
 ) -> None:
     """Grow a box so that it holds the first `n` points of a batch, whose values are at a word.
 
-    A missing value moves nothing, an unknown side moves to the first value.
+    A missing value changes no side, and an unknown side takes the first value.
     """
     if n_dims >= BLOCK:
         _hold_by_blocks(batch, n, word, lower, upper, n_dims)
@@ -171,12 +171,11 @@ def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int)
     hold_batch(one, 1, word, lower, upper, n_dims)
 
 
-# Boxes of light nodes, which keep none: those of the points below them.
+# Boxes of light nodes, which store none: they are computed from the points below.
 #
-# A light node has few points, `Forest.light_size` at most, and these are in the store that all
-# trees share. Going to them costs about as much as reading boxes of the few nodes that are left
-# on the way down would. A node that becomes larger gets its box, which it loses when it is light
-# again.
+# A light node has at most `Forest.light_size` points, which all trees share. Reading them costs
+# about as much as reading the boxes of the few nodes further down would. A node that becomes larger
+# gets a box, and loses it when it is light again.
 
 
 _room_of_refs = room_of_words(Int64s, BATCH)
@@ -184,9 +183,9 @@ _room_of_refs = room_of_words(Int64s, BATCH)
 
 @inlined
 def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) -> int:
-    """Write the points at a reference or below it to a batch, behind the `n` that are there.
+    """Append the points at a reference or below it to a batch of `n` points.
 
-    The batch has room. Returns how many there are then.
+    The batch has room. Returns its new number of points.
     """
     waiting = _room_of_refs()
     n_waiting = 0
@@ -220,14 +219,14 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
 
 @inlined
 def begin_box(forest: Forest, box: Float32s) -> None:
-    """Let a box be that of no point."""
+    """Make a box that holds no point."""
     capacity, n_dims = forest.dim_capacity, forest.n_dims
     for side in range(2):
         corner = box.part(capacity * side, capacity)
         for d in range(n_dims):
             corner[d] = math.nan
         for d in range(n_dims, capacity):
-            # What points have of features that are yet to come.
+            # The value of features that are yet to come.
             corner[d] = forest.absent
 
 
@@ -274,7 +273,7 @@ def make_box(forest: Forest, tree: Tree, j: int) -> None:
 
 @helper
 def box_of(forest: Forest, tree: Tree, ref: int, room: Float32s) -> Float32s:
-    """Return both corners of the box of a reference: where that is kept, or in the room."""
+    """Return both corners of the box of a reference: the stored box, or one written to `room`."""
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         return tree.nodes.row(ref).box(forest, tree)
     write_box(forest, tree, ref, room)
@@ -310,11 +309,11 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
 def distances_down(
     forest: F, tree: Tree, ref: int, x: Float32s, to_hidden: int, out: Float64s
 ) -> int:
-    """Write how far `x` lies outside the boxes on its way down from a light node, that included.
+    """Write how far `x` lies outside the boxes on its way down, from a light node on.
 
-    The way ends at a leaf or, where `to_hidden` is 1, at a node that is read as one. A sample that
-    lacks nothing goes one way, and the points below a node on it are those beside the way from
-    there on: they are gone to once for all of its nodes.
+    The way ends at a leaf or, if `to_hidden` is 1, at a node that is read as one. The sample has no
+    missing values, so it takes one way. The points below a node of the way are those that leave it
+    from there on, so that all points are read once for all nodes.
     """
     tree = forest.trees.known(tree)
     batch, starts = room_of_batch(), _room_of_refs()

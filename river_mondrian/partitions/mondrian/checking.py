@@ -1,9 +1,9 @@
-"""Checks of restored trees: no kernel meets a reference, a link, a count or a box that is wrong.
+"""Checks of restored trees: no kernel reads a wrong reference, link, count or box.
 
-Fields declare what they refer to, and which numbers they have (see `restored`). Besides that,
-kernels rely on numbers of samples that add up, and on boxes: a leaf's is that of its points, so
-that a cut within it parts them, and where samples may be forgotten children are on either side of
-a cut.
+Fields declare the tables that they refer to, and the bounds of their numbers (see `restored`).
+Besides that, kernels rely on numbers of samples that add up, and on boxes: a leaf's box is that of
+its points, so that a cut within it separates them. If samples may be forgotten, children are on
+either side of a cut.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from .constants import (
 from .records import IN_USE, F, Forest, Node, Tree
 from .transforms import Categories, CutDirections
 
-# Trees times samples are numbers that kernels hold.
+# Kernels can hold the number of trees times samples.
 MOST_TREES = 1 << 24
 
 
 class Check(Record):
-    """Where a check has come to, and room for the box of a leaf's points and those of children."""
+    """The place of a check, and room for the box of a leaf's points and those of children."""
 
     tree: Int64
     row: Int64
@@ -53,10 +53,10 @@ class Check(Record):
 
 @inlined
 def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
-    """Tell whether each side of a node's own box is one, or unknown."""
+    """Return whether each side of a node's own box is valid or unknown."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     n_bad = 0
-    # Without a jump, so that sides are compared several at a time.
+    # Without a branch, so that several sides are compared at a time.
     for d in range(forest.n_dims):
         low, high = lower[d], upper[d]
         is_side = (low <= high) & (low >= -FARTHEST_SINGLE) & (high <= FARTHEST_SINGLE)
@@ -66,7 +66,7 @@ def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
 
 @inlined
 def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
-    """Tell whether a leaf's box is that of its points, and its list ends where it says."""
+    """Return whether a leaf's box is that of its points, and its list ends where it says."""
     capacity, batch = forest.dim_capacity, room_of_batch()
     begin_box(forest, box)
     link_word = forest.links_word + tree.slot
@@ -97,7 +97,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
 
 @inlined
 def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
-    """Tell whether the box of a child is within its node's, where that keeps one."""
+    """Return whether the box of a child is within its node's, where that keeps one."""
     if not node.has_box(forest):
         return True
     capacity = forest.dim_capacity
@@ -113,7 +113,7 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
 
 @batch_kernel
 def has_right_boxes(forest: F, check: Check) -> bool:
-    """Tell whether the boxes of a tree are those of what is below; the check says where not."""
+    """Return whether a tree's boxes match the points below; `check.row` is the first wrong one."""
     tree = forest.trees[check.tree]
     for j in range(tree.nodes.n_rows):
         check.row = j
@@ -191,7 +191,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     if not found.met("nodes").all():
         refuse(where, "its nodes", nodes.n, "some of which nothing refers to")
     n_samples, dims = nodes.column("n_samples").astype(np.int64), nodes.column("dim")
-    # What numbers below 0 refer to is a point.
+    # Numbers below 0 refer to points.
     counts = np.append(n_samples, 1)
     below = sum(counts[np.clip(nodes.column(name), -1, nodes.n - 1)] for name in ("left", "right"))
     expected = np.where(dims >= 0, below, found.sizes["nodes"])
@@ -231,7 +231,7 @@ def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
 
 
 def _check_arrivals(owner: Any) -> None:
-    """Refuse an order of arrival that has not each point once."""
+    """Refuse an order of arrival that does not have each point once."""
     arrivals = Rows.of_table(owner._layouts()["arrivals"], owner.n_points, owner.arrivals)
     tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
     found = check_references("order of arrival", tables, chain="newer")
@@ -276,7 +276,7 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
 
 
 def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees by how many dimensions there are, and where trees have their values."""
+    """Refuse restored trees with wrong numbers of dimensions, or wrong columns of values."""
     forest, directions, categories = owner.shared[0], owner.directions, owner.categories
     if directions is None:
         bounds("dim_capacity", forest.input_capacity, forest.input_capacity)
@@ -291,7 +291,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
             bounds("n_trees", directions.n_sets, directions.n_sets)
         if categories is not None:
             refuse(owner, "categories", categories, "but there are cut directions")
-    # Which columns of values trees have, and in which frames.
+    # The trees' columns of values, and their frames.
     words, n = owner.trees.words, owner.n_drawn
     frames = words["frame"][:n].tolist()
     known = owner._frames_of_trees() if owner.renews else [[forest.frame]] * n
@@ -299,7 +299,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
         refuse(owner, "frame", frames, "of its trees")
     first_values, capacity = words["first_value"].tolist(), forest.dim_capacity
     if owner._has_sets and owner.keeps_inputs:
-        # A tree that has been drawn anew has another's.
+        # A redrawn tree has another tree's column.
         found, columns = sorted(first_values), list(range(owner._n_columns))
     elif owner._has_sets:
         found, columns = first_values[:n], list(range(n))
@@ -310,7 +310,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 
 
 def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees by how far they say that they have been drawn anew."""
+    """Refuse restored trees in which the progress of a renewal is wrong."""
     forest = owner.shared[0]
     bounds("frame", 0, int(owner.renews))
     bounds("phase", STEADY, REBASING if owner.renews else STEADY)
@@ -320,7 +320,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == DRAWING, forest.phase == STEADY
     bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
-    # For each turn of a spare tree with a column of its own points are moved again.
+    # If the spare tree has a column of its own, points are moved again in each turn.
     is_moved_once = owner._has_frames or owner._N_SPARE == 0
     is_moved = is_drawing and is_moved_once and forest.renewed > 0
     is_moved |= forest.phase == REBASING
@@ -336,7 +336,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 
 
 def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees by what they say of forgotten samples, and of a window."""
+    """Refuse restored trees with wrong numbers of forgotten samples, or a wrong window."""
     forest = owner.shared[0]
     may_forget = forest.may_forget() and not owner.bounded
     bounds("n_forgotten", 0, forest.n_samples if may_forget else 0)
@@ -352,7 +352,7 @@ def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> No
 
 
 def check_sizes(owner: Any) -> None:
-    """Refuse restored trees by what Python and the forest's record say of them.
+    """Refuse restored trees with wrong attributes, or a wrong record of the forest.
 
     Parameters
     ----------

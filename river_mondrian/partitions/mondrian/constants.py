@@ -19,7 +19,7 @@ MIXED = -3
 # `dim` of a row that is free: a point that was forgotten has left it.
 FREE = -4
 
-# Scaled values end there, rounded to single precision.
+# Limit of scaled values, rounded to single precision.
 FARTHEST_SINGLE = 1.000001e30
 
 # A reference on the path of a search points up instead of down: it is UP plus the row of the parent
@@ -33,11 +33,11 @@ START = -(2**62)
 # `max_splits` of trees that are cut without limit.
 UNLIMITED = 2**62
 
-# A forest's version while what has begun is not finished.
+# A forest's version while a change is not finished.
 CLOSED = 0
 
-# What is done about widths: nothing; trees are drawn anew under other ones; or they have all been,
-# and the points follow.
+# Phases of a renewal of widths: none; trees are being redrawn; all have been redrawn, and points
+# are being rebased.
 STEADY = 0
 DRAWING = 1
 REBASING = 2

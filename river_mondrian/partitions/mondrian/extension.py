@@ -1,9 +1,9 @@
 """Extending trees by points online: Algorithms 3 and 4 of Lakshminarayanan et al. 2014, and 10.
 
-A tree that has been extended has the law of one that has been sampled with the point among the
-others. Several trees walk in lock-step, so that one tree's cache misses overlap another's. Where a
-tree needs memory, the walks stop before anything of that tree has changed; the caller makes room
-and calls again, and the walks go on from where they were.
+An extended tree has the distribution of a tree sampled with the point among the others. Several
+trees walk in lock-step, so that one tree's cache misses overlap another's. If a tree needs memory,
+the walks stop before anything of that tree has changed. The caller makes room and calls again, and
+the walks continue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LANES = 16
 
 
 class Lane(Record):
-    """One of the trees that are walked in lock-step: what is needed of it at each node."""
+    """A tree that is walked in lock-step: the fields needed at each node."""
 
     number: Int64
     tree: Tree
@@ -40,7 +40,7 @@ class Lane(Record):
 
 
 class LaneAt(Record):
-    """Which lane is still on its way."""
+    """A lane that is still walking."""
 
     lane: Lane
 
@@ -111,7 +111,7 @@ def insert_parent(
 
 @merged
 def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
-    """Return the box of what is at a reference: a row's own, if it has one, becomes that."""
+    """Return a copy of the box at a reference: in the new node's own box, if it has one."""
     box = node.box(forest, tree) if node.has_box(forest) else tree.room
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         old = tree.nodes.row(ref).box(forest, tree)
@@ -124,7 +124,7 @@ def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
 
 @inlined
 def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
-    """Tell whether there is room for `n` more rows, and boxes, in a tree."""
+    """Return whether there is room for `n` more rows, and boxes, in a tree."""
     if forest.light_size > 0 and tree.boxes.n_rows + n > tree.boxes.capacity:
         return False
     return tree.nodes.n_rows + n <= tree.nodes.capacity
@@ -132,7 +132,7 @@ def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
 
 @inlined
 def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
-    """Cut a point off from a leaf, if a cut comes in time (Algorithm 4, 1 to 9); tell whether."""
+    """Cut a point off from a leaf, if a cut comes in time (Algorithm 4, 1 to 9); return whether."""
     rate = sampling.distance_to(forest, tree, ref, forest.values_of(tree, p))
     if rate > 0.0:
         time = exponential(tree, rate)
@@ -182,7 +182,8 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         ends = node.ends_pause(forest, point)
         samples = ends or count >= forest.hide_limit
         if samples:
-            # A leaf's row holds two points, but for those that wait for one with a missing value.
+            # A leaf with a row has at least two points, unless it waits for one with a missing
+            # value.
             need = (count + 1) * (1 + forest.has_missing)
             if not _has_room(forest, tree, need):
                 tree.rows_needed = need
@@ -242,7 +243,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
 
 @merged
 def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
-    """Return how far a point is outside the box where it has come to, in a wide forest."""
+    """Return how far a point is outside the box at its present node, in a wide forest."""
     x = forest.values_in(tree, lane.point)
     if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
         return forest.light.distance(forest, tree, tree.walk_ref, x)
@@ -255,7 +256,7 @@ def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
 
 @merged
 def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
-    """Let the box that a point has passed hold it; a node that is light no more gets one."""
+    """Extend the box of a passed node by the point; a node that is no longer light gets one."""
     node = tree.nodes.known(lane.node)
     if not node.has_box(forest) and node.n_samples >= forest.light_size:
         make_box(forest, tree, tree.walk_ref)
@@ -266,10 +267,10 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
 
 @merged
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
-    """Take the walk of a lane to a child; False where it has ended by a cut above the node.
+    """Move a lane's walk to a child; False if a cut above the node has ended it.
 
     Algorithm 4: line 1, the distance of the point from the box; 2 and 3, the time at which a cut
-    would part them; 10 to 14, on to the child.
+    would separate them; 10 to 14, the step to the child.
     """
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
@@ -289,10 +290,10 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
         return False
     if layout.light_size > 0:
         _hold_in_wide(forest, tree, lane, rate)
-    # A value where the node had none is no distance but opens the box.
+    # A value in a dimension where the node had none adds no distance but opens the box.
     elif rate > 0.0 or layout.has_missing == 1:
         hold(lane.point, value_word, lower, upper, layout.n_dims)
-    # Lines 10 to 14: on to the child.
+    # Lines 10 to 14: the step to the child.
     node.n_samples = node.n_samples + 1
     side = sampling.side_of(forest, tree, node, x)
     node.pass_point(forest, side, forest.points.known(lane.point))
@@ -313,7 +314,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
 
 @inlined
 def _look_ahead(forest: Forest, lane: Lane) -> None:
-    """Bring close what a lane needs where its walk has come to, besides the row there."""
+    """Prefetch what a lane's walk needs besides the node's row."""
     if lane.node:
         tree = forest.trees.known(lane.tree)
         tree.nodes.known(lane.node).look_ahead(forest, tree)
@@ -321,7 +322,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Take a lane one node on; returns 1, 0 where it has no more points, -1 without room."""
+    """Move a lane by one node; returns 1, 0 if it has no more points, -1 without room."""
     tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
@@ -354,7 +355,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
         for t in range(start, min(start + n_lanes, last)):
             tree = forest.trees[t]
             if tree.walk_point < tree.walk_end:
-                # A walk that ran out of room is taken up where it was.
+                # A walk that ran out of room continues where it was.
                 if tree.walk_ref == START and not _start_walk(forest, tree):
                     tree.walk_ref = START
                     return t
@@ -389,8 +390,8 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 
 @inlined
 def set_walks(forest: Forest, first: int, last: int) -> None:
-    """Let every tree that holds them take the points `first` to `last` next."""
-    # In place of a point that was forgotten, a tree that is drawn anew has taken one, too.
+    """Start the walks of the points `first` to `last` in every tree that holds them."""
+    # A point that replaces a forgotten one may be held by the redrawn tree, too.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -402,7 +403,7 @@ def set_walks(forest: Forest, first: int, last: int) -> None:
 
 @batch_kernel
 def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
-    """Store `n` rows of checked inputs from point `first` on, which every tree is to take next."""
+    """Store `n` rows of checked inputs as points from `first` on, and start their walks."""
     store_rows(forest, rows, n, first)
     set_walks(forest, first, first + n)
 
@@ -411,8 +412,8 @@ def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
 def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     """Store the values of one sample as point `p` and extend every tree by it (Algorithm 3).
 
-    What else the point has is stored already. Returns as `extend_trees` does, or `TOO_LARGE - i`
-    where the i-th input is; then nothing that a tree refers to has changed.
+    The point's other fields are stored already. Returns as `extend_trees` does, or `TOO_LARGE - i`
+    if the i-th input is too large; then nothing that a tree refers to has changed.
     """
     bad = store_values(forest, inputs, p)
     if bad >= 0:
@@ -423,9 +424,10 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
 
 @inlined
 def must_wait(forest: Forest) -> bool:
-    """Tell whether the next sample waits: for room for its point, or for ranges to be refreshed.
+    """Return whether the next sample waits: for room for its point, or for ranges to be refreshed.
 
-    In the warm-up they are when the number of samples has doubled, then where they are looked at.
+    In the warm-up, ranges are refreshed when the number of samples has doubled; after it, when
+    widths are checked.
     """
     n = forest.n_points
     lacks_room = min(n, forest.window - 1) >= forest.points.capacity
@@ -436,8 +438,8 @@ def must_wait(forest: Forest) -> bool:
 def count_walked(forest: Forest) -> None:
     """Count the samples that all trees have been extended by.
 
-    From when every tree is full on, samples are not stored any more. While the ranges may change,
-    or trees are drawn anew, they are needed for these.
+    Once every tree is full, samples are no longer stored, unless ranges may change or trees are
+    redrawn, which needs the samples.
     """
     n = forest.n_walking
     forest.n_samples = forest.n_samples + n
@@ -476,7 +478,7 @@ def count(forest: F) -> None:
 
 @batch_kernel
 def finish(forest: F) -> int:
-    """Run all trees' walks as `extend_trees` does; where that is DONE, count their samples."""
+    """Run all trees' walks as `extend_trees` does; if they end, count their samples."""
     status = extend_trees(forest, 0, forest.n_drawn(), LANES)
     if status == DONE:
         count_walked(forest)
@@ -485,7 +487,7 @@ def finish(forest: F) -> int:
 
 @inlined
 def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
-    """Scale the first `n` samples anew, by offsets and factors: shape (2, input_capacity)."""
+    """Rescale the first `n` samples by offsets and factors, shape (2, input_capacity)."""
     capacity = forest.input_capacity
     for d in range(forest.n_inputs):
         forest.offsets(forest.frame)[d] = scaling[d]
@@ -496,10 +498,10 @@ def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
 @kernel
 @rare
 def rebuild(forest: F, scaling: Float64s, n: int) -> None:
-    """Sample the trees afresh from the first `n` samples, scaled anew.
+    """Sample the trees afresh from the first `n` samples, rescaled.
 
-    What the points have besides values is stored, and the last of them is counted by this. There
-    is room for the points, and for rows as `sampling.build` needs it.
+    The points' other fields are stored already, and the last point is counted here. There is room
+    for the points, and for rows as `sampling.build` needs it.
     """
     rescale(forest, scaling, n)
     sampling.build(forest, 0, forest.n_trees, n)

@@ -1,21 +1,21 @@
-"""Taking points out of trees, so that what is left has never had them, in law.
+"""Removing points: a tree is then distributed as if it had never had them.
 
-A Mondrian tree of some points, restricted to fewer of them, has the law of one that was sampled
+A Mondrian tree of some points, restricted to fewer of them, has the distribution of a tree sampled
 with these (Lakshminarayanan et al. 2014, section 4.1: the process is projective). The restriction
-draws nothing: the point's leaf goes, and so does the node above, whose cut parts it from the rest.
-What was beside it takes that node's place, and the times since their parents add up. Boxes shrink
-to what their points span: a cut that still parts points is within the smaller box.
+draws nothing. The point's leaf is removed, and so is the node above, whose cut separates it from
+the rest. The leaf's sibling replaces that node, and the times since their parents add up. Boxes
+shrink to the span of their points: a cut that still separates points is within the smaller box.
 
-Which blocks pause is a function of what their points keep (labels, numbers). Where a block pauses
-again, the cuts within it are forgotten: given what can be seen they are a Mondrian tree on the
-block's points from its parent's time on, and so are those that are drawn when its pause ends.
+Which blocks pause is a function of their points' labels and numbers. If a block pauses again, the
+cuts within it are forgotten: given all that is visible, they are a Mondrian tree on the block's
+points from its parent's time on, and so are the cuts drawn when its pause ends.
 
-Points are forgotten from the leaf up. On the way down each reference that has been followed is
-turned around, to point at the parent (`UP`), and the way up puts it right. So no memory is needed
-that might be lacking, and nothing can fail halfway.
+Points are forgotten from the leaf up. On the way down each followed reference is reversed, to point
+at the parent (`UP`), and the way up restores it. So no memory is allocated, and nothing can fail
+halfway.
 
-A point with a missing value went where its cuts' boxes told it to, which may have changed since.
-It is looked for on both sides of a cut on what it lacks, wherever the boxes hold what it has.
+A point with a missing value took the side of the nearer box, and boxes may have changed since. At a
+cut on a value that it lacks, it is searched on both sides, wherever boxes hold its known values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LANES = 16
 
 @inlined
 def _turn_up(node: Node, side: int, parent: int) -> None:
-    """Let the reference on a side point at the parent."""
+    """Make the reference on a side point at the parent."""
     node.set_child(side, UP + parent)
 
 
@@ -53,7 +53,7 @@ def _parent(node: Node, side: int) -> int:
 
 @inlined
 def _turn_down(node: Node, side: int, ref: int) -> int:
-    """Let the reference on a side, which points at the parent, point down; returns the parent."""
+    """Make the reference on a side point down again; returns the parent to which it pointed."""
     parent = _parent(node, side)
     node.set_child(side, ref)
     return parent
@@ -61,7 +61,7 @@ def _turn_down(node: Node, side: int, ref: int) -> int:
 
 @inlined
 def _may_hold(forest: Forest, tree: Tree, ref: int, x: Float32s) -> bool:
-    """Tell whether a node's box holds what a point has."""
+    """Return whether a node's box holds a point's known values."""
     box, capacity = box_of(forest, tree, ref, tree.room), forest.dim_capacity
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
     for d in range(forest.n_dims):
@@ -73,7 +73,7 @@ def _may_hold(forest: Forest, tree: Tree, ref: int, x: Float32s) -> bool:
 
 @inlined
 def _holds(forest: Forest, tree: Tree, ref: int, p: int) -> bool:
-    """Tell whether a leaf holds a point."""
+    """Return whether a leaf holds a point."""
     if ref < 0:
         return ref == ~p
     q = tree.nodes.row(ref).first_point
@@ -84,7 +84,7 @@ def _holds(forest: Forest, tree: Tree, ref: int, p: int) -> bool:
 
 @merged
 def is_inner(tree: Tree, ref: int) -> bool:
-    """Tell whether a reference is to an internal node."""
+    """Return whether a reference is to an internal node."""
     return ref >= 0 and tree.nodes.row(ref).dim >= 0
 
 
@@ -92,7 +92,7 @@ def is_inner(tree: Tree, ref: int) -> bool:
 def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
     """Go down to the leaf of a point; returns its reference, and its parent's row or NONE.
 
-    References on the way point up then.
+    References on the way then point up.
     """
     x = forest.values_of(tree, p)
     is_whole = forest.has_missing == 0
@@ -101,7 +101,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
         if is_inner(tree, ref):
             node = tree.nodes.row(ref)
             if is_whole or _may_hold(forest, tree, ref, x):
-                # What is missing is looked for on the left first.
+                # A point whose value is missing is searched on the left first.
                 side = RIGHT if x[node.dim] > node.cut else LEFT
                 child = node.child(side)
                 _turn_up(node, side, above)
@@ -109,7 +109,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
                 continue
         elif is_whole or _holds(forest, tree, ref, p):
             return ref, above
-        # Back to where the other side is still to be looked at.
+        # Back to the node whose other side has not been searched.
         while True:
             node = tree.nodes.row(above)
             side = _side_up(node)
@@ -122,7 +122,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
 
 
 class Descent(Record):
-    """One of the trees that are walked in lock-step: where the search for a point has come to."""
+    """The search for a point in one of the trees that are walked in lock-step."""
 
     tree: Tree
     # The reference, and the row of its parent, or NONE.
@@ -135,7 +135,7 @@ room_of_descents = room_of_array(Descent, LANES)
 
 @inlined
 def _touches(forest: Forest, tree: Tree, node: Node, x: Float32s) -> bool:
-    """Tell whether a point is at a side of a box, so that the box may be smaller without it."""
+    """Return whether a point is at a side of a box, so that the box may be smaller without it."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     for d in range(forest.n_dims):
         if x[d] == lower[d] or x[d] == upper[d]:
@@ -147,7 +147,7 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: Float32s) -> bool:
 def find_in_trees(forest: Forest, first: int, last: int, p: int, descents: Array[Descent]) -> None:
     """Go down to the leaf of a point in trees `first` to `last`, as `_find` does in one.
 
-    Trees wait for memory at each node: several of them do together.
+    Searches wait for memory at each node: several trees wait together.
     """
     for t in range(first, last):
         descent, tree = descents[t - first], forest.trees[t]
@@ -182,12 +182,12 @@ def find_in_trees(forest: Forest, first: int, last: int, p: int, descents: Array
                     prefetch(forest.values_of(tree, ~other), forest.dim_capacity)
 
 
-# What leaves and nodes lose.
+# Removals from leaves and nodes.
 
 
 @inlined
 def free_row(forest: Forest, tree: Tree, j: int) -> None:
-    """Let a row be taken for another node; nothing of what it was stays."""
+    """Zero and free a node's row."""
     node = tree.nodes.row(j)
     node.leave_box(forest, tree)
     words = Int32s(node, 0, forest.node_words)
@@ -200,7 +200,7 @@ def free_row(forest: Forest, tree: Tree, j: int) -> None:
 
 @merged
 def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
-    """Make the box of an internal node anew of those of its children."""
+    """Recompute the box of an internal node from its children's boxes."""
     own, capacity = node.box(forest, tree), forest.dim_capacity
     begin_box(forest, own)
     lower, upper = own.part(0, capacity), own.part(capacity, capacity)
@@ -208,7 +208,7 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
         box = box_of(forest, tree, node.child(side), tree.room)
         low, high = box.part(0, capacity), box.part(capacity, capacity)
         for d in range(forest.n_dims):
-            # Comparisons with NaN are false: what is known stands in for what is not.
+            # Comparisons with NaN are false: a known side replaces an unknown one.
             a, b = low[d], lower[d]
             lower[d] = a if (a < b or b != b) else b
             a, b = high[d], upper[d]
@@ -217,9 +217,9 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
 
 @inlined
 def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -> None:
-    """Let another point follow in the list of a leaf where point `p` did, or be the first.
+    """Replace point `p` by `following` in the list of a leaf.
 
-    In a window the oldest point is the first. Others are looked for.
+    In a window the oldest point is the first. Others are searched.
     """
     if node.list_end == p + 1:
         node.list_end = 0
@@ -234,7 +234,7 @@ def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -
 
 @merged
 def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
-    """Take a point out of a leaf of several; returns what is in the leaf's place.
+    """Remove a point from a leaf of several; returns the reference to the rest.
 
     A single point needs no row.
     """
@@ -251,7 +251,7 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
     if node.n_samples <= forest.light_size:
         node.leave_box(forest, tree)
     if node.has_box(forest):
-        # Where all points are the same, so is what is left.
+        # If all points are equal, the box stays.
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         extent = linear_dimension(lower, upper, forest.n_dims)
         may_shrink = extent > 0.0 or forest.has_missing == 1
@@ -269,7 +269,7 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
 
 @merged
 def _collapse(forest: Forest, tree: Tree, j: int) -> None:
-    """Let a node whose children are leaves be a paused leaf of their points."""
+    """Turn a node whose children are leaves into a paused leaf of their points."""
     node = tree.nodes.row(j)
     slot = tree.slot
     left, right = int(node.left), int(node.right)
@@ -292,7 +292,7 @@ def _collapse(forest: Forest, tree: Tree, j: int) -> None:
 
 @separate
 def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
-    """Take a stored point out of a tree, to whose leaf there a search has come."""
+    """Remove a stored point from a tree, after a search has found its leaf."""
     tree = forest.trees[t]
     x = forest.values_of(tree, p)
     if ref >= 0 and tree.nodes.row(ref).n_samples > 1:
@@ -303,7 +303,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, ref)
         ref = EMPTY
         if above != NONE:
-            # The node above goes, too: what is beside the leaf takes its place.
+            # The node above is removed, too: the leaf's sibling replaces it.
             node = tree.nodes.row(above)
             side = _side_up(node)
             parent, ref = _parent(node, side), node.child(LEFT + RIGHT - side)
@@ -314,7 +314,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, above)
             tree.n_splits = tree.n_splits - 1
             above = parent
-    # Further up boxes stay as they are, once one has.
+    # Once a box has not shrunk, the boxes further up do not either.
     may_shrink = True
     while above != NONE:
         node = tree.nodes.row(above)
@@ -339,7 +339,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
 
 @separate
 def rename_point(forest: F, t: int, p: int, new: int) -> None:
-    """Let a tree refer to a point by another number; what the point has is under both."""
+    """Make a tree refer to a point by another number; the point is stored under both."""
     tree = forest.trees[t]
     ref, above = _find(forest, tree, p)
     if ref < 0:

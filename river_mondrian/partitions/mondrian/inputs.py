@@ -2,8 +2,8 @@
 
 Without directions and categories a column has scaled inputs. With them there are *sets* of values:
 given directions make one for all trees, random directions and places of levels make one for each.
-Points then keep their inputs, so that a column can be written anew under other widths. What sets
-need is called by the addresses that a forest's record holds.
+Points then keep their inputs, so that a column can be rewritten under other widths. The kernels of
+sets are called by addresses in the forest's record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
 
 @inlined
 def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> int:
-    """Write scaled inputs in a frame; returns DONE, or the first one that is too large."""
+    """Write inputs scaled by a frame; returns DONE, or the first input that is too large."""
     bad = -1
     n_dims = forest.n_dims
     offsets, factors = forest.offsets(frame), forest.factors(frame)
@@ -96,22 +96,22 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
 # A *frame* is an offset and a factor for each input. A point has a column of values in either
 # frame, c = float32((x - offset) * factor). While all trees are in one frame, the other column
 # has the *remainders* instead, (x - offset) * factor - c: with those an input is known to about
-# 48 bits, so that another frame's values are those of the input itself. When trees are drawn anew
-# in the other frame:
+# 48 bits, so that another frame's values are those of the input itself. When trees are redrawn in
+# the other frame:
 #
 #     steady     values in the frame, remainders
 #     moved      values in the frame, values in the other one; remainders in a row of their own
 #     rebased    remainders in the other frame, values in it, which is the current one now
 #
-# The frame that remainders belong to is their *home*. So a value costs four bytes more than
-# without, and four more while trees are drawn anew.
+# The frame that remainders belong to is their *home*. A value thus costs four extra bytes, and
+# four more while trees are redrawn.
 #
-# With directions or categories points have their inputs instead of remainders, since sums
-# do not tell them, and since a column for each tree leaves none for remainders. Where all
-# trees share a column, that of given directions, there are two of these, too. Else each tree has
-# a column, and so has the spare tree: a moved point has its values for the tree that is being
-# drawn anew. The spare tree takes the place of another one with its column, and goes on with that
-# one's, for which all points are moved again.
+# With directions or categories points have their inputs instead of remainders, since sums do not
+# determine them, and a column for each tree leaves none for remainders. If all trees share a column
+# (given directions), there are two columns, too. Otherwise each tree has a column, and so has the
+# spare tree: a moved point has its values for the tree that is being redrawn. The spare tree
+# replaces another tree together with its column. It then gets the other tree's column, for which
+# all points are moved again.
 
 
 @inlined
@@ -140,17 +140,17 @@ def _scaled(forest: Forest, raw: float, d: int, frame: int) -> float:
 
 @inlined
 def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> float:
-    """Return an input of which a value and its remainder are known."""
+    """Return the input for a value and its remainder."""
     return (value + remainder) / forest.factors(frame)[d] + forest.offsets(frame)[d]
 
 
 @separate
 @rare
 def move(forest: F, p: int) -> None:
-    """Give a point values for the tree that is drawn anew.
+    """Write a point's values for the tree that is redrawn.
 
-    Where there are frames these are all of the one that is not home, and remainders get a row of
-    their own.
+    If there are frames, this is the column of the frame that is not home, and remainders get a row
+    of their own.
     """
     forest.n_moved = max(forest.n_moved, p + 1)
     point = forest.points.row(p)
@@ -177,7 +177,7 @@ def move(forest: F, p: int) -> None:
 @separate
 @rare
 def rebase(forest: F, p: int) -> None:
-    """Let a moved point have its remainders in the current frame, in the column of the last one."""
+    """Write a moved point's remainders in the current frame to the column of the last frame."""
     if forest.keeps_inputs == 1:
         return
     home, frame = 1 - forest.frame, forest.frame
@@ -214,9 +214,9 @@ def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None
 def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
     """Write the values of inputs; returns DONE, or the first input that is too large.
 
-    Scaled values end at `FARTHEST`. In dimensions for which there is only room is what a feature
-    has that is yet to come: a missing value. Of two frames the other one's values are written
-    where trees read them.
+    Scaled values end at `FARTHEST`. Dimensions beyond the features in use get the value of a
+    feature that is yet to come. With two frames, values in the other frame are written, too, while
+    trees read them.
     """
     if forest.oblique or forest.levels:
         return scale_sets(forest, target, inputs)
@@ -232,8 +232,8 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
 
 @inlined
 def has_missing(forest: Forest, values: Float32s) -> bool:
-    """Tell whether a row of values has a missing one."""
-    # With several sets of directions, each lacks what the first lacks.
+    """Return whether a row of values has a missing one."""
+    # With several sets of directions, each lacks the values that the first one lacks.
     first = int(forest.trees[0].first_value)
     if forest.has_frames == 1:
         first = forest.dim_capacity * forest.frame
@@ -245,7 +245,7 @@ def has_missing(forest: Forest, values: Float32s) -> bool:
 
 @inlined
 def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
-    """Write the values of a learned sample's inputs as a point's; returns as `scale` does.
+    """Write the values of a learned sample's inputs to a point; returns as `scale` does.
 
     While the warm-up lasts, the inputs themselves are kept, too.
     """
@@ -264,7 +264,7 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
     else:
         bad = scale(forest, values, inputs)
     if bad < 0:
-        # Values for the tree that is drawn anew are made of these.
+        # Values for the tree that is redrawn are computed from these.
         if has_remainders:
             for d in range(forest.n_dims):
                 remainders[d] = clipped(_scaled(forest, inputs[d], d, home) - own[d])
@@ -274,14 +274,14 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
                 kept[d] = inputs[d] if d < forest.n_inputs else forest.absent
         if forest.phase != STEADY and p <= forest.n_moved:
             move(forest, p)
-            # In a window it may be in place of an older one.
+            # In a window the point may replace an older one.
             if forest.phase == REBASING and p < forest.taken:
                 rebase(forest, p)
         if has_missing(forest, values):
             forest.has_missing = 1
         oblique = forest.oblique
         if oblique:
-            # What is too large for one set of directions may be missing in that only.
+            # A value too large for one set of directions may be missing in that set only.
             for d in range(forest.n_values):
                 if values[d] != values[d]:
                     forest.has_missing = 1

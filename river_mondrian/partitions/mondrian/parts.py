@@ -1,13 +1,12 @@
-"""Parts of a forest's trees, which learn apart and are put together again, node by node.
+"""Parts of a forest's trees, which learn separately and are joined again, node by node.
 
-Past its beginning a tree depends on the samples and its own random numbers alone, so that a part
-with some of the trees learns what these would have learned among all. What all trees share is then
-a function of the samples, and the same in every part: points, scaling, features, classes. So is
-whose turn it is to be drawn anew under other widths: a part knows how many trees the whole has, and
-which of them it has itself; the tree that is being drawn goes with the one whose place it will
-take. Two draws are made for all trees together: the places of levels at the first category of a
-forest, and coefficients of random directions at a new feature. A whole forest has to learn these
-samples.
+After the warm-up a tree depends only on the samples and its own random numbers, so its nodes are
+the same in a part as in the whole forest. What all trees share (points, scaling, features, classes)
+depends only on the samples and is the same in every part. So is the tree whose turn it is to be
+redrawn under other widths: a part knows how many trees the whole has, and which of them are its
+own. The tree that is being drawn belongs to the part whose tree it will replace. Two draws are made
+for all trees together: the places of levels at the first category of a forest, and coefficients of
+random directions at a new feature. A whole forest has to learn these samples.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from .tree_memory import TABLES, TreeMemory
 
 Trees = TypeVar("Trees", bound=TreeMemory[Any])
 
-# What names the first free row of each.
+# The fields of a tree that hold each table's first free row.
 FREE_ROWS = {"nodes": "free_row", "boxes": "free_box", "side_rows": "free_side_row"}
 
 
 class _Rows(NamedTuple):
-    """What some of a forest's trees have: records, tables, and parts of the points' rows."""
+    """The data of some of a forest's trees: records, tables, and parts of the points' rows."""
 
     records: NDArray[np.uint8]
     # The rows of each tree, by the name of the table.
     tables: dict[str, list[NDArray[np.int32]]]
-    # What kinds keep of the points, the values that these trees cut, what the points have besides,
-    # and a link for each tree.
+    # Parts of the points' rows: the kind's fields, the values that these trees cut, the inputs, and
+    # a link for each tree.
     points: NDArray[np.int32]
     values: NDArray[np.int32]
     inputs: NDArray[np.int32]
@@ -45,7 +44,7 @@ class _Rows(NamedTuple):
 
 
 def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
-    """Return what the trees `start` to `stop` have, of which spare ones are the last."""
+    """Return the data of the trees `start` to `stop`; spare ones come last."""
     forest, counts, size = trees.forest, trees._n_rows(), trees._TREE.SIZE
     slots = trees.trees.words["slot"][start:stop].tolist()
     tables = {
@@ -56,7 +55,7 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
     ends = [int(word) for word in (forest.values_word, forest.inputs_word, forest.links_word)]
     points, values, inputs, links = np.split(rows, ends, axis=1)
     if trees._has_sets:
-        # Where widths stay a spare tree has no column.
+        # Without renewal of widths a spare tree has no column.
         firsts = trees.trees.words["first_value"][start : min(stop, trees._n_columns)]
         values = values[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
     # Addresses are left out.
@@ -65,16 +64,16 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
 
 
 def _read_spare(trees: TreeMemory[Any]) -> list[_Rows]:
-    """Return what the spare tree has, where there is one."""
+    """Return the spare trees' data, if there are any."""
     n, n_slots = trees.n_trees, len(trees.trees)
     return [_read(trees, n, n_slots)] if n_slots > n else []
 
 
 def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Trees:
-    """Return trees that have these rows, and share the rest with others of their kind.
+    """Return trees with these rows and a copy of all else from `like`.
 
-    The first of them is the tree `first_tree` of the whole forest. The last ones are spare where
-    the others have spare ones.
+    The first of them is the tree `first_tree` of the whole forest. The last ones are spare trees,
+    as many as `like` has.
     """
     records = np.concatenate([part.records for part in rows])
     memory = Memory(like._TREE, len(records) // like._TREE.SIZE)
@@ -87,7 +86,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     shared[0].n_trees, shared[0].first_tree = n, first_tree
     tables = {name: [one for part in rows for one in part.tables[name]] for name in TABLES}
     if not shared[0].draws():
-        # A spare tree that is not being drawn has nothing.
+        # A spare tree that is not being drawn has no rows.
         memory.words["root"][n:] = EMPTY
         for name in TABLES:
             memory.words[f"{name}.n_rows"][n:] = 0
@@ -108,9 +107,9 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
 
 
 def part_of(trees: Trees, start: int, stop: int) -> Trees:
-    """Return trees of which each is a copy of one of the trees `start` to `stop`.
+    """Return copies of the trees `start` to `stop` as a part.
 
-    They need the samples with which ranges and hyperparameters are chosen (`splits_at`).
+    The trees need to have learned the samples that set ranges and hyperparameters (`splits_at`).
     """
     own: dict[str, Any] = {}
     if trees._has_sets:
@@ -138,6 +137,6 @@ def joined(parts: Sequence[Trees]) -> Trees:
         name = "categories" if first.directions is None else "directions"
         own[name] = type(first.__dict__[name]).joined([part.__dict__[name] for part in parts])
     rows = [_read(part, 0, part.n_trees) for part in parts]
-    # The spare tree is that of the part whose tree is being drawn anew.
+    # The spare tree comes from the part whose tree is being redrawn.
     drawing = next((part for part in parts if part.forest.draws()), first)
     return _made(first, int(first.forest.first_tree), [*rows, *_read_spare(drawing)], **own)

@@ -67,7 +67,7 @@ class TreeTable:
         return np.flatnonzero(is_leaf)
 
     def ending_at(self, ends: NDArray[np.bool_]) -> TreeTable:
-        """Return the table whose cuts at some nodes, and those below, are left out."""
+        """Return the table without the cuts at some nodes and below them."""
         hidden = ends.copy()
         levels: list[tuple[Numbers, Numbers]] = []
         for inner, left in self.levels:
@@ -78,14 +78,14 @@ class TreeTable:
         return TreeTable(self.refs, levels)
 
     def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> Floats:
-        """Return numbers of all nodes: leaves have those of their points or rows, others 0."""
+        """Return a number for each node: that of its point or row for a leaf, otherwise 0."""
         found, refs = np.zeros(len(self)), self.refs[self.leaves]
         found[self.leaves[refs < 0]] = of_points[~refs[refs < 0]]
         found[self.leaves[refs >= 0]] = of_rows[refs[refs >= 0]]
         return found
 
     def add_up(self, values: NDArray[Any]) -> None:
-        """Let the value of each internal node be the sum of those of its children."""
+        """Set the value of each internal node to the sum over its children."""
         for inner, left in reversed(self.levels):
             values[inner] = values[left] + values[left + 1]
 
@@ -140,21 +140,21 @@ class NodeView:
 
     @property
     def mass(self) -> float:
-        """What the samples below count for where the larger of two blocks is asked for."""
+        """The weight of the samples below when the sizes of two blocks are compared."""
         return self.n_samples
 
 
 class Shades(NamedTuple):
-    """What nodes are coloured by: the numbers of classes, which have names, or numbers.
+    """Values that colour nodes: numbers of named classes, or other numbers.
 
     Attributes
     ----------
     values
         A number for each node.
     classes
-        The classes, where the values are their numbers; None else.
+        The classes, if the values are their numbers; otherwise None.
     name
-        What the values are.
+        The name of the values.
 
     """
 
@@ -171,9 +171,9 @@ class TreeView(NamedTuple):
     nodes
         Its nodes in preorder.
     cuts
-        What the cut of each node says, "" for leaves.
+        The text of each node's cut, "" for leaves.
     shades
-        What the nodes are coloured by, if anything.
+        The colours of the nodes, or None.
     end
         When cutting ends.
 
@@ -187,7 +187,7 @@ class TreeView(NamedTuple):
 
 V = TypeVar("V", bound=NodeView)
 
-# What a kind of trees says of a reference and its record, a node's or a point's.
+# Takes a reference and its record, a node's or a point's (see `MondrianTrees._kept`).
 Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
 
 
@@ -245,12 +245,12 @@ class TracedStep(Step):
 
 
 class Trace(Prediction):
-    """The steps of all walks; `n` goes on where there is no room for more than `capacity`."""
+    """The steps of all walks; `n` also counts steps beyond `capacity`, which are not kept."""
 
     n: Int64
     capacity: Int64
     steps: Array[TracedStep]
-    # What the trees cut of the sample.
+    # The sample's values, as the trees cut them.
     values: Float32s
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
@@ -268,7 +268,7 @@ class Trace(Prediction):
 
 @kernel
 def trace(forest: F, inputs: Float64s, found: Trace) -> int:
-    """Note the walks of a sample of these inputs.
+    """Write the walks of a sample with these inputs to `found`.
 
     Returns DONE, or the input whose value is too large.
     """
@@ -282,8 +282,8 @@ def trace(forest: F, inputs: Float64s, found: Trace) -> int:
 class Path(NamedTuple):
     """A walk down a tree: an array element for each step.
 
-    What follows a missing value may take several paths, of which a later one begins with steps
-    whose `reach` is 0: the first has counted these.
+    After a missing value there may be several paths. A later path begins with steps whose `reach`
+    is 0, since the first path has counted them.
     """
 
     tree: int
@@ -302,7 +302,7 @@ class Path(NamedTuple):
 
 
 def traced(forest: Any, inputs: Floats) -> tuple[int, list[Path], Singles]:
-    """Return what `trace` does, the paths of a sample of these inputs, and its values."""
+    """Return the status of `trace`, the paths of a sample with these inputs, and its values."""
     values = np.empty(int(forest.n_values), dtype=np.float32)
     room = FIRST_STEPS * int(forest.n_trees)
     while True:
@@ -360,7 +360,7 @@ def contributions(
     forest, tree, path
         The path and where it is.
     x
-        What the tree cuts of the sample.
+        The sample's values, as the tree cuts them.
     here, branches
         G_j and w_j (B_j - G_j), a row for each step.
 
@@ -388,9 +388,9 @@ class Plane(NamedTuple):
     cells
         The cells, each with its corners, shape (corners, 2).
     boxes
-        What of each cell its samples lie in; empty where that is not known.
+        The part of each cell in which its samples lie; empty if unknown.
     shades
-        What the cells are coloured by, if anything.
+        The colours of the cells, or None.
     names
         Names of the features.
 
@@ -444,7 +444,7 @@ def check_plane(names: list[Any]) -> None:
 
 
 def box_in(trees: Any, tree: int, node: Any, cell: Polygon, widths: Floats) -> Polygon:
-    """Return the part of a cell within a node's box, which is at least so wide."""
+    """Return the part of a cell within a node's box, extended by `widths` on each side."""
     for dim in range(len(node.lower)):
         for sign, bound in ((1.0, node.upper[dim]), (-1.0, node.lower[dim])):
             normal, threshold = trees.cut_of(tree, dim, bound + sign * widths[dim])

@@ -1,22 +1,22 @@
 """The memory of a Mondrian forest: nodes, points, trees, the forest.
 
-A *reference* names what is at a place of a tree: a row of the tree's nodes (>= 0), a single
-stored point (`~point`, negative) or nothing (`EMPTY`). A leaf that holds one point needs no row.
+A *reference* names a row of the tree's nodes (>= 0), a single stored point (`~point`, negative) or
+nothing (`EMPTY`). A leaf that holds one point needs no row.
 
-A node's row is its record, which ends with what its kind keeps, and then its box: the lower corner
-and the upper one, of `dim_capacity` float32 each. A side of a box is NaN in a dimension in which
-no point of the node has a value. Some kinds have boxes in rows of their own, and none for nodes of
-few points (`LightNode`).
+A node's row is its record, which ends with the kind's fields, and then its box: the lower and the
+upper corner, `dim_capacity` float32 each. A side of a box is NaN in a dimension in which no point
+of the node has a value. Some kinds have boxes in rows of their own, and none for nodes of few
+points (`LightNode`).
 
-A point's row is its record (what its kind keeps), its values as float32, and a link per tree. The
-values are what the trees cut: scaled inputs, or what cut directions make of them, in one column for
-all trees or, where each has directions or places of levels of its own, in one for each. Where
-widths are renewed there is another column, and with directions or categories the inputs themselves
-stand behind the values (see `widths`).
+A point's row is its record (the kind's fields), its values as float32, and a link per tree. Trees
+cut the values: scaled inputs, or their projections on cut directions. There is one column of values
+for all trees, or one for each tree if trees have directions or places of levels of their own. If
+widths are renewed there is another column; with directions or categories the inputs themselves
+follow the values (see `widths`).
 
-A *kind* of forest is a subclass of each record (`posteriors`, `features`): it overrides the
-methods by which partitions tell it what happens, and adds what it keeps. Kernels over `Forest` are
-compiled for the kind that they are called with.
+A *kind* of forest is a subclass of each record (`posteriors`, `features`): it overrides the methods
+that partitions call, and adds fields. Kernels over `Forest` are compiled for the kind that they are
+called with.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ class Point(Record):
     """A stored sample; its values and links follow what its kind keeps."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Tell whether a block of this point and another one pauses."""
+        """Return whether a block of this point and another one pauses."""
         return False
 
     def mass(self) -> float:
-        """Return what the sample counts for where the larger of two blocks is asked for."""
+        """Return the weight of the sample when the sizes of two blocks are compared."""
         return 1.0
 
     def is_like(self, other: Point) -> bool:
-        """Tell whether two points have the same of what the kind keeps."""
+        """Return whether two points are equal in the fields that the kind adds."""
         return True
 
 
@@ -104,16 +104,17 @@ class Node(Record):
     # Of a leaf, where there is a window: 1 plus the last point of its list; 0 where that is not
     # known. Points are in order of arrival there, so that the oldest comes first.
     list_end: Int32 = instead_of("cut")
-    # Time of the cut since the parent's. A difference of float32 times would say nothing deep down.
+    # Time of the cut since the parent's. A difference of float32 times would have no precision deep
+    # down.
     delta: Float32
     # Samples that have passed, or are in the leaf.
     n_samples: Int32 = stored(Bounds(0, when=IN_USE))
 
     def begin_row(self, forest: Forest) -> None:
-        """Begin as a row that has been something else, or nothing, before."""
+        """Initialise a new or a reused row."""
 
     def has_box(self, forest: Forest) -> bool:
-        """Tell whether the node keeps its box."""
+        """Return whether the node keeps its box."""
         return True
 
     def box(self, forest: Forest, tree: Tree) -> Float32s:
@@ -129,13 +130,13 @@ class Node(Record):
         return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
-        """Bring close what a walk needs at the node, whose row is, besides that."""
+        """Prefetch what a walk needs besides the node's row."""
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
-        """Give a light node a box; what is in it is as it happens to be."""
+        """Allocate the box of a light node, with undefined content."""
 
     def leave_box(self, forest: Forest, tree: Tree) -> None:
-        """Take a node's box away, where that has a row of its own; nothing of it stays."""
+        """Zero and free a node's box, if it has a row of its own."""
 
     def child(self, side: int) -> int:
         """Return the reference on a side."""
@@ -146,9 +147,9 @@ class Node(Record):
         Int32s(self, side, 1)[0] = ref
 
     def begin_waiting(self, start: float, following: int) -> None:
-        """Let a leaf wait for its first cut: note its parent's time, and who waits after it.
+        """Queue a leaf for its first cut: note its parent's time, and the next leaf in the queue.
 
-        They stand where a leaf has nothing else: in place of a child, of a cut and its time.
+        Both take the place of a child, a cut and its time, which a leaf does not have.
         """
         self.right = following
         Float64s(self, WAITING_WORD, 1)[0] = start
@@ -158,7 +159,7 @@ class Node(Record):
         return Float64s(self, WAITING_WORD, 1)[0]
 
     def end_waiting(self) -> None:
-        """Let a leaf wait no more."""
+        """Clear what `begin_waiting` has noted."""
         self.right = NONE
         Float64s(self, WAITING_WORD, 1)[0] = 0.0
 
@@ -168,31 +169,31 @@ class Node(Record):
         for i in range(forest.box_word):
             words[i] = 0
 
-    # What a kind overrides. A reference below `child` is a row or a point.
+    # Methods that a kind overrides. The reference `child` is a row or a point.
 
     def add_point(self, forest: Forest, point: Point) -> None:
-        """Add a point to what a leaf keeps of its points."""
+        """Update a leaf's fields for a new point."""
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
-        """Add a point that passes on to a side to what an internal node keeps."""
+        """Update an internal node's fields for a point that goes to a side."""
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Initialise what a new internal node keeps of a side, from its child there."""
+        """Initialise a new internal node's fields for a side, from its child there."""
 
     def mass(self, forest: Forest) -> float:
-        """Return what the samples below count for together, as `Point.mass` does for one."""
+        """Return the sum of `Point.mass` over the samples below."""
         return np.float64(self.n_samples)
 
     def is_paused(self, forest: Forest) -> bool:
-        """Tell whether the block of a leaf pauses."""
+        """Return whether the block of a leaf pauses."""
         return False
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Tell whether a point ends the pause of a leaf's block."""
+        """Return whether a point ends the pause of a leaf's block."""
         return True
 
     def hides(self, forest: Forest) -> bool:
-        """Tell whether an internal node is to be read as a paused leaf."""
+        """Return whether an internal node is to be read as a paused leaf."""
         return False
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
@@ -203,32 +204,32 @@ class Node(Record):
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
-        """Return the time that a cut has that is put above this internal node, no later than it."""
+        """Return the time of a cut put above this internal node, no later than its own cut."""
         return time
 
     def set_time(self, time: float) -> None:
         """Note the time of a new cut."""
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Take over what names the block at a reference, whose place the new row takes."""
+        """Take over the identity of the block at a reference, which the new row replaces."""
 
     # Where points are forgotten (see `forgetting`).
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Take a point, which is in its list no more, out of what a leaf keeps of its points."""
+        """Update a leaf's fields for a point that has left its list."""
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Make anew what an internal node keeps of a side, from its child there."""
+        """Recompute an internal node's fields for a side, from its child there."""
 
     def change_parent(self) -> None:
-        """Note that the parent of an internal node is another one."""
+        """Update an internal node whose parent has changed."""
 
     def collapses(self, forest: Forest) -> bool:
-        """Tell whether an internal node, whose children are leaves, is to be a paused leaf."""
+        """Return whether an internal node, whose children are leaves, is to be a paused leaf."""
         return self.n_samples <= forest.hide_limit and self.hides(forest)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Give back the row beside the nodes that a leaf may have."""
+        """Free the row beside the nodes that a leaf may have."""
 
 
 class BoxRow(Record):
@@ -246,7 +247,7 @@ class BoxRow(Record):
 class LightBoxes(Record):
     """Kernels of `boxes`, which are compiled only for forests that have light nodes.
 
-    They take the forest, a tree and a reference. What returns nothing returns 0.
+    They take the forest, a tree and a reference. Those without a result return 0.
     """
 
     distance: Callable[[Record, Record, int, Float32s], float] = entry()
@@ -255,13 +256,13 @@ class LightBoxes(Record):
 
 
 class LightNode(Node):
-    """A node whose box, in a forest of many dimensions, is in a row of its own, or nowhere.
+    """A node that, in a forest of many dimensions, has its box in another row, or has none.
 
     In such a forest `Forest.light_size` is above 0. A node of at most so many samples is *light*:
-    it has no box. That is the box of the points below, which are stored for all trees together,
-    where most of the memory would be boxes: half of all nodes have four samples at most. Corners
-    are values of points, so that a box that is made of these is what would have been kept, bit for
-    bit (see `boxes`). In a row, the number of the box's row, or NONE, has the place of the box.
+    it has no box. Its box is computed from the points below, which all trees share. This saves most
+    of the memory, since half of all nodes have at most four samples. Corners are values of points,
+    so a computed box equals a stored one bit for bit (see `boxes`). In a node's row, the number of
+    the box's row, or NONE, replaces the box.
     """
 
     def box_row(self, forest: Forest) -> Int32s:
@@ -274,7 +275,7 @@ class LightNode(Node):
             self.box_row(forest)[0] = NONE
 
     def has_box(self, forest: Forest) -> bool:
-        """Tell whether the node keeps its box."""
+        """Return whether the node keeps its box."""
         return forest.light_size == 0 or self.box_row(forest)[0] != NONE
 
     def box(self, forest: Forest, tree: Tree) -> Float32s:
@@ -288,7 +289,7 @@ class LightNode(Node):
         return NONE if forest.light_size == 0 else self.box_row(forest)[0]
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
-        """Bring the box close, or what it is made of as far as that is known."""
+        """Prefetch the box, or the rows below of which it is made, as far as they are known."""
         b = self.box_number(forest)
         if b != NONE:
             prefetch(tree.boxes.row(b), 2 * forest.dim_capacity)
@@ -303,7 +304,7 @@ class LightNode(Node):
             prefetch(forest.values_of(tree, self.first_point), forest.dim_capacity)
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
-        """Give a light node a box; what is in it is as it happens to be."""
+        """Allocate the box of a light node, with undefined content."""
         if forest.light_size == 0:
             return
         b = tree.free_box
@@ -315,7 +316,7 @@ class LightNode(Node):
         self.box_row(forest)[0] = b
 
     def leave_box(self, forest: Forest, tree: Tree) -> None:
-        """Take a node's box away, where that has a row of its own; nothing of it stays."""
+        """Zero and free a node's box, if it has a row of its own."""
         b = self.box_number(forest)
         if b == NONE:
             return
@@ -346,25 +347,25 @@ class Tree(Record):
     boxes: Table[BoxRow]
     # Rows that a kind keeps for some of its nodes.
     side_rows: Table[Record]
-    # The first rows that points which were forgotten have left, or NONE.
+    # The first free rows, which forgotten points have left, or NONE.
     free_row: Int64 = stored(Ref("nodes", finds=FREED))
     free_box: Int64 = stored(Ref("boxes"))
     free_side_row: Int64 = stored(Ref("side_rows"))
     # Cuts so far.
     n_splits: Int64
-    # State of the random numbers: 64 bits; and of those with which the tree is drawn anew.
+    # Random state of online cuts, 64 bits; random state of redraws.
     random_state: Int64
     renewal_state: Int64
     # Time at which cuts end.
     lifetime: Float64 = stored(Bounds(0.0))
-    # Where its values begin among those of a point, in words, and the frame that these are in.
+    # The word at which its values begin among those of a point, and the frame of these values.
     first_value: Int64
     frame: Int64
     # The place of its links in a point's row, and of its rows among the owner's tables.
     slot: Int64
-    # The walk of a point down the tree: the reference that it has come to, the row of that one's
-    # parent and the side there, the time of the parent's cut; the point, the one after the last
-    # that the tree is to be extended by, and for how many rows, and boxes, it needs room.
+    # The walk of a point down the tree: the present reference, the parent's row and the side there,
+    # and the time of the parent's cut; the point, the end of the points to come, and for how many
+    # rows, and boxes, the tree needs room.
     walk_ref: Int64 = transient()
     walk_parent: Int64 = transient()
     walk_side: Int64 = transient()
@@ -376,43 +377,42 @@ class Tree(Record):
     room: Float32s = derived()
 
     def succeed(self, forest: Forest, old: Tree) -> None:
-        """Take over what a tree keeps besides its nodes that is to be drawn anew as this one."""
+        """Take over what `old` keeps besides its nodes: this tree is to replace it."""
 
 
 class Forest(Record):
     """What all trees of a forest share."""
 
     trees: Array[Tree]
-    # Trees that predict. Where widths are renewed a spare one follows them, which has a slot, too.
+    # Trees that predict. If widths are renewed a spare tree follows them, which has a slot, too.
     n_trees: Int64 = stored(Bounds(1))
     n_slots: Int64 = derived()
-    # Of a part of a forest: how many trees the whole has, and the number there of the first one.
+    # Of a part of a forest: the number of trees of the whole, and the part's first tree there.
     n_all_trees: Int64
     first_tree: Int64
     # Words of a tree's record.
     tree_words: Int64 = derived()
     points: Table[Point]
-    # Word of a node's row at which its box begins, or its box's number stands, and of a point's row
-    # at which values, inputs and links do.
+    # The word of a node's row at which its box, or its box's number, begins, and the words of a
+    # point's row at which values, inputs and links begin.
     box_word: Int64 = derived()
     values_word: Int64 = derived()
     inputs_word: Int64 = derived()
     links_word: Int64 = derived()
     # Samples up to which a node has no box; 0 where all have it in their rows.
     light_size: Int64
-    # What makes boxes of light nodes, where there are such; none else.
+    # Kernels for boxes of light nodes; none if there are no light nodes.
     light: LightBoxes = derived()
     # Words of a node's row.
     node_words: Int64 = derived()
-    # Dimensions that are cut, for how many there is room, and values of a point: those of all
-    # columns.
+    # Dimensions that are cut, room for dimensions, and values of a point in all columns.
     n_dims: Int64
     dim_capacity: Int64
     n_values: Int64 = derived()
-    # How many trees have values of their own: all with random directions or categories, or one,
-    # whose values are those of all.
+    # The number of trees with values of their own: all with random directions or categories; else
+    # one, and all share its values.
     n_sets: Int64 = derived()
-    # Features, and for how many there is room.
+    # Features, and room for features.
     n_inputs: Int64
     input_capacity: Int64
     # Cuts at which a tree is full.
@@ -422,12 +422,12 @@ class Forest(Record):
     hide_limit: Int64 = stored(Bounds(1, UNLIMITED))
     # Whether a stored point may lack a value.
     has_missing: Int64 = stored(Bounds(0, 1))
-    # What samples have of inputs that are yet to come: NaN, which is unknown, or 0.
+    # Value of inputs that are yet to come: NaN, which is unknown, or 0.
     absent: Float64
     # Time at which trees are read, where that is before their lifetime.
     horizon: Float64
-    # Samples learned and stored. Past these, walks have begun to add some points: they count once
-    # all trees have them.
+    # Samples learned, samples stored, and points after these that walks have begun to add: they
+    # count once all trees have them.
     n_samples: Int64 = stored(Bounds(0, UNLIMITED))
     n_points: Int64
     n_walking: Int64 = transient()
@@ -444,37 +444,38 @@ class Forest(Record):
     next_fit: Int64 = stored(Bounds(0, NEVER))
     # Whether every tree is full, so that samples are not stored any more.
     is_full: Int64
-    # Counts the changes of inputs and classes; CLOSED while something has begun that takes more
-    # than one kernel. A kernel for one sample refuses calls that were made for another version.
+    # Counts the changes of inputs and classes; CLOSED until a change that takes more than one
+    # kernel has ended. A kernel for one sample refuses calls that were made for another version.
     version: Int64 = transient()
-    # Frames: what is subtracted from an input and what that is multiplied with, `input_capacity`
-    # numbers each, twice. The trees are in the current frame, or on their way to the other one.
+    # Two frames, each with offsets and factors of `input_capacity` inputs. The trees are in the
+    # current frame, or are being redrawn in the other one.
     frames: Float64s
     frame: Int64
     # Whether all trees in a frame have one column, and whether points have inputs.
     has_frames: Int64 = derived()
     keeps_inputs: Int64 = derived()
-    # What is done about widths. While trees are drawn anew, the one of all trees whose turn it is,
-    # and how many points the spare tree of its part has taken; then, how many have been rebased.
+    # The phase of a renewal of widths. While trees are redrawn: which of all trees has its turn,
+    # and how many points the spare tree of its part has taken. Then: how many points have been
+    # rebased.
     phase: Int64
     renewed: Int64
     taken: Int64
-    # Points that have values for the tree that is drawn anew. Where there are remainders, these are
-    # in rows of their own then.
+    # Points that have values for the tree that is redrawn. Their remainders, if any, are then in
+    # rows of their own.
     n_moved: Int64
     remainders: Table[Record]
-    # Samples at which widths are looked at next, and that there were when they were renewed last.
+    # The numbers of samples at which widths are checked next, and were renewed last.
     next_look: Int64
     renewed_at_sample: Int64
-    # Samples for which nothing has been done yet about widths (in a window: points that may be
-    # brought to other ones), and whether the spare tree is on its way to take points for them.
+    # Samples for which the renewal of widths has yet to proceed (in a window: points that may be
+    # brought to other widths), and whether the spare tree is being extended for them.
     owed: Int64 = transient()
     is_taking: Int64 = transient()
     # Inputs of the samples so far, a row of `input_capacity` each, while the ranges may change.
     raw_values: Float64s
-    # What makes values of inputs where there are cut directions; none else.
+    # Projections of inputs on cut directions; none without directions.
     oblique: ObliqueTransform
-    # Where trees put the levels of categories, where there are such; none else.
+    # Places of levels in trees; none without categories.
     levels: LevelPlaces
     # The sample that is learned or predicted: its inputs, and its values.
     inputs: Float64s
@@ -493,54 +494,54 @@ class Forest(Record):
         return Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
 
     def inputs_in(self, point: Point) -> Float64s:
-        """Return the inputs in a point's row, where there are; NaN is a missing one."""
+        """Return the inputs in a point's row, if points keep inputs; a missing one is NaN."""
         return Float64s(point, self.inputs_word, self.input_capacity)
 
     def links_of(self, p: int) -> Int32s:
-        """Return what follows a stored point by slots: the next point of its leaf, or NONE."""
+        """Return a stored point's links by slot: the next point of its leaf, or NONE."""
         return self.links_in(self.points.row(p))
 
     def links_in(self, point: Point) -> Int32s:
-        """Return what follows a point's row by trees' slots."""
+        """Return the links in a point's row by slot."""
         return Int32s(point, self.links_word, self.n_slots)
 
     def offsets(self, frame: int) -> Float64s:
-        """Return what is subtracted from inputs in a frame."""
+        """Return the offsets that a frame subtracts from inputs."""
         return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
 
     def factors(self, frame: int) -> Float64s:
-        """Return what differences are multiplied with in a frame."""
+        """Return the factors by which a frame multiplies the differences."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def turn(self) -> int:
-        """Return which tree's turn it is; it is another part's where there is no such tree."""
+        """Return the tree whose turn it is; a number out of range is another part's tree."""
         return self.renewed - self.first_tree
 
     def draws(self) -> bool:
-        """Tell whether a tree is being drawn anew here, and not in another part."""
+        """Return whether a tree of this part is being redrawn."""
         return self.phase == DRAWING and 0 <= self.turn() < self.n_trees
 
     def n_drawn(self) -> int:
-        """Return how many trees have nodes: those that predict, and the one being drawn anew."""
+        """Return how many trees have nodes: those that predict, and the one being redrawn."""
         return self.n_slots if self.draws() else self.n_trees
 
     def may_forget(self) -> bool:
-        """Tell whether samples may be forgotten: boxes are those of the points; a kind says so."""
+        """Return whether samples may be forgotten: boxes then fit the points; kinds override it."""
         return False
 
     def forget_sample(self, p: int) -> None:
-        """Take a point that is being forgotten out of what the kind keeps of all of them."""
+        """Update the kind's fields of the forest for a point that is being forgotten."""
 
     def n_holding(self, p: int) -> int:
-        """Return how many trees hold a point: all that predict, and one drawn anew that has it."""
+        """Return how many trees hold a point: all that predict, and a redrawn one that has it."""
         return self.n_trees + (1 if self.draws() and p < self.taken else 0)
 
     def lists_points(self) -> bool:
-        """Tell whether leaves keep lists of their points; a kind may override it."""
+        """Return whether leaves keep lists of their points; a kind may override it."""
         return True
 
     def keeps_points(self, tree: Tree) -> bool:
-        """Tell whether a tree's leaves keep points: while they may be sampled anew with them."""
+        """Return whether a tree's leaves keep points: as long as they may be split."""
         return self.lists_points() and tree.n_splits < self.max_splits
 
 
@@ -548,7 +549,7 @@ F = TypeVar("F", bound=Forest)
 
 
 class Layout(NamedTuple):
-    """Where rows have what: loops that write to memory would otherwise read it anew each time."""
+    """A copy of the forest's layout: loops that write to memory would reload the fields."""
 
     n_dims: int
     capacity: int
@@ -562,7 +563,7 @@ class Layout(NamedTuple):
 
 @inlined
 def layout_of(forest: Forest) -> Layout:
-    """Return where the rows of a forest have what."""
+    """Return the layout of a forest's rows."""
     return Layout(
         forest.n_dims,
         forest.dim_capacity,

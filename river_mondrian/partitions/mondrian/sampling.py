@@ -32,7 +32,7 @@ def new_row(forest: Forest, tree: Tree) -> int:
 
 @inlined
 def clear_tree(tree: Tree) -> None:
-    """Let a tree be empty, without rows."""
+    """Make a tree empty, without rows."""
     tree.root = EMPTY
     tree.n_splits = 0
     tree.nodes.n_rows = 0
@@ -58,7 +58,7 @@ def new_leaf(forest: Forest, tree: Tree) -> int:
 
 @inlined
 def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
-    """Return what the samples below a reference count for."""
+    """Return the mass of the samples below a reference."""
     return forest.points.row(~ref).mass() if ref < 0 else tree.nodes.row(ref).mass(forest)
 
 
@@ -81,7 +81,8 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
 def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> int:
     """Choose a side for a sample whose value in the cut dimension is missing.
 
-    The child whose box is nearer in the known dimensions, the larger one where both are as near.
+    The side of the child whose box is nearer in the known dimensions, or of the larger child if
+    both are equally near.
     """
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
@@ -132,7 +133,7 @@ def _append_point(forest: Forest, tree: Tree, node: Node, p: int) -> None:
 
 @inlined
 def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
-    """Turn the order of a leaf's list around."""
+    """Reverse a leaf's list."""
     before, p, slot = NONE, int(node.first_point), tree.slot
     while p != NONE:
         following = int(forest.links_of(p)[slot])
@@ -143,7 +144,7 @@ def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
 
 @inlined
 def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Put a stored point into a leaf's row: its list, its box, what its kind keeps, its number."""
+    """Add a stored point to a leaf's row: to its list, its box, its kind's fields, its count."""
     node = tree.nodes.row(j)
     if forest.window == UNLIMITED:
         forest.links_of(p)[tree.slot] = node.first_point
@@ -157,7 +158,7 @@ def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
 def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: int) -> None:
     """Add the first `n` points of a batch to a leaf's row, which has them in its list.
 
-    There are more batches to come only where this one is full.
+    More batches follow only if this one is full.
     """
     for i in range(n):
         node.add_point(forest, forest.points.known(batch[i].point))
@@ -192,7 +193,7 @@ def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
 
 @inlined
 def link_to_parent(tree: Tree, ref: int) -> None:
-    """Put a reference where the walk is."""
+    """Set the reference at the walk's place: the parent's child, or the root."""
     if tree.walk_parent == NONE:
         tree.root = ref
     else:
@@ -204,8 +205,8 @@ def link_to_parent(tree: Tree, ref: int) -> None:
 # With the lifetime infinite and nothing paused, a tree is the restriction of a Mondrian process
 # to the boxes of its points. A paused tree is that tree pruned by a rule that does not look at
 # the cuts (Algorithm 9). What hides below a paused block is sampled when it is needed, or a
-# little earlier (`hide_limit`), which leaves the law as it is: hidden nodes are predicted as the
-# paused leaf.
+# little earlier (`hide_limit`), which leaves the distribution unchanged: hidden nodes are predicted
+# as the paused leaf.
 
 
 # Random draws from a 64-bit state that each tree carries (splitmix64).
@@ -275,14 +276,14 @@ def part_leaf(
     """
     node = tree.nodes.row(j)
     if forest.window != UNLIMITED:
-        # The lists of the sides begin with what comes last.
+        # The lists of the sides begin with the points that come last.
         turn_list(forest, tree, node)
     n_left, n_points, n_missing = 0, 0, 0
     first_left, first_right, first_missing = NONE, NONE, NONE
-    # Going down a list of points waits for memory at each: that is done once where few remain.
+    # Each point of a list is a wait for memory, so that a short list is read only once.
     in_batch = node.n_samples <= BATCH
     lefts, rights = boxes.room_of_batch(), boxes.room_of_batch()
-    # What the loop would otherwise read anew for each point, since it writes to memory.
+    # Read before the loop, which writes to memory and would reload them for each point.
     value_word = forest.values_word + tree.first_value + dim
     link_word = forest.links_word + tree.slot
     p = node.first_point
@@ -292,7 +293,7 @@ def part_leaf(
         following = link[0]
         v = Float32s(point, value_word, 1)[0]
         if in_batch:
-            # From the end, as the lists grow, and the wrong one is overwritten.
+            # Filled from the end, as the lists grow, and the wrong entry is overwritten.
             lefts[BATCH - 1 - n_left].point = point
             rights[BATCH - 1 - (n_points - n_missing - n_left)].point = point
         n_points += 1
@@ -301,7 +302,7 @@ def part_leaf(
             first_missing = p
             n_missing += 1
         else:
-            # Choices, since a jump would be guessed wrong every other time.
+            # Selections, since a branch would be mispredicted every other time.
             goes_left = v <= cut
             link[0] = first_left if goes_left else first_right
             first_left = p if goes_left else first_left
@@ -315,7 +316,7 @@ def part_leaf(
     node.cut = cut
     node.delta = time
     node.set_time(start + time)
-    # In loops, since what they call is long.
+    # In loops, since the inlined calls are long.
     for side in range(2):
         n = n_left if side == LEFT else n_points - n_missing - n_left
         first = first_left if side == LEFT else first_right
@@ -379,8 +380,8 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
 def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     """Sample a leaf's block down to its leaves (Algorithm 2; Algorithm 9 where blocks pause).
 
-    The cut of the leaf's parent was at `start`. At most the first `most` cuts are sampled. What
-    waits is linked through its own rows, so that no memory is needed that might be lacking.
+    The cut of the leaf's parent was at `start`. At most the first `most` cuts are sampled. Waiting
+    leaves are linked through their own rows, so that no memory is needed.
     """
     tree = forest.trees[t]
     tree.nodes.row(j).begin_waiting(start, NONE)

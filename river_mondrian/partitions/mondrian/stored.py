@@ -20,7 +20,7 @@ from .records import F, Forest
 
 @inlined
 def clear_point(forest: Forest, p: int) -> None:
-    """Overwrite what is kept of a point that no tree holds any more."""
+    """Zero the row of a point that no tree holds any more, and its inputs in the warm-up."""
     n_words = forest.links_word + forest.n_slots
     words = Int32s(forest.points.row(p), 0, n_words)
     for i in range(n_words):
@@ -33,7 +33,7 @@ def clear_point(forest: Forest, p: int) -> None:
 
 @inlined
 def let_follow(forest: Forest, older: int, newer: int) -> None:
-    """Let a point follow another one in the order of arrival; NONE is before and after all."""
+    """Link two points in the order of arrival; NONE stands before the first and after the last."""
     if older == NONE:
         forest.first_arrival = newer
     else:
@@ -46,7 +46,7 @@ def let_follow(forest: Forest, older: int, newer: int) -> None:
 
 @helper
 def _move_to(forest: F, p: int, hole: int) -> None:
-    """Let a point have the number of one that has been forgotten."""
+    """Move a point to the number of a forgotten one."""
     if p == hole:
         return
     n_words = forest.links_word + forest.n_slots
@@ -75,7 +75,7 @@ def _move_to(forest: F, p: int, hole: int) -> None:
 
 @separate
 def forget_in_trees(forest: F, p: int) -> None:
-    """Take a stored point out of all trees that hold it, and out of the order of arrival."""
+    """Remove a stored point from all trees that hold it, and from the order of arrival."""
     descents = room_of_descents()
     n = forest.n_holding(p)
     for first in range(0, n, LANES):
@@ -92,10 +92,10 @@ def forget_in_trees(forest: F, p: int) -> None:
 
 @inlined
 def next_point(forest: F, inputs: Float64s) -> int:
-    """Return the number of the point that a sample of checked size will be.
+    """Return the number of the point at which a sample of checked size will be stored.
 
-    That is the next one; in a full window that of the oldest sample, which is forgotten by this.
-    Returns `TOO_LARGE - i` where the i-th input is; nothing has changed then.
+    It is the next number; in a full window it is that of the oldest sample, which this call
+    forgets. Returns `TOO_LARGE - i` if the i-th input is too large; then nothing has changed.
     """
     if forest.n_points < forest.window:
         return forest.n_points
@@ -108,8 +108,8 @@ def next_point(forest: F, inputs: Float64s) -> int:
     return p
 
 
-# How far values are apart, relatively and absolutely, that have been rounded otherwise: by the last
-# bit or two of single precision, and of the 48 to which inputs are known, near an end of the range.
+# Relative and absolute tolerances for values that have been rounded differently: by the last bit or
+# two of single precision, and of the 48 bits to which inputs are known, near an end of the range.
 NEAR = 2.0**-22
 NEAR_ZERO = 2.0**-32
 
@@ -118,9 +118,10 @@ _room_of_found = room_of_words(Int64s, 2)
 
 @inlined
 def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
-    """Tell whether a stored point has the values in the forest's `row`, and the rest of the next.
+    """Return whether a stored point equals the sample, whose fields are at the next point.
 
-    Where there are frames the values are those of the current one, else those of all sets.
+    The values in the forest's `row` are compared: in the current frame if there are frames,
+    otherwise in all sets.
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
     if not point.is_like(sample):
@@ -136,7 +137,7 @@ def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
             a, b = known[d], values[d]
             is_same = a == b or (a != a and b != b)
             if not is_same and not is_exact:
-                # But for rounding where widths have been renewed.
+                # Equal up to rounding, after a renewal of widths.
                 is_same = abs(a - b) <= NEAR * max(abs(a), abs(b)) + NEAR_ZERO
             if not is_same:
                 return False
@@ -159,10 +160,10 @@ def _count_among_all(forest: Forest, most: int, is_exact: bool, out: Int64s) -> 
 def find_equal(forest: F, most: int, out: Int64s) -> None:
     """Count the stored points that equal the sample in `inputs`, `most` at most.
 
-    What it has besides stands where the next point will be. Writes how many, and the last of them.
-    They are looked for in the leaf of the sample, or among all points where it lacks a value, since
-    it may have gone elsewhere. Where widths have been renewed a value may have been rounded
-    otherwise: if need be, those that are nearly equal are looked for then.
+    The sample's other fields are at the next point. Writes the count, and the last of these points.
+    They are searched in the leaf of the sample, or among all points if it lacks a value, since it
+    may have gone elsewhere. After a renewal of widths a value may have been rounded differently: if
+    need be, nearly equal points are then searched.
     """
     out[0] = 0
     out[1] = NONE
@@ -200,15 +201,15 @@ def count_equal(forest: F, most: int) -> int:
 def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs`; returns how many: 1, or 0.
 
-    See `find_equal`. Another point takes its number, so that numbers go on without gaps. While
-    trees are drawn anew, those that have been taken come first, and those that have been moved: the
-    last of either takes the place of the one that goes, and leaves its own to others.
+    See `find_equal`. Another point takes its number, so that numbers have no gaps. While trees are
+    redrawn, points that the spare tree has taken come first, then those that have been moved: the
+    last one of each group takes the free number, and its own becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)
     if found[0] == 0:
         return 0
-    # Where it was written to be compared.
+    # The sample was written there to be compared.
     clear_point(forest, forest.n_points)
     hole = found[1]
     forget_in_trees(forest, hole)
@@ -231,7 +232,7 @@ def forget_equal(forest: F) -> int:
     _move_to(forest, last, hole)
     clear_point(forest, last)
     forest.n_points = last
-    # It stays as it was when a renewal has ended.
+    # After a renewal `n_moved` keeps its last value.
     forest.n_moved = min(forest.n_moved, last)
     for i in range(forest.n_values):
         forest.row[i] = 0.0

@@ -1,4 +1,4 @@
-"""What trees do with inputs before they are values: directions and places of levels."""
+"""Transforms of inputs into values that trees cut: directions and places of levels."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ from ...records import (
 
 # Values along cut directions: an axis-aligned partition of U x is an oblique one of x.
 #
-# See O'Reilly and Tran, Theorem 3.1. A missing input that is unknown counts as the mean of those
-# learned so far then, and a direction is missing where all of its inputs are. Where trees are
-# drawn anew under other widths, inputs of stored samples that are missing count as the means of
-# when that began. What is here is compiled only where there are directions: a forest's record
-# holds the addresses of these kernels.
+# See O'Reilly and Tran, Theorem 3.1. A missing input that is unknown counts as the mean of the
+# inputs learned so far, and a direction is missing if all of its inputs are. While trees are
+# redrawn under other widths, missing inputs of stored samples count as the means at its beginning.
+# These kernels are compiled only if there are directions: a forest's record holds their addresses.
 
 
 class Moments(Record):
@@ -47,19 +46,19 @@ class Moments(Record):
 
 
 class ObliqueTransform(Record):
-    """The cut directions of a forest, and what it takes to apply them to a sample."""
+    """The cut directions of a forest, and the memory for applying them to a sample."""
 
     # Whether each direction has an input at all.
     is_whole: Int64
     n_inputs: Int64
     input_capacity: Int64
     n_directions: Int64
-    # What samples have of inputs that are yet to come (see `Forest`).
+    # Value of inputs that are yet to come (see `Forest`).
     absent: Float64
     # Shape (sets, room for inputs, directions).
     coefficients: Float64s
     moments: Array[Moments]
-    # What missing inputs of stored samples count as while trees are drawn anew.
+    # The values that replace missing inputs of stored samples while trees are redrawn.
     means: Float64s
     # Offsets and factors of two frames, and in which of them the moments are.
     frames: Float64s
@@ -76,11 +75,11 @@ class ObliqueTransform(Record):
     change_frame: Callable[[ObliqueTransform], int] = entry()
 
     def offsets(self, frame: int) -> Float64s:
-        """Return what is subtracted from inputs in a frame."""
+        """Return the offsets that a frame subtracts from inputs."""
         return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
 
     def factors(self, frame: int) -> Float64s:
-        """Return what differences are multiplied with in a frame."""
+        """Return the factors by which a frame multiplies the differences."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def scaled(self, frame: int) -> Float64s:
@@ -98,7 +97,7 @@ def clipped(v: float) -> float:
 
 @merged
 def _has_input(coefficients: Float64s, inputs: Float64s, n_inputs: int, n: int, r: int) -> bool:
-    """Tell whether the r-th of `n` directions has an input that is there."""
+    """Return whether the r-th of `n` directions has an input that is not missing."""
     for d in range(n_inputs):
         v = inputs[d]
         if v == v and coefficients[d * n + r] != 0.0:
@@ -108,7 +107,7 @@ def _has_input(coefficients: Float64s, inputs: Float64s, n_inputs: int, n: int, 
 
 @inlined
 def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
-    """Return the input of a scaled value in the frame of the moments."""
+    """Return the input for a scaled value in the frame of the moments."""
     frame = oblique.frame
     return v / oblique.factors(frame)[d] + oblique.offsets(frame)[d]
 
@@ -136,7 +135,7 @@ def prepare_inputs(oblique: ObliqueTransform, inputs: Float64s, frame: int, is_s
 def project_inputs(
     oblique: ObliqueTransform, target: Float32s, inputs: Float64s, s: int, frame: int
 ) -> int:
-    """Write the values along a set of directions of inputs that have been scaled; returns DONE."""
+    """Write the projections of scaled inputs on a set of directions; returns DONE."""
     scaled, projected = oblique.scaled(frame), oblique.projected
     n_inputs, n = oblique.n_inputs, oblique.n_directions
     set_size = n * oblique.input_capacity
@@ -175,7 +174,7 @@ def learn_moments(oblique: ObliqueTransform, inputs: Float64s) -> int:
 
 @separate
 def keep_means(oblique: ObliqueTransform) -> int:
-    """Note the means of all inputs, before trees are drawn anew; returns DONE."""
+    """Note the means of all inputs, before trees are redrawn; returns DONE."""
     for d in range(oblique.n_inputs):
         oblique.means[d] = _raw(oblique, d, oblique.moments[d].mean)
     return DONE
@@ -196,7 +195,7 @@ def change_frame(oblique: ObliqueTransform) -> int:
     return DONE
 
 
-# Numbers that are kept of an input's values.
+# Numbers kept for an input.
 MOMENTS_WIDTH = Moments.SIZE // 8
 
 # A mean of inputs is not larger, rounding aside.
@@ -204,21 +203,21 @@ LARGEST_MEAN = 2.0 * LARGEST
 
 
 class OfTrees(OwnsArrays):
-    """What trees have for their inputs: a row of an array for each, and what all share."""
+    """Data of trees for their inputs: a row of an array for each tree, and what all share."""
 
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
     # The array.
     _BY_TREE: ClassVar[str]
 
     def part(self, start: int, stop: int) -> Self:
-        """Return what the trees `start` to `stop` have (see `parts`)."""
+        """Return the data of the trees `start` to `stop` (see `parts`)."""
         made = copy.deepcopy(self)
         setattr(made, self._BY_TREE, getattr(self, self._BY_TREE)[start:stop].copy())
         return made
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return what the trees of all parts have."""
+        """Return the data of the trees of all parts."""
         made, name = copy.deepcopy(parts[0]), cls._BY_TREE
         setattr(made, name, np.concatenate([getattr(part, name) for part in parts]))
         return made
@@ -227,9 +226,9 @@ class OfTrees(OwnsArrays):
 class CutDirections(OfTrees):
     """Cut directions of trees (see above).
 
-    Given directions serve all trees, each tree draws its own random ones. Inputs are added as they
-    appear: to a random direction, which is uniform on the sphere of the first sample's features, a
-    later one adds a normal coefficient whose mean size is that of a direction of its own.
+    Given directions serve all trees; each tree draws its own random ones. Inputs are added as they
+    appear. A random direction is uniform on the sphere of the first sample's features; a later
+    feature adds a normal coefficient whose mean size is that of a direction of its own.
 
     Parameters
     ----------
@@ -258,11 +257,11 @@ class CutDirections(OfTrees):
         self.n_drawn = 0
         sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
         self.generator = np.random.default_rng(sequence)
-        # Coefficients, shape (sets, inputs, directions), and of each input's values the number,
-        # mean, least and largest.
+        # Coefficients, shape (sets, inputs, directions); number, mean, least and largest value of
+        # each input.
         self.coefficients = np.zeros((n_sets, 0, self.n_dims))
         self.moments = np.zeros((0, MOMENTS_WIDTH))
-        # What missing inputs of stored samples count as while trees are drawn anew.
+        # The values that replace missing inputs of stored samples while trees are redrawn.
         self.means = np.zeros(0)
 
     @property
@@ -271,16 +270,16 @@ class CutDirections(OfTrees):
         return len(self.coefficients)
 
     def finish(self, frames: NDArray[np.float64], frame: int, absent: float) -> Any:
-        """Make what is derived from the rest; returns the kernels' record.
+        """Set the derived memory; returns the kernels' record.
 
         Parameters
         ----------
         frames
-            By which inputs are scaled: offsets and factors of two frames, shape (2, 2, inputs).
+            Offsets and factors of two frames, which scale inputs: shape (2, 2, inputs).
         frame
-            The one of these that trees are in.
+            The frame that trees are in.
         absent
-            What samples have of inputs that are yet to come.
+            Value of inputs that are yet to come.
 
         """
         self.memory = Memory(ObliqueTransform)
@@ -361,10 +360,10 @@ class CutDirections(OfTrees):
 # Levels of categories as values that trees cut.
 #
 # Each tree puts a level of a category at u, a hash of the tree's key, of the feature and of the
-# level: uniform in (0, 1), and independent of where it puts others. Given these places the tree
-# is a Mondrian tree of numbers, so that all that holds for numbers holds: it is exact and
-# projective, and a level may come at any time. What is here is compiled only where there are
-# categories: a forest's record holds the kernel's address.
+# level: uniform in (0, 1), and independent of the places of other levels. Given these places the
+# tree is a Mondrian tree of numbers, with all their properties: it is exact and projective, and a
+# level may come at any time. The kernel is compiled only if there are categories: a forest's record
+# holds its address.
 
 
 # From codes of levels, which are from LEAST_LEVEL to twice that, to whole numbers.
@@ -372,7 +371,7 @@ _TO_BITS = 2.0**52 / LEAST_LEVEL
 
 
 class LevelPlaces(Record):
-    """Which inputs are categories, and what the places of their levels depend on."""
+    """The inputs that are categories, and the keys on which the places of levels depend."""
 
     n_inputs: Int64
     # 1 for each input that is a category, and the key of each tree.
@@ -389,7 +388,7 @@ def hash_of(code: float, key: int) -> int:
 
 @separate
 def place_levels(places: LevelPlaces, own: Float32s, inputs: Float64s, t: int) -> int:
-    """Complete a tree's values of a sample, of which the numbers are there; returns DONE."""
+    """Write the places of a sample's levels to a tree's values; returns DONE."""
     is_category, key = places.is_category, places.keys[t]
     for d in range(places.n_inputs):
         code = inputs[d]
@@ -401,7 +400,7 @@ def place_levels(places: LevelPlaces, own: Float32s, inputs: Float64s, t: int) -
 
 @kernel
 def place_of(places: LevelPlaces, t: int, d: int, code: float) -> float:
-    """Return where a tree puts the level of a code."""
+    """Return a tree's place for the level of a code."""
     return uniform_of(hash_of(code, state_after(places.keys[t], d)))
 
 
@@ -411,7 +410,7 @@ class Categories(OfTrees):
     Parameters
     ----------
     states
-        The states of the trees' random numbers, of which the keys are made.
+        The random states of the trees, from which the keys are made.
 
     """
 
@@ -425,7 +424,7 @@ class Categories(OfTrees):
         self.flags = np.zeros(0, dtype=np.int64)
 
     def finish(self) -> Any:
-        """Make what is derived from the rest; returns the kernels' record."""
+        """Set the derived memory; returns the kernels' record."""
         self.memory = Memory(LevelPlaces)
         record = self.memory[0]
         record.n_inputs = len(self.flags)
@@ -445,7 +444,7 @@ class Categories(OfTrees):
         return np.flatnonzero(self.flags).tolist()
 
     def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
-        """Return these with more inputs; kernels may have these meanwhile."""
+        """Return a copy with more inputs; kernels may still use the present one."""
         made = copy.copy(self)
         made.flags = np.append(self.flags, are_categories.astype(np.int64))
         return made

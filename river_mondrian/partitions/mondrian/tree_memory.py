@@ -1,4 +1,4 @@
-"""The memory of a forest's trees: what rows have, room for more rows, changes, pickling."""
+"""The memory of a forest's trees: layouts of rows, room for more rows, changes, pickling."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from .constants import CLOSED, DRAWING, EMPTY, NEVER, NONE, STEADY, UNLIMITED
 from .records import Arrival, BoxRow, Forest, LightBoxes, LightNode, Node, Point, Tree
 from .transforms import Categories, CutDirections
 
-# Dimensions from which on nodes may be light, and of how many samples they are then at most. With
-# fewer dimensions, boxes in rows of their own cost more time than they save: walks wait for two
-# places instead of one: of 21, a regressor learns and predicts a third slower with 8. With more,
-# memory matters more.
+# Dimensions from which on nodes may be light, and the most samples that a light node has then. With
+# fewer dimensions, boxes in rows of their own cost more time than they save, since walks wait for
+# two places instead of one: with 21 dimensions and 8 samples, a regressor learns and predicts a
+# third slower. With more dimensions, memory matters more.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
@@ -52,7 +52,7 @@ def light_size_for(n_dims: int) -> int:
     return next((size for wide, size in LIGHT_SIZES.items() if n_dims >= wide), 0)
 
 
-# The tables of which each tree has one of its own.
+# The tables that each tree has for itself.
 TABLES = ("nodes", "boxes", "side_rows")
 
 # Samples after which widths are looked at only now and then, and gamma is fixed.
@@ -76,13 +76,13 @@ class Partitions:
     scale
         Whether inputs are divided by their widths.
     absent
-        What samples have of inputs that are yet to come: NaN, which is unknown, or 0.
+        Value of inputs that are yet to come: NaN, which is unknown, or 0.
     seed
         Seed of the random numbers.
     ranges
-        The lowest and the highest value of features that are known, by name.
+        Known lowest and highest values of features, by name.
     rescale
-        Whether trees are drawn anew where widths no longer hold.
+        Whether trees are redrawn if widths no longer hold.
     window
         Number of samples that are held at most, the latest ones; None for all.
 
@@ -105,7 +105,7 @@ OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end
 
 
 class SavedTrees(NamedTuple):
-    """What trees were: the samples that had begun, attributes, and the bytes of their records."""
+    """Trees before a change: the samples that had begun, attributes, bytes of the records."""
 
     n_begun: int
     attributes: dict[str, Any]
@@ -120,8 +120,8 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
     """The memory of trees over one store of points: tables of rows.
 
     A kind of trees names its records. While a change that takes more than one kernel is under
-    way, the forest's record is `CLOSED` to calls for one sample. Whatever enters the trees next
-    completes what was interrupted, or undoes it (see ARCHITECTURE.md).
+    way, the forest's record is `CLOSED` to calls for one sample. The next call that enters the
+    trees completes or undoes an interrupted change (see ARCHITECTURE.md).
     """
 
     forest: AnyForest
@@ -131,28 +131,27 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
     _TREE: ClassVar[type[Tree]] = Tree
     _NODE: ClassVar[type[Node]] = Node
     _POINT: ClassVar[type[Point]] = Point
-    # Whether the kind's widths may be renewed, and how many trees it then has besides those that
-    # predict.
+    # Whether the kind's widths may be renewed, and how many spare trees it then has.
     _RENEWS: ClassVar[bool] = False
     _N_SPARE: ClassVar[int] = 1
 
-    # What `_finish` makes from the rest, and what is found at first use.
+    # Attributes that `_finish` makes from the others, or that are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
         *("inputs", "rooms", "light", "vector", "row", "forest", "_learn_one", "_predict_one")
     }
     # Whether new rows beside the nodes are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
-    # Counts the changes of inputs and classes. The record has the same unless the trees are closed:
-    # while a change that takes more than one kernel is under way, or has been interrupted.
+    # Counts the changes of inputs and classes. The record has the same number unless the trees are
+    # closed: while a change that takes more than one kernel is under way, or has been interrupted.
     version = CLOSED + 1
-    # Whether it is this owner that has closed them.
+    # Whether this owner has closed the trees.
     is_changing = False
-    # What the trees were before it, where it is to be undone unless it learns a sample.
+    # The trees before a change that is undone unless it learns a sample.
     _before: SavedTrees | None = None
-    # What other threads do of it.
+    # Parts of a change that other threads work on.
     _jobs: Sequence[Future[None]] = ()
-    # Whether those that may be ended early are to end.
+    # Whether jobs that may end early are to end.
     _jobs_end = False
 
     def __init__(self, partitions: Partitions) -> None:
@@ -161,7 +160,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.bounded = max_nodes is not None
         directions = partitions.directions
         self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
-        # Where levels are put, from the first category on.
+        # Places of levels, from the first category on.
         self.categories: Categories | None = None
         self.renews = partitions.rescale and self._RENEWS and self.scale
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
@@ -191,7 +190,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.window = UNLIMITED if partitions.window is None else partitions.window
         forest.first_arrival = forest.last_arrival = NONE
         self._set_up()
-        # Of either frame what is subtracted from each input, and what that is multiplied with.
+        # Offsets and factors of the inputs in either frame, shape (2, 2, input_capacity).
         self.frames = np.array([[[0.0], [1.0]]] * 2)
         # The ends of the ranges that are given, by input; NaN for others.
         self.given = np.zeros((2, 0))
@@ -209,7 +208,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self._finish()
         self.open()
 
-    # What rows have.
+    # Layouts of rows.
 
     @property
     def n_trees(self) -> int:
@@ -230,12 +229,12 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _has_remainders(self) -> bool:
-        """Whether points have what single precision has cut off their inputs."""
+        """Whether points keep the rounding errors of their inputs in single precision."""
         return self._has_frames and not self.keeps_inputs
 
     @property
     def keeps_inputs(self) -> bool:
-        """Whether points have inputs, which neither sums nor places of levels tell."""
+        """Whether points keep inputs, which neither sums nor places of levels determine."""
         return self.renews and not (self.directions is None and self.categories is None)
 
     @property
@@ -269,11 +268,11 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return len(self.trees) if self.keeps_inputs else self.n_trees
 
     def _kept_parts(self) -> tuple[Part, ...]:
-        """Return what a node's row has between its record and its box."""
+        """Return the parts of a node's row between its record and its box."""
         return ()
 
     def _node_layout(self) -> RowLayout:
-        """Return what a node's row is."""
+        """Return the layout of a node's row."""
         has_light = self.forest.light_size > 0
         box = (Part("box_row", INT32, 1),) if has_light else self._box_parts()
         return RowLayout(self._NODE, (*self._kept_parts(), *box))
@@ -284,12 +283,12 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
     def _box_parts(self) -> tuple[Part, ...]:
-        """Return what a box is."""
+        """Return the parts of a box."""
         n_dims = self.forest.dim_capacity
         return Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
 
     def _point_layout(self) -> RowLayout:
-        """Return what a stored point's row is."""
+        """Return the layout of a stored point's row."""
         forest = self.forest
         parts = [Part("values", FLOAT32, forest.n_values)]
         if self.keeps_inputs:
@@ -297,11 +296,11 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return RowLayout(self._POINT, (*parts, Part("links", INT32, len(self.trees))))
 
     def _side_layout(self) -> RowLayout:
-        """Return what a row beside the nodes is; nothing where there is none."""
+        """Return the layout of a row beside the nodes; it is empty if there are none."""
         return RowLayout(Record)
 
     def _layouts(self) -> dict[str, RowLayout]:
-        """Return what the rows of each table are; nothing where there are none."""
+        """Return the layout of each table's rows; it is empty if there are none."""
         has_light = self.forest.light_size > 0
         remainders = Part("remainders", FLOAT32, self.forest.dim_capacity)
         return {
@@ -318,17 +317,17 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def n_drawn(self) -> int:
-        """Number of trees that have nodes: those that predict, and the one being drawn anew."""
+        """Number of trees that have nodes: those that predict, and the one being redrawn."""
         return len(self.trees) if self.shared[0].draws() else self.n_trees
 
     @property
     def scaling(self) -> NDArray[np.float64]:
-        """What is subtracted from each input now, and what that is multiplied with."""
+        """The present offsets and factors of the inputs, shape (2, input_capacity)."""
         return self.frames[self.forest.frame]
 
     @property
     def next_scaling(self) -> NDArray[np.float64]:
-        """The scaling on whose way the trees are: the present one where they have all arrived."""
+        """The scaling to which trees are being redrawn; the present one if none are."""
         forest = self.forest
         frame = 1 - forest.frame if forest.phase == DRAWING else forest.frame
         return self.frames[frame]
@@ -346,7 +345,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.boxes = ChunkedRows(n, layouts["boxes"].words, False)
 
     def _set_up(self) -> None:
-        """Write what the kind of trees adds to the forest's record."""
+        """Set the fields that the kind of trees adds to the forest's record."""
 
     def _n_rows(self) -> dict[str, list[int]]:
         """Return how many rows of each table are in use."""
@@ -356,7 +355,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest = self.forest
         n_moved = forest.n_moved if forest.phase != STEADY and self._has_remainders else 0
         if not forest.draws():
-            # The spare tree has what the last one has left that it was drawn for.
+            # The spare tree still has the rows of the tree that was replaced last.
             for spare in words["slot"][self.n_trees :].tolist():
                 for counts in found.values():
                     counts[spare] = 0
@@ -365,7 +364,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return found | {name: [n] for name, n in more.items()}
 
     def _finish(self) -> None:
-        """Make what is derived from the rest and not pickled."""
+        """Set the derived attributes, which are not pickled."""
         self.forest = forest = self.shared[0]
         self.inputs = np.full((1, int(forest.input_capacity)), np.nan)
         self.vector = self.inputs[0]
@@ -383,7 +382,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         TreeMemory._show(self)
 
     def _show_scaling(self) -> None:
-        """Tell kernels what scales inputs, and what they are projected on."""
+        """Pass the scaling, the cut directions and the places of levels to kernels."""
         forest = self.forest
         forest.frames = Float64s.of(self.frames.reshape(-1))
         if self.directions is not None:
@@ -404,7 +403,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
             self.forest.raw_values = Float64s(0, 0, 0)
             self.forest.next_fit = NEVER
             return
-        # It stays where samples are forgotten, so that not each that is learned refreshes them.
+        # It stays when samples are forgotten, so that not every sample refreshes the ranges.
         known = int(self.forest.next_fit)
         n_rows = min(known if n < known else 1 << n.bit_length(), end)
         if n_rows > len(self.warm_up):
@@ -416,7 +415,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _reserve_points(self, n: int) -> None:
         capacity = self.points.reserve(0, n)
         if self.forest.phase != STEADY:
-            # Kernels hear of more points once these can be moved.
+            # Kernels get room for more points only once there is room for their remainders.
             self.remainders.reserve(0, capacity)
         if self.has_window:
             self.arrivals.reserve(0, capacity)
@@ -433,7 +432,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
-        """Make room for `n` rows in all, and for one more of those beside, in all but the spare."""
+        """Make room for `n` rows in total, and for one more side row, in trees that predict."""
         words = self.trees.words
         slots = words["slot"].tolist()
         counts = words["side_rows.n_rows"].tolist()
@@ -445,7 +444,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
             self.__dict__[name].show_all(name, words, slots)
 
     def _show(self) -> None:
-        """Tell kernels again where everything is."""
+        """Pass all addresses to kernels again."""
         self._show_scaling()
         self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)
@@ -464,25 +463,25 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return self.forest.n_held() + self.forest.n_walking == 0
 
     def close(self) -> None:
-        """Let kernels refuse calls for one sample, but for the owner's, until `open`."""
+        """Make kernels refuse calls for one sample, except the owner's, until `open`."""
         self.is_changing = True
         self.forest.version = CLOSED
 
     def open(self) -> None:
-        """Let kernels take calls for one sample, unless a change is under way."""
+        """Make kernels accept calls for one sample, unless a change is under way."""
         if self._before is None:
             self.forest.version = self.version
             self.is_changing = False
 
     def enter(self) -> None:
-        """Close the trees, and complete or undo what was interrupted."""
+        """Close the trees, and complete or undo an interrupted change."""
         forest = self.forest
         is_whole = not self.is_changing and self._before is None and forest.version == self.version
         self.close()
-        # Another thread's sample may have begun, and closed the trees, before this has.
+        # Another thread's sample may have begun, and closed the trees, before this call did.
         if is_whole and forest.n_walking == 0:
             return
-        # No other thread does anything of a change that was interrupted once this is done.
+        # After this no other thread works on an interrupted change.
         self._jobs_end = True
         for job in self._jobs:
             if not job.cancel():
@@ -492,7 +491,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         before = self._before
         if before is not None and before.n_begun == self.n_begun:
             self.__dict__.update(before.attributes)
-            # Calls may have been prepared for what is undone.
+            # Calls may have been prepared for the state that is undone.
             self.version += 1
             self.shared.bytes[:] = before.forest
             self.trees.bytes[:] = before.trees
@@ -503,31 +502,31 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self._complete()
 
     def settle(self) -> None:
-        """Complete or undo what was interrupted, and open the trees."""
+        """Complete or undo an interrupted change, and open the trees."""
         self.enter()
         self.open()
 
     def begin_change(self) -> None:
         """Begin a change that is undone if it is interrupted before it has learned a sample.
 
-        What the trees have is replaced or extended by it, and not written over.
+        The change replaces or extends the trees' memory and never overwrites it.
         """
         if not self.is_changing:
             self.enter()
         attributes = {name: own for name, own in self.__dict__.items() if name not in OF_CHANGES}
         saved = self.shared.bytes.copy(), self.trees.bytes.copy()
-        # Calls that have been prepared know nothing of what may be new.
+        # Calls prepared before do not know the changed trees.
         self.version += 1
         self._before = SavedTrees(self.n_begun, attributes, *saved)
 
     def end_change(self) -> None:
-        """End a change: it stays."""
+        """End a change and keep it."""
         self._before = None
         self.open()
 
     @abc.abstractmethod
     def _complete(self) -> None:
-        """Complete what kernels have begun; whatever is done here may be interrupted."""
+        """Complete what kernels have begun; this may be interrupted at any line."""
 
     # Pickling.
 
@@ -553,7 +552,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        # What there is has no damage: only what comes from elsewhere is checked.
+        # Live trees are not damaged: only state from elsewhere is checked.
         made._restore(copy.deepcopy(self.__getstate__(), memo))
         return made
 
@@ -568,7 +567,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         checking.check_trees(self)
 
     def _restore(self, state: dict[str, Any]) -> None:
-        """Make the trees of what `__getstate__` has given."""
+        """Restore the trees from the state that `__getstate__` returned."""
         self.__dict__.update(state)
         self.forest = self.shared[0]
         self._set_words()
@@ -585,7 +584,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
-        """Return how many samples a tree has, and a leaf at least; None where kernels read none."""
+        """Return how many samples a tree has, and a leaf at least; None if kernels read no tree."""
         forest = self.forest
         return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
 
@@ -594,12 +593,12 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return checking.edges_of(self, slot, tables)
 
     def _check_kind(self) -> None:
-        """Refuse what a kind of trees adds to the forest where that is damaged."""
+        """Check the fields that a kind of trees adds to the forest."""
 
     def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
-        """Refuse what a kind of trees adds to the rows of a tree where that is damaged."""
+        """Check the fields that a kind of trees adds to the rows of a tree."""
 
-    # What has been learned. Kernels count.
+    # Numbers that kernels count.
 
     @property
     def n_samples(self) -> int:
@@ -618,7 +617,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _lacks_unknown(self) -> bool:
-        """Whether what samples have of inputs that are yet to come is unknown."""
+        """Whether inputs that are yet to come are unknown in samples, rather than 0."""
         return math.isnan(self.forest.absent)
 
     @property

@@ -1,7 +1,6 @@
 """The trees of a forest: how they learn, predict and are read, over the kernels.
 
-What the trees say of labels or targets is the business of `posteriors`, what the kinds of trees
-have in common with the features of a stream that of `estimators`.
+Labels and targets are the business of `posteriors`, the features of a stream that of `estimators`.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from .widths import FollowingTrees
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
 
-# Fewer rows where they are wide: so many values, of all trees, of which each walk counts as some.
+# A kernel takes at most this many values over all trees; a walk counts as `VALUES_OF_WALK`.
 KERNEL_VALUES = 1 << 23
 VALUES_OF_WALK = 64
 
 # Rows that are learned at once.
 LEARNED_ROWS = 1024
 
-# Rows left in a tree with which it gets more when another tree needs some.
+# A tree with fewer free rows than this also grows when another tree does.
 SOON = 64
 
 # Trees that a batch walks in lock-step: few, so that they stay in the cache.
@@ -50,7 +49,7 @@ Floats = NDArray[np.float64]
 
 AnyView = TypeVar("AnyView", bound=NodeView)
 
-# What `_learn_rows` is given.
+# Arguments of `_learn_rows`.
 PutRows = Callable[[int, int, int], None]
 Learn = Callable[[int], None]
 
@@ -78,10 +77,10 @@ def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: 
 class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     """Mondrian trees over one store of points.
 
-    A kind of trees names its records, and what it makes of a node that is read.
+    A kind of trees names its records and its view of a node.
     """
 
-    # The kind of node that `read` gives.
+    # The class of the nodes that `read` returns.
     _VIEW: Any = NodeView
     # Kernels that are called for each sample, from their first use on. A cached property would make
     # Python's access to all attributes of the object slower, since it looks into its `__dict__`.
@@ -95,14 +94,14 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     # Learning.
 
     def learn_next(self, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Learn a sample with all that it may need besides the kernel; the trees are closed.
+        """Learn a sample that may need room, new widths or a rebuild; the trees are closed.
 
         Parameters
         ----------
         learn
             Calls the kernel that learns the sample in `inputs` as the next point.
         put
-            Writes what the sample has besides its inputs as a point, whose number it is given.
+            Writes the sample, except its inputs, to the point whose number is passed.
 
         Returns
         -------
@@ -121,7 +120,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         return self.complete(learn())
 
     def learn_rest(self, status: int, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Learn what a kernel for one sample has left, by its status; returns as `learn_next`."""
+        """Complete a sample whose kernel has returned `status`; returns as `learn_next`."""
         if status == WAITS:
             self.close()
             bad = self.learn_next(learn, put)
@@ -144,7 +143,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
             lacks_rows = extension.lacks_rows.of(self._FOREST)
             while (needy := finish(self.forest)) >= 0:
                 self._reserve_rows(needy, self.trees[needy].rows_needed)
-                # Others that will soon need some get them now, so that not each stops a sample.
+                # Trees that will soon need rows get them now, so that fewer samples are stopped.
                 while (needy := lacks_rows(self.forest, SOON)) >= 0:
                     self._reserve_rows(needy, SOON)
         self._do_owed()
@@ -157,7 +156,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     @property
     def splits_at(self) -> int:
-        """Number of samples from which on parts of the trees may learn apart (see `parts`)."""
+        """Number of samples after which parts of the trees may learn separately (see `parts`)."""
         return WARM_UP
 
     @property
@@ -166,10 +165,10 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         return self.n_points + 1 == self.forest.next_fit
 
     def _learn_by_rebuilding(self, put: Callable[[int], None]) -> None:
-        """Refresh the ranges and build the trees anew, the sample among their points."""
+        """Refresh the ranges and rebuild the trees with the sample among their points."""
         n = self.n_points + 1
         if self.directions is not None and self._before is None:
-            # They are drawn anew ahead of the kernel.
+            # Directions are redrawn before the kernel runs.
             self.begin_change()
         assert self.warm_up is not None
         # Kernels keep the inputs of the samples between.
@@ -179,12 +178,12 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         if self.directions is not None:
             self.directions = copy.deepcopy(self.directions)
             self.directions.redraw()
-            # All samples are scaled anew.
+            # All samples are rescaled.
             self.directions.moments[:] = 0.0
             self._show_scaling()
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
-        # As many points will come before the next rebuild. A leaf's row holds two points, but for
-        # those that wait for one with a missing value.
+        # The number of points doubles before the next rebuild. A leaf with a row has at least two
+        # points, unless it waits for one with a missing value.
         n_rows = (2 * n if n < self._warm_up_end else n) * (1 + bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
@@ -196,14 +195,14 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self._reserve_warm_up(self.n_points)
 
     def _rebuild(self, n: int, scaling: Float64s) -> None:
-        """Build the trees of the first `n` samples, the last of which is counted by that.
+        """Build the trees of the first `n` samples, and count the last one.
 
         They are scaled by `scaling`, shape (2, input_capacity).
         """
         extension.rebuild(self.forest, scaling, n)
 
     def _end_warm_up(self) -> None:
-        """Give back what the warm-up has left, once it is over."""
+        """Free the memory of the warm-up once it is over."""
         if self.warm_up is None or self.n_points < self._warm_up_end:
             return
         self._reserve_warm_up(self.n_points)
@@ -233,7 +232,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
         """Count the stored samples that equal the one in `inputs`, up to so many.
 
-        `put` writes what the sample has besides its inputs as a point, whose number it is given.
+        `put` writes the sample, except its inputs, to the point whose number is passed.
         """
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
@@ -245,7 +244,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         `put` is as for `n_equal`. Returns whether there is such a sample.
         """
         if self.forest.phase == STEADY and self.remainders.capacities[0] > 0:
-            # What was drawn anew last has its boxes still.
+            # The rows of the last redraw are still there.
             self._drop_spare()
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
@@ -255,13 +254,12 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         return True
 
     def _forgotten(self) -> None:
-        """Do what is left to do once a point has been forgotten."""
+        """Complete the removal of a point."""
 
     def build(self) -> None:
         """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
         self.begin_change()
-        # Points are linked anew. Those that there are, and the nodes, stay in case that this is
-        # interrupted.
+        # Points get new links. The present points and nodes stay in case this is interrupted.
         self.points = self.points.copied()
         self._new_rows()
         self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))
@@ -275,26 +273,26 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
                 if not self._jobs_end:
                     build(self.forest, t, t + 1, n_points)
 
-        # In another thread, since a kernel takes seconds where there are many points: what
-        # interrupts this need not wait, and `settle` waits for one tree at most.
+        # In another thread, since a kernel takes seconds for many points: an interrupt need not
+        # wait, and `settle` waits for one tree at most.
         self._begin_jobs(work, [0, self.n_trees])
         self._end_jobs()
         self._built()
         self.end_change()
 
     def _built(self) -> None:
-        """Do what is left to do once the trees have been built anew."""
+        """Complete a rebuild of the trees."""
 
     def _learn_rows(self, rows: Floats, put: PutRows, learn: Learn, n_jobs: int) -> None:
         """Learn rows of checked inputs, shape (n, inputs), after the warm-up.
 
-        `put(start, n, first)` writes what `n` rows from `start` on have besides their values as
-        points from `first` on. `learn(i)` learns the i-th row, whose inputs are in `inputs`, alone.
+        `put(start, n, first)` writes `n` rows from `start` on, except their values, to the points
+        from `first` on. `learn(i)` learns the i-th row, whose inputs are in `inputs`, alone.
         """
         start = 0
         while start < len(rows):
             if self.n_points == self.forest.window:
-                # Each takes the place of one that is forgotten.
+                # Each sample replaces one that is forgotten.
                 self.vector[:] = rows[start]
                 learn(start)
                 start += 1
@@ -319,13 +317,13 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self._reserve_points(self.n_points)
 
     def learned_at_once(self, n_jobs: int) -> int:
-        """Return how many rows are learned before others may call: as long with several threads."""
+        """Return how many rows are learned before other calls may run, in proportion to threads."""
         return LEARNED_ROWS * max(1, min(n_threads_of(n_jobs), self.n_trees))
 
     def _reserve_for(self, n: int) -> None:
-        """Make room for as many rows as `n` points will add, by what points so far have added.
+        """Make room for the rows that `n` points will add, estimated from the points so far.
 
-        So kernels seldom stop for more, and threads do not wait for each other then.
+        Kernels then seldom stop for more rows, and threads do not wait for each other.
         """
         if self.forest.is_full:
             return
@@ -345,7 +343,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         return min(self._rows_at_once(self.learned_at_once(n_jobs)), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
-        """Return how many rows a kernel may take: in between Ctrl-C gets through."""
+        """Return how many rows a kernel may take; Ctrl-C takes effect between kernels."""
         values = self.n_trees * (int(self.forest.n_dims) + VALUES_OF_WALK)
         return max(1, min(most, KERNEL_VALUES // values))
 
@@ -354,7 +352,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         extension.count(self.forest)
 
     def _learned_rows(self, n_jobs: int) -> None:
-        """Do what is left to do once the trees have been extended by a block of rows."""
+        """Complete a block of rows after the trees have been extended by it."""
         # Classes and cells are counted on the way.
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
@@ -369,8 +367,8 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
     def _begin_jobs(self, work: Callable[[int, int], None], bounds: list[int]) -> None:
         """Call `work` on the parts between bounds, each in a thread."""
-        # They are known before they begin, so that whatever interrupts this can be followed by
-        # waiting for them.
+        # All jobs are noted before the first one starts, so that after an interrupt they can be
+        # waited for.
         self._jobs = [Future() for _ in bounds[1:]]
         for job, first, last in zip(self._jobs, bounds, bounds[1:], strict=False):
             Thread(target=_run, args=(job, work, first, last)).start()
@@ -394,8 +392,8 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     ) -> Floats:
         """Predict rows of checked inputs; returns an array, shape (n, width).
 
-        `predict(forest, rows, n, prediction)` is a kernel that predicts `n` rows of values. What it
-        writes is a `field` of a kind of prediction.
+        `predict(forest, rows, n, prediction)` is a kernel that predicts `n` rows of values. It
+        writes to the `field` of a record of class `kind`.
         """
         out = np.empty((len(inputs), width))
         n_values = int(self.forest.n_values)
@@ -422,7 +420,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         return float(min(self.trees[t].lifetime, self.forest.horizon))
 
     def cut_of(self, t: int, dim: int, cut: float) -> tuple[Floats, float]:
-        """Return what a tree's cut says of inputs: coefficients of the features, a threshold.
+        """Return a tree's cut in terms of inputs: coefficients of the features, a threshold.
 
         Samples whose coefficients times inputs add up to no more than the threshold go left.
         """
@@ -455,25 +453,25 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         return low / factors + offsets, high / factors + offsets
 
     def values_of_row(self, t: int) -> Floats:
-        """Return the values that a tree cuts of the sample that was predicted last."""
+        """Return the values of the sample predicted last, as a tree cuts them."""
         first = self.trees[self._slot(t)].first_value
         return self.row[first : first + self.forest.n_dims].astype(np.float64)
 
     def _scaling_of(self, t: int) -> Floats:
-        """Return what a tree's inputs are scaled by: offsets and factors, shape (2, n_inputs)."""
+        """Return the scaling of a tree's inputs: offsets and factors, shape (2, n_inputs)."""
         found: Floats = self.frames[self.trees[self._slot(t)].frame]
         return found[:, : self.n_inputs]
 
     def tree_widths(self, t: int) -> Floats:
-        """Return what each input is divided by in a tree."""
+        """Return the widths by which a tree divides its inputs."""
         return 1.0 / self._scaling_of(t)[1]
 
     def _slot(self, t: int) -> int:
-        """Return where the tree is that is read as the t-th."""
+        """Return the index in `trees` of the tree that is read as the t-th."""
         return t
 
     def level_place(self, t: int, dim: int, code: float) -> float:
-        """Return where a tree puts a level of a category."""
+        """Return the place of a category's level in a tree."""
         assert self.categories is not None
         return place_of(self.categories.memory[0], self._slot(t), dim, code)
 
@@ -485,7 +483,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         t
             Number of the tree.
         hidden
-            Whether to read what is already sampled below paused leaves.
+            Whether to read the hidden nodes already sampled below paused leaves.
 
         """
         return read_tree(self.forest, t, self.end_of(t), self._VIEW, self._kept(t, hidden))
@@ -493,18 +491,18 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     def _kept(self, t: int, hidden: bool) -> Kept:
         """Return a function of a tree's references and their records.
 
-        It tells whether that is a leaf, whether it pauses, and what the kind of node adds.
+        It returns whether the node is a leaf, whether it is paused, and the kind's own fields.
         """
         return lambda ref, record: (ref < 0 or record.dim < 0, False, ())
 
 
 class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
-    """Trees that tell what their cuts have changed.
+    """Trees that explain predictions and rate features.
 
-    A kind of trees says what it predicts at nodes: probabilities of classes, or a mean.
+    A kind of trees defines the prediction at a node: probabilities of classes, or a mean.
     """
 
-    # What has been learned, and how a cut has changed what is said of it.
+    # Importances.
 
     def column(self, table: str, name: str, t: int = 0) -> NDArray[Any]:
         """Copy a column of a tree's "nodes" or "side_rows", or of the "points"."""
@@ -541,10 +539,10 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         return found
 
     def by_feature(self, t: int, values: Floats) -> Floats:
-        """Return the rows of a tree's features, by those of its dimensions.
+        """Return values per feature from `values` per dimension of a tree.
 
-        In a direction features share by the extents that they add: the size of the coefficient
-        times the range of the values.
+        The features of a direction share its value in proportion to their extents: the absolute
+        coefficient times the range of the feature.
         """
         if self.directions is None:
             return values
@@ -555,16 +553,16 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         total = extents.sum(axis=1, keepdims=True)
         return (extents / np.where(total > 0.0, total, 1.0)).T @ values
 
-    # How a prediction has come about.
+    # Explanations.
 
     @abc.abstractmethod
     def root_prediction(self) -> Floats:
-        """Return what the roots predict, a mean over trees."""
+        """Return the prediction at the roots, a mean over trees."""
 
     def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return what the nodes on a path predict, and what branching off there adds to that.
+        """Return the predictions of a path's nodes, and the changes by branching off there.
 
-        Both have a row for each step. The second are differences times the probabilities.
+        Both have a row for each step. A change is a difference times its probability.
         """
         raise NotImplementedError
 
@@ -601,12 +599,12 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
     def predictor(self) -> Callable[[bytes, bytearray], int]:
         """Return the kernel that predicts a sample into room for the classes' probabilities.
 
-        It returns the most probable class, `TOO_LARGE - i` where the i-th of the packed inputs is,
-        or WAITS where the trees are of another version than now.
+        It returns the most probable class, `TOO_LARGE - i` if the i-th packed input is too large,
+        or WAITS if the trees no longer have the present version.
         """
         return functools.partial(self._PREDICT.of(self._FOREST), self.forest, self.version)
 
     def predict(self, inputs: bytes, out: bytearray) -> int:
-        """Predict a sample as a predictor does, by the trees of whatever version."""
+        """Predict a sample as a predictor does, for any version of the trees."""
         found: int = self._PREDICT.of(self._FOREST)(self.forest, self.forest.version, inputs, out)
         return found

@@ -1,9 +1,9 @@
-"""Walks of samples down trees: what a prediction needs of the geometry, whatever the posterior.
+"""Walks of samples down trees: the geometry that predictions need, for any posterior.
 
 A walk notes at each node how far the sample lies outside its box and with what probability it has
-branched off by then: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end the record of
-the prediction, by its method `add_walk`, applies its posterior to that. So there are as
-many kinds of predictions as there are subclasses of `Prediction`, and one kind of walk.
+branched off by then: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end, the method
+`add_walk` of the prediction's record applies the posterior to the walk. There is one kind of walk,
+and a subclass of `Prediction` for each kind of prediction.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
 
 
 class Step(Record):
-    """A node on a walk's path, and what the walk knows of it."""
+    """A node on a walk's path, and the walk's numbers there."""
 
     ref: Int64
     # The node's row or, for a point, its row.
@@ -73,15 +73,15 @@ class Walk(Record):
     # Time of the parent's cut.
     time: Float64
     tree: Tree
-    # What the next step has as `reach` and `above`.
+    # `reach` and `above` of the next step.
     reach: Float64
     above: Float64
     # Steps that there is room for. The path is moved where it becomes longer.
     capacity: Int64
     sample: Float32s
     path: Array[Step]
-    # The depth of the first light node on a way that is known as a whole, or 0, and the distances
-    # from there on.
+    # The depth of the first light node, if the distances from there on are known, or 0; and these
+    # distances.
     light_depth: Int64
     etas: Float64s = inline(MOST_PARTS)
 
@@ -97,7 +97,7 @@ class Branch(Record):
 
 
 class Prediction(Record):
-    """Where walks add what the trees say of a sample; a kind of posterior has a subclass."""
+    """A prediction to which walks add each tree's part; each kind of posterior has a subclass."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the prediction of tree `t` for the `row`-th sample, whose walk has ended."""
@@ -107,14 +107,14 @@ P = TypeVar("P", bound=Prediction)
 
 _room_of_walks = room_of_array(Walk, LANES)
 _room_of_steps = room_of_array(Step, LANES * FIRST_DEPTH)
-# Which walks are still on their way.
+# The walks that have not ended.
 _room_of_active = room_of_words(Int64s, LANES)
 _room_of_branches = room_of_array(Branch, MOST_BRANCHES)
 
 
 @inlined
 def _descend(forest: Forest, walk: Walk, ref: int) -> None:
-    """Go on to a child."""
+    """Move a walk to a child."""
     tree = forest.trees.known(walk.tree)
     depth = walk.depth + 1
     walk.depth = depth
@@ -145,7 +145,7 @@ def _start(forest: Forest, tree: Tree, x: Float32s, walk: Walk) -> None:
 
 @inlined
 def _look_ahead(forest: Forest, walk: Walk) -> None:
-    """Bring close what a walk needs where it has come to, besides the row there."""
+    """Prefetch what a walk needs besides the node's row."""
     step = walk.path[walk.depth]
     if step.ref >= 0:
         tree = forest.trees.known(walk.tree)
@@ -154,7 +154,7 @@ def _look_ahead(forest: Forest, walk: Walk) -> None:
 
 @merged
 def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
-    """Return how far a sample is outside the box where it has come to, in a wide forest."""
+    """Return how far a sample is outside the box at its present node, in a wide forest."""
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_light = step.ref >= 0 and not tree.nodes.known(step.place).has_box(forest)
@@ -168,9 +168,9 @@ def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
 
 @inlined
 def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bool:
-    """Note a path's geometry where it has come to; False where it ends there.
+    """Note the geometry at a path's present node; False if the path ends there.
 
-    The way of a sample that lacks nothing is known to its end.
+    Without missing values (`lacks_nothing`) the whole way down is known in advance.
     """
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
@@ -208,10 +208,10 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
 def walk_in_lockstep(
     forest: F, rows: Float32s, first: int, by_tree: int, n: int, walks: Array[Walk], active: Int64s
 ) -> int:
-    """Walk pairs of tree and row together: the next trees (`by_tree` 1) or the next rows.
+    """Walk pairs of tree and row in lock-step: the next trees (`by_tree` 1) or the next rows.
 
-    Returns how many walks have not arrived, since their paths need more room: they are the first
-    that `active` names then.
+    Returns how many walks have not ended, since their paths need more room; `active` begins with
+    their numbers.
     """
     for i in range(n):
         tree = forest.trees[first + i * by_tree]
@@ -252,10 +252,10 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
 
 @merged
 def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int) -> int:
-    """Walk on to the end from where a walk has come to; returns how many branches wait then.
+    """Continue a walk to its end; returns how many branches are then waiting.
 
     At a cut on a missing value both sides are followed, each with its share of the weight; a side
-    whose weight falls below `LEAST_WEIGHT` gives it to the other.
+    with less weight than `LEAST_WEIGHT` is skipped, and the other side gets its weight.
     """
     layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)
@@ -291,7 +291,7 @@ def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int)
 
 @separate
 def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
-    """Walk on, down all branches, and let the prediction take what is at the end of each."""
+    """Continue a walk down all branches, and add each of them to the prediction."""
     branches, room = _room_of_branches(), walk.path
     n_waiting = 0
     while True:
@@ -301,7 +301,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
             break
         n_waiting -= 1
         branch = branches[n_waiting]
-        # The part of the path that has been walked has had its branches counted.
+        # The steps above this branch have been counted already.
         for j in range(1, branch.depth + 1):
             step = walk.path[j]
             step.reach = 0.0
@@ -321,7 +321,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
 def _predict_by_rows(
     forest: Forest, rows: Float32s, n: int, prediction: Prediction, walks: Array[Walk]
 ) -> None:
-    """Let rows walk down one tree after the other, several rows without missing values at once."""
+    """Walk rows down one tree after the other, several rows without missing values at once."""
     active = _room_of_active()
     width = forest.n_values
     lacking = new_int64s(n)
@@ -356,12 +356,11 @@ def _predict_by_rows(
 
 @separate
 def predict_rows(forest: F, rows: Float32s, n: int, prediction: P) -> None:
-    """Let the trees add their predictions for `n` rows of values to a prediction.
+    """Add the trees' predictions for `n` rows of values to a prediction.
 
     Trees are outermost, so that a batch goes through one tree while that is in the cache; a
-    single row walks several trees in lock-step. Both add the trees' parts in the same order. A
-    row with missing values walks alone. So does one, from there on, for whose path there is no
-    room.
+    single row walks several trees in lock-step. Both add the trees' parts in the same order. A row
+    with missing values walks alone, and so does a row whose path has no more room.
     """
     walks, steps = _room_of_walks(), _room_of_steps()
     for i in range(LANES):

@@ -1,25 +1,25 @@
-"""Renewal of widths: trees are drawn again under new widths, some points for each sample.
+"""Renewal of widths: trees are redrawn under new widths, some points for each sample.
 
 1. `FollowingTrees.look_at_widths` compares the widths with those of recent samples, at samples
-   whose numbers are fixed ahead (`Forest.next_look`).
+   whose numbers are fixed in advance (`Forest.next_look`).
 2. If they differ, `begin` puts the new widths into the other frame (see `inputs`): DRAWING begins.
 3. The kernel of each sample learned calls `take_points` and `finish_owed`, which draw the trees.
 4. When all trees are drawn, `rebase` brings the points to the new frame: REBASING, then STEADY.
 
-Adaptive forests take the same steps by a schedule of their own (`RebuiltTrees._renew_widths`), and
+Adaptive forests take the same steps by a schedule of their own (`RebuiltTrees._renew_widths`). They
 draw a tree in the new frame when they begin one anyway.
 
-One after the other the trees are drawn anew by the spare tree, which is extended by all stored
-points in order (Algorithms 3 and 4), some for each sample that is learned. When it has them all it
-takes the place of the tree whose turn it is. A tree that has been extended by points has the law of
-one sampled with them (Lakshminarayanan et al. 2014, section 4.1), so each tree always has the exact
-law for its own widths: when this happens depends on the inputs and on numbers of samples alone.
+The trees are redrawn one after the other. A spare tree is extended by all stored points in order
+(Algorithms 3 and 4), by some for each sample learned. When it has all points, it replaces the tree
+whose turn it is. A tree extended by points has the distribution of a tree sampled with them
+(Lakshminarayanan et al. 2014, section 4.1). So each tree always has the exact distribution for its
+own widths: the time of a renewal depends only on the inputs and on numbers of samples.
 
-Then all trees are in the other frame, and the points' remainders, where there are, follow
-(see `inputs`).
+Then all trees are in the other frame, and the points' remainders, if any, are rebased (see
+`inputs`).
 
-The timetable is that of all trees, of which a part of a forest may have some only (`parts`): in the
-turn of a tree that another part has, points are counted and moved, and no tree takes them.
+A part of a forest (`parts`) follows the whole forest's schedule: in the turn of another part's
+tree, points are counted and moved, and no tree takes them.
 """
 
 from __future__ import annotations
@@ -51,40 +51,40 @@ Numbers = NDArray[np.int64]
 
 NAN_BITS = 0x7FC00000
 
-# How many interquartile ranges beyond the quartiles a value may be that sets its feature's range:
-# many, since long tails are common, and trees do worse where these are outside of the range.
+# A value may set its feature's range up to this many interquartile ranges beyond the quartiles:
+# many, since long tails are common, and trees do worse with these outside of the range.
 FENCE = 100.0
 
 
 # Kernels.
 
-# Points that the spare tree takes for each sample and each tree of the whole forest: so all trees
-# have been drawn anew after a third as many samples as there were, at most.
+# Points that the spare tree takes for each sample and each tree of the whole forest: all trees are
+# redrawn after at most a third as many samples as there were.
 TAKEN = 4
 
 # Points that are rebased for each sample.
 REBASED = 64
 
-# Widths are looked at again when there are so many times as many samples; and renewed again, when
-# there are so many times as many.
+# Widths are checked again, and renewed again, when the number of samples has grown by these
+# factors.
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
 
 @inlined
 def _begin_tree(forest: Forest) -> None:
-    """Let a tree's turn begin, and the spare tree anew where that is a tree of this part."""
+    """Begin the next tree's turn; restart the spare tree if the tree is in this part."""
     forest.taken = 0
     if forest.has_frames == 0:
         # The points' values in the spare tree's column are those of another tree.
         forest.n_moved = 0
-    # In a window there is no spare tree: all are built anew as they always are.
+    # In a window there is no spare tree: all trees are regularly rebuilt anyway.
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
     old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
     clear_tree(spare)
     spare.lifetime = old.lifetime
-    # A stream of its own: what the old one draws meanwhile must not matter.
+    # A random stream of its own, so that draws of the old tree do not matter.
     state = state_after(old.renewal_state, 1)
     spare.renewal_state = state
     spare.random_state = mixed(state)
@@ -96,7 +96,7 @@ def _begin_tree(forest: Forest) -> None:
 
 @kernel
 def begin(forest: F, frame: Float64s) -> None:
-    """Begin to draw all trees anew in another frame: offsets and factors, shape (2, inputs)."""
+    """Begin to redraw all trees in another frame: offsets and factors, shape (2, inputs)."""
     other = 1 - forest.frame
     capacity = forest.input_capacity
     for d in range(capacity):
@@ -117,7 +117,7 @@ def begin(forest: F, frame: Float64s) -> None:
 
 @kernel
 def bring_some(forest: F, most: int, next_look: int) -> None:
-    """Move or rebase the next points, so many at most; with the last one rebased all ends."""
+    """Move or rebase up to `most` points; the renewal ends with the last one rebased."""
     if forest.phase == REBASING:
         _rebase_some(forest, most, next_look)
     else:
@@ -128,13 +128,13 @@ def bring_some(forest: F, most: int, next_look: int) -> None:
 
 @kernel
 def begin_rebasing(forest: F) -> None:
-    """Let the points' remainders follow the trees, which are all in the other frame."""
+    """Begin to rebase the points' remainders: all trees are in the other frame."""
     _begin_rebasing(forest)
 
 
 @kernel
 def begin_again(forest: F) -> None:
-    """Let the spare tree begin anew, where it is being drawn: its rows are gone."""
+    """Restart the spare tree if it is being drawn: its rows are gone."""
     if forest.phase == DRAWING:
         _begin_tree(forest)
         forest.is_taking = 0
@@ -142,10 +142,10 @@ def begin_again(forest: F) -> None:
 
 @helper
 def take_points(forest: F) -> int:
-    """Let the spare tree take the points for the samples that are owed.
+    """Extend the spare tree by the points due for the samples that are owed.
 
-    In the turn of another part's tree it is only noted which these are. Returns DONE, or the spare
-    tree where that needs room for rows; the next call goes on.
+    In the turn of another part's tree these points are only noted. Returns DONE, or the spare
+    tree's number if it needs room for rows; the next call continues.
     """
     if forest.phase != DRAWING:
         return DONE
@@ -164,7 +164,7 @@ def take_points(forest: F) -> int:
 
 @inlined
 def _begin_rebasing(forest: Forest) -> None:
-    """Let the points' remainders follow the trees, which are all in the other frame."""
+    """Begin to rebase the points' remainders: all trees are in the other frame."""
     forest.phase = REBASING
     forest.frame = 1 - forest.frame
     forest.taken = 0
@@ -175,7 +175,7 @@ def _begin_rebasing(forest: Forest) -> None:
 
 @inlined
 def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
-    """Rebase the next points, so many at most; with the last one the renewal ends."""
+    """Rebase up to `most` points; the renewal ends with the last one."""
     stop = min(forest.taken + most, forest.n_points)
     for p in range(forest.taken, stop):
         rebase(forest, p)
@@ -187,7 +187,7 @@ def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
 
 @helper
 def finish_owed(forest: F) -> None:
-    """Do what is owed besides, once the spare tree has taken its points, and owe nothing."""
+    """Complete the work owed after the spare tree has taken its points."""
     if forest.phase == DRAWING:
         forest.taken = forest.trees[forest.n_trees].walk_end
         if forest.taken == forest.n_points:
@@ -207,7 +207,7 @@ def finish_owed(forest: F) -> None:
                 _begin_rebasing(forest)
     elif forest.phase == REBASING:
         then = forest.renewed_at_sample
-        # In a window as many new samples matter as in all that it holds.
+        # In a window, growth is relative to the number of samples that it holds.
         more = int((RENEWAL_RATIO - 1.0) * min(then, forest.window))
         _rebase_some(forest, REBASED * forest.owed, max(forest.n_samples, then + more))
     forest.is_taking = 0
@@ -216,7 +216,7 @@ def finish_owed(forest: F) -> None:
 
 @batch_kernel
 def go_on(forest: F) -> int:
-    """Do what is owed, as `take_points` and `finish_owed` do; returns as the first does."""
+    """Do the work owed by `take_points` and `finish_owed`; returns as the first does."""
     status = take_points(forest)
     if status == DONE:
         finish_owed(forest)
@@ -225,10 +225,10 @@ def go_on(forest: F) -> int:
 
 @inlined
 def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
-    """Learn a sample as `learn_point` does, as point `p`, and count it where that is DONE.
+    """Learn a sample as point `p`, as `learn_point` does, and count it once all trees have it.
 
-    Where a tree needs room, the forest is closed until its owner has let all walks end, and has
-    done what is owed.
+    If a tree needs room, the forest is closed until its owner has completed all walks and the work
+    owed.
     """
     status = learn_point(forest, inputs, p)
     if status == DONE:
@@ -242,36 +242,35 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     return status
 
 
-# When widths are looked at, and which ones are found.
+# Checks of widths.
 
-# Samples by which it is found out whether widths hold, and those by which others are found: more,
-# since a feature's least and largest values are rare.
+# Samples that check the widths, and samples that measure new widths: more, since a feature's least
+# and largest values are rare.
 LOOKED_AT = 256
 MEASURED = 1024
 
-# A width does not hold any more where the one found is so many times larger or smaller, and so has
-# the interquartile range become: of a feature with long tails, a few values decide the width. That
-# of whole numbers is one, too, and may have doubled.
+# A width no longer holds if the measured one differs by FACTOR, and the interquartile range by
+# FACTOR_OF_SPREAD: with long tails, a few values decide the width. An interquartile range of whole
+# numbers is a whole number, too, and may have doubled.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
-# How many interquartile ranges beyond the quartiles a value may be that sets the range of a feature
-# that has shrunk: values of before are not to do that.
+# FENCE for a feature that has shrunk: earlier values must not set its range.
 NEAR_FENCE = 10.0
 # The share of samples that have to tell something of a feature that it is believed.
 EVIDENCE = 1 / 32
-# By how much stored inputs are wrong at most, relatively to widths and to offsets. They are known
-# to 48 bits or so of the largest width so far, which is at most 4,096 times the present one.
+# Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
+# bits of the largest width so far, which is at most 4,096 times the present one.
 ROUNDED = 2.0**-36
 EXACT = 2.0**-50
 
 
 def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
-    """Tell where one of two numbers is more than so many times the other."""
+    """Return where one of two numbers is more than `factor` times the other."""
     return (one > factor * other) | (other > factor * one)
 
 
 class _Found(NamedTuple):
-    """What some samples tell: the scaling, of which inputs they do, and whose widths are over."""
+    """Scaling measured on some samples, inputs with enough values, inputs with other widths."""
 
     scaling: Floats
     are_told: NDArray[np.bool_]
@@ -281,25 +280,25 @@ class _Found(NamedTuple):
 class FollowingTrees(TreeMemory[AnyForest]):
     """The memory of trees to which features can be added, drawn again if widths no longer hold."""
 
-    # Whether widths are looked at when it is time to, or by a plan of the kind's own.
+    # Whether `enter` checks widths; other kinds have a schedule of their own.
     _LOOKS_AT_ONCE: ClassVar[bool] = True
-    # The kernel that does what is owed.
+    # The kernel that does the work owed.
     _GO_ON: ClassVar[Any] = go_on
 
     def enter(self) -> None:
-        """Close the trees, complete or undo what was interrupted, and do what it is time for.
+        """Close the trees, complete or undo an interrupted change, and check widths when due.
 
-        So a call that has looked at widths, and is interrupted then, has changed nothing.
+        A call that is interrupted after it has checked widths has changed nothing.
         """
         super().enter()
         if self._LOOKS_AT_ONCE:
             self.look_at_widths()
 
     def look_at_widths(self) -> None:
-        """Find the widths of the samples so far, and begin to draw trees anew where they differ.
+        """Measure the widths of the samples so far, and begin to redraw trees if they differ.
 
-        What this looks at are inputs and numbers of samples only: given that nothing is begun,
-        the law of the trees is what it was.
+        Only inputs and numbers of samples are used: given that no renewal begins, the distribution
+        of the trees is unchanged.
         """
         forest, n = self.forest, self.n_samples
         if n < forest.next_look:
@@ -307,13 +306,13 @@ class FollowingTrees(TreeMemory[AnyForest]):
         if forest.phase == STEADY and self.remainders.capacities[0] > 0:
             self._drop_spare()
         if forest.is_full:
-            # Of later samples nothing is known.
+            # Later samples are not stored.
             forest.next_look = NEVER
             return
         scaling = self.scaling
         if self._find(LOOKED_AT).are_over.any():
             found, scaling = self._find(MEASURED), scaling.copy()
-            # Since trees are drawn anew in any case, ranges alone decide where they have grown.
+            # Since trees are redrawn in any case, a wider range alone renews a width.
             are_wider = found.are_told & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
             places = np.flatnonzero(found.are_over | are_wider)
             scaling[:, places] = found.scaling[:, places]
@@ -327,9 +326,9 @@ class FollowingTrees(TreeMemory[AnyForest]):
         return self.forest.n_held()
 
     def _find(self, n_rows: int) -> _Found:
-        """Find the scaling by so many of the stored samples, and which widths do not hold."""
+        """Return the scaling measured on `n_rows` stored samples, and widths that do not hold."""
         places, places_then = self._places_to_look_at(n_rows)
-        # Together, since it is the call that costs.
+        # In one call, since the call itself is slow.
         both = np.hstack([self._inputs_at(own, n_rows) for own in (places, places_then)])
         rounding = self._rounding()
         found = known_ranges(both, FENCE, rounding)
@@ -337,7 +336,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             values.reshape(2, -1) for values in found
         )
         least = EVIDENCE * max(len(places), LOOKED_AT)
-        # What has been 0 and is tells nothing.
+        # A spread that was 0 and still is proves nothing.
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
@@ -350,15 +349,15 @@ class FollowingTrees(TreeMemory[AnyForest]):
         return _Found(by_ranges, are_told, are_over)
 
     def _rounding(self) -> Rounding:
-        """Return by how much stored inputs may be wrong, twice for each feature."""
+        """Return the possible errors of stored inputs, twice for each feature."""
         offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
         return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 
     def _places_to_look_at(self, n_rows: int) -> tuple[Numbers, Numbers]:
-        """Return some stored samples, most of them recent, and some of when widths were found.
+        """Return places of samples, most of them recent, and places from when widths were found.
 
-        Where some have been forgotten the others are in no order: they are evenly spread then,
-        each is there once, and none is known to be of when widths were found.
+        If samples have been forgotten, the others are in no order: then the places are evenly
+        spread and distinct, and there are none from when widths were found.
         """
         n, forest = self.n_points, self.forest
         if forest.n_forgotten > 0:
@@ -372,14 +371,14 @@ class FollowingTrees(TreeMemory[AnyForest]):
         return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
 
     def _begin_renewal(self, scaling: Floats) -> None:
-        """Begin to draw all trees anew by another scaling."""
+        """Begin to redraw all trees with another scaling."""
         # Before kernels may move points.
         self.remainders.reserve(0, self.points.capacities[0])
         self.remainders.show(0, self.forest.remainders)
         begin.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
 
     def _drop_spare(self) -> None:
-        """Give back what has been needed for drawing trees anew."""
+        """Free the memory for redrawing trees."""
         for t in range(self.n_trees, len(self.trees)):
             spare = self.trees[t]
             spare.free_row = spare.free_box = spare.free_side_row = NONE
@@ -392,7 +391,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         self.remainders.show(0, self.forest.remainders)
 
     def _do_owed(self) -> None:
-        """Let the spare tree take the points that it is yet to take for the samples learned."""
+        """Do the work owed for the samples learned, and make room where it is needed."""
         if self.forest.owed == 0:
             return
         go_on_of_kind = self._GO_ON.of(self._FOREST)
@@ -417,7 +416,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         found = [[1 - frame]] * n_renewed + [[frame]] * (self.n_trees - n_renewed)
         return found + [[1 - frame]] * (self.n_drawn - self.n_trees)
 
-    # Features that come.
+    # New features.
 
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
@@ -431,7 +430,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         first_values
             The first value seen of each: of categories, a level.
         gaps
-            What samples so far have of each: NaN or, where `absent` is, 0.
+            Value of each for samples so far: NaN, or 0 if `absent` is 0.
 
         """
         forest = self.forest
@@ -455,7 +454,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         if capacity > old:
             self._add_input_capacity(old, capacity)
         else:
-            # What there was stays, in case that this is undone.
+            # The old frames stay, in case this is undone.
             self.frames = self.frames.copy()
         ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
         self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
@@ -499,7 +498,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))
 
     def _add_input_capacity(self, old: int, new: int) -> None:
-        """Make room for more inputs in what is kept of each."""
+        """Make room for more inputs in the frames and in the warm-up."""
         frames = np.zeros((2, 2, new))
         frames[:, 1] = 1.0
         frames[:, :, :old] = self.frames
@@ -509,9 +508,9 @@ class FollowingTrees(TreeMemory[AnyForest]):
             self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
 
     def _sort_out(self, are_categories: NDArray[np.bool_]) -> list[int]:
-        """Note which of the inputs to come are categories; returns the columns that are to be.
+        """Note which new inputs are categories; returns the old column for each new column.
 
-        These are named by the present ones. With the first category each tree gets its own.
+        With the first category each tree gets a column of its own.
         """
         if self.categories is not None:
             self.categories = self.categories.with_inputs(are_categories)
@@ -526,10 +525,10 @@ class FollowingTrees(TreeMemory[AnyForest]):
         return list(range(self._n_columns))
 
     def _relay(self, capacity: int, columns: list[int], unlike: Numbers) -> None:
-        """Make room for so many inputs, and let points have other columns of values.
+        """Make room for `capacity` inputs, and rearrange the columns of points' values.
 
-        `columns` names these by those that there are. `unlike` are new inputs of which samples so
-        far have something else than what there is only room for.
+        `columns` has the old column for each new one. `unlike` are new inputs that samples so far
+        lack (NaN), while other new inputs are 0 in them.
         """
         forest, n_slots = self.forest, len(self.trees)
         old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
@@ -546,7 +545,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         new = capacity if self.directions is None else old
         forest.dim_capacity, forest.input_capacity = new, capacity
         self._set_words()
-        # Samples so far have what is missing of features that are yet to come.
+        # The value of features yet to come in the samples so far.
         fill = NAN_BITS if self._lacks_unknown else 0
         dims = unlike if self.directions is None else unlike[:0]
         if (new > old or len(dims)) and forest.light_size > 0:
@@ -565,7 +564,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             moves.append((kept, int(forest.inputs_word), 2 * n_old))
         points = self.points.relaid(self._point_layout().words, moves, fill)
         points.fill([values + new * i for i in range(len(columns))], dims, NAN_BITS)
-        # An interrupted call may have asked for room for points to come: there is none of it here.
+        # An interrupted call may have reserved room for more points, which is dropped here.
         points.trim(0, self.n_points)
         self.points = points
         if self.keeps_inputs:
@@ -579,7 +578,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             self.remainders = ChunkedRows(1, 0, False)
 
     def _part_boxes(self, light_size: int) -> None:
-        """Give boxes rows of their own, and light nodes none, now that boxes have become wide."""
+        """Move boxes to rows of their own, without those of light nodes: boxes have become wide."""
         forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
         rows = [self.nodes.rows(slot, n) for slot, n in enumerate(counts)]
         columns = {column.name: column for column in self._node_layout().columns}
@@ -600,7 +599,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
 
     def _put_inputs(self, inputs: Floats, first: int, unlike: Numbers) -> None:
-        """Write inputs of the points, shape (points, inputs); from the `first` on others lack."""
+        """Set inputs from `first` on to absent, then write `inputs`, shape (points, inputs)."""
         column = next(c for c in self._point_layout().columns if c.name == "inputs")
         start = 0
         for chunk in self.points.chunks[0]:
@@ -612,7 +611,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             start += len(chunk)
 
     def _inputs_at(self, places: Numbers, n_rows: int) -> Floats:
-        """Return the inputs of stored samples, a row for each place, and NaN for lacking ones."""
+        """Return the inputs of samples, shape (n_rows, inputs): a row for each place, then NaN."""
         rows = np.full((n_rows, self.n_inputs), math.nan)
         given = Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         frames.read_inputs.of(self._FOREST)(self.forest, *given)
