@@ -24,7 +24,7 @@ from .adaptive.comparing import load as load_classes
 from .adaptive_regressor.streams import SOURCES, load
 from .data import Array, DataFolder, Stream, stream
 from .regressor.peers import PEERS
-from .report import Report, progress, pyplot, verdict
+from .report import Report, progress, pyplot
 
 LEVELS = (0.5, 0.8, 0.95)
 DELAYS = (0, 1, 10, 100)
@@ -280,15 +280,6 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
     )
     headers = ["delay", "method", "runs that hold", "blocks off", "50 %", "80 %", "95 %"]
     report.table([*headers, "calibrated is nearer", "and scores better"], rows)
-    for (asked, method), total in totals.items():
-        if method == OURS:
-            every = [h for held in total.held for h in held]
-            bad, blocks = sum(h.bad_blocks for h in every), sum(h.blocks for h in every)
-            report.note(
-                f"Delay {asked}: coverage holds on all streams: "
-                f"{verdict(all(h.holds for h in every))}; in 99 % of blocks: "
-                f"{verdict(bad <= 0.01 * blocks)}."
-            )
 
 
 def intervals(data: DataFolder, report: Report, quick: bool) -> None:

@@ -200,7 +200,8 @@ class RidgeRegressor(TargetLearner):
         self._catch_up()
         places = self._places_of(values, target, weight)
         if not places:
-            raise KeyError(f"no sample held equals {dict(x)!r} with y = {y!r}, weight {weight!r}")
+            given = f"{dict(x)!r} with y = {y!r}, weight {weight!r}"
+            raise KeyError(f"no sample that is held equals {given}")
         self._take_out(places[0])
 
     @locked

@@ -92,6 +92,7 @@ class CellSupports(SupportVectors[CellSample]):
     _BORROWED = frozenset({"_map"})
 
     def __init__(self, features: IsolationFeatures) -> None:
+        self.n = 0
         self.features = features._own_copy()
         self.cells = np.zeros((0, features.n_partitions), dtype=np.int32)
         self._map: CompiledMap | None = None
@@ -191,8 +192,8 @@ class SparseSupports(SupportVectors[Values]):
     _DERIVED = frozenset({"_memory", "_sums"})
 
     def __init__(self, kernel: str, rate: float) -> None:
-        self.kind = KINDS[kernel]
-        self.rate = float(rate)
+        self.n = 0
+        self.kind, self.rate = KINDS[kernel], float(rate)
         # Columns of the features.
         self.places: dict[Hashable, int] = {}
         self.starts = np.zeros(1, dtype=np.int64)
@@ -224,11 +225,10 @@ class SparseSupports(SupportVectors[Values]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        arrays = ("starts", "columns", "values", "dense")
-        check_types(self, {"kind": int, "rate": float} | dict.fromkeys(arrays, np.ndarray))
+        arrays = dict.fromkeys(("starts", "columns", "values", "dense"), np.ndarray)
+        check_types(self, {"kind": int, "rate": float, "n": int, **arrays})
         check_number(self, "kind", self.kind, 0, 1)
         check_numbering(self, "places", self.places)
-        # A model without support vectors has no attribute `n` of its own.
         check_number(self, "n", self.n, 0, len(self.starts) - 1)
         n_entries = int(self.starts[self.n])
         check_starts(self, "starts", self.starts[: self.n + 1], n_entries)
