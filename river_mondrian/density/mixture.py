@@ -5,15 +5,15 @@ gives one sample's weight to the level before,
 
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1),
 
-which is above 0 everywhere: before the first level each tree's cell counts that was the last to
-hold the sample with others, as if it held one. Levels weigh as they have predicted the samples so
+which is above 0 everywhere: before the first level, each tree's last cell that held the sample with
+others counts as if it held one sample. Levels are weighted by their predictions of the samples so
 far, each before it was learned, the latest ones most.
 
 Scores tell a sample's *rarity*: how far its surprise, -log f(x), is above the median of those of
-the samples learned, in units of their mean deviation from that. With several lifetimes the one that
-predicts best says little: single samples are as good as alone there, and few that resemble each
-other are dense. So rarity is the largest of those at the levels at which samples share cells with a
-moderate part of the others.
+the samples learned, in units of their mean deviation from that. With several lifetimes, the one
+that predicts best says little about rarity: most samples are nearly alone in their cells there, and
+a few similar ones are dense. So rarity is the largest over the levels at which samples share cells
+with a moderate part of the others.
 """
 
 from __future__ import annotations
@@ -33,54 +33,54 @@ FOREST = 0
 LAPLACE = 1
 KERNEL = 2
 
-# What is told of a sample: the log of its density, that of its density or the floor, its score.
+# Readings of a sample: the log of its density, the log of its density with a floor, its score.
 LOG_DENSITY = 0
 FLOORED = 1
 SCORE = 2
 
-# What a level's past predictions weigh less with each further sample.
+# The factor by which the weight of a level's past predictions shrinks with each sample.
 MEMORY = 0.999
 
 # The shortest side of a cell.
 LEAST_SIDE = 1e-300
 
-# Levels that tell the rarity: those at which samples share cells with such parts of all samples.
+# Levels that count for rarity: samples share cells there with such parts of all samples.
 LEAST_PART, LARGEST_PART = 2.0**-8, 2.0**-2
 
-# Weight of a further sample in what is usual, at least; and the least deviation, in nats.
+# The least weight of a new sample in the usual numbers, and the least deviation, in nats.
 RECENT = 1.0 / 512.0
 LEAST_SPREAD = 1e-3
 
-# Where estimates need volumes, what is usual learns of one of so many samples.
+# If estimates need volumes, the usual numbers are updated by one of so many samples.
 USUAL_EVERY = 8
 
 
-# Of numbers of samples and the like.
+# Bounds of numbers of samples and regions.
 SIZE = Bounds(0, LARGEST_SIZE)
 
 
 class CellEstimate(Record):
-    """What a tree contributes to the estimate at a point."""
+    """A tree's part of the estimate at a point."""
 
     # Samples in the point's cell.
     count: Float64
-    # Of the cell; where the count is 0 it matters to the Laplace estimator only.
+    # Of the cell; if the count is 0, only the Laplace estimator uses it.
     log_volume: Float64
 
 
 class PivotForest(PivotPartition):
-    """The trees of a density forest, and what is on the way in them."""
+    """The trees of a density forest, and the state of the present walk."""
 
     # One of `FOREST`, `LAPLACE` and `KERNEL`.
     estimator: Int64 = stored(Bounds(0, 2))
     # Samples learned, and those that the trees have.
     n_learned: Int64 = stored(SIZE)
     n_samples: Int64 = stored(SIZE)
-    # The most samples and regions that the trees have; 0 where there is no bound.
+    # The most samples and regions that the trees have; 0 for no bound.
     window: Int64 = stored(SIZE)
     max_nodes: Int64 = stored(SIZE)
-    # Whether features' rates are found from samples, and after how many those of all of them are
-    # found anew, 0 for never again; what a feature without a rate has been in all samples.
+    # Whether features' rates are found from samples; the number of samples after which all rates
+    # are renewed, 0 for never again; the value of a feature without a rate in all samples.
     adapts: Int64 = stored(Bounds(0, 1))
     renews_at: Int64 = stored(SIZE)
     constants: Float64s
@@ -89,20 +89,20 @@ class PivotForest(PivotPartition):
     n_values: Float64s
     # Whether rows have to be shown again.
     is_unfinished: Int64 = transient()
-    # Samples by which it is known what is usual. By level: the part of all samples in a sample's
-    # cell, on average, and the median of surprises and their mean deviation from it.
+    # Samples behind the usual numbers. By level: the mean part of all samples in a sample's cell,
+    # the median of surprises, and their mean deviation from it.
     n_usual: Int64 = stored(SIZE)
     parts: Float64s
     medians: Float64s
     spreads: Float64s
-    # Logarithms of the weights of the levels, and what they tell.
+    # Logarithms of the levels' weights, and of their densities.
     log_weights: Float64s
     log_levels: Float64s = transient()
     # Counts of all trees by level.
     totals: Float64s = transient()
     # The sample that is learned or predicted alone.
     inputs: Float64s = transient()
-    # A sample whose missing values are means, and how many regions it needs that there are not.
+    # A sample whose missing values are replaced by means, and how many new regions it needs.
     complete: Float64s = transient()
     n_missing: Int64 = transient()
     # Of an oblique cell.
@@ -113,7 +113,7 @@ class PivotForest(PivotPartition):
 
 @exact_inlined
 def read_sample(forest: PivotForest, x: Float64s) -> int:
-    """Let means stand in for what is missing; returns the first bad input, or `DONE`."""
+    """Replace missing values by means; returns the first bad input, or `DONE`."""
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
             return j
@@ -165,7 +165,7 @@ def log_side(lifetime: float) -> float:
 
 @exact_separate
 def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float:
-    """Return the logarithm of the mixture by counts of all trees, and write those of its levels."""
+    """Return the logarithm of the mixture by counts of all trees; write that of each level."""
     n, d, lifetime = float(forest.n_samples), float(forest.n_dims), forest.trees[0].lifetime
     levels, weights = forest.log_levels, forest.log_weights
     log_n, log_trees, before = math.log1p(n), math.log(float(forest.n_trees)), log_first
@@ -188,7 +188,7 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
 
 @exact_inlined
 def learn_weights(forest: PivotForest) -> None:
-    """Let the levels' weights learn what they have told of a sample."""
+    """Update the levels' weights by their densities at a sample."""
     weights, largest = forest.log_weights, -math.inf
     for g in range(forest.n_shares):
         weights[g] = MEMORY * weights[g] + forest.log_levels[g]
@@ -199,7 +199,7 @@ def learn_weights(forest: PivotForest) -> None:
 
 @exact_inlined
 def learn_usual(forest: PivotForest) -> None:
-    """Let what is usual at each level learn a sample, of which the levels have just told."""
+    """Update the usual numbers of each level by its density at a sample."""
     n_usual = forest.n_usual
     forest.n_usual = n_usual + 1
     share = max(1.0 / float(n_usual + 1), RECENT)
@@ -218,7 +218,7 @@ def learn_usual(forest: PivotForest) -> None:
 
 @exact_inlined
 def best_lifetime(forest: PivotForest, t: int) -> float:
-    """Return the lifetime of a tree, of several that of the largest weight."""
+    """Return the lifetime of a tree; of several, the one with the largest weight."""
     best = 0
     for g in range(1, forest.n_shares):
         if forest.log_weights[g] >= forest.log_weights[best]:
@@ -228,7 +228,7 @@ def best_lifetime(forest: PivotForest, t: int) -> float:
 
 @exact_inlined
 def log_unit(forest: PivotForest) -> float:
-    """Return the logarithm of the product of the rates: densities are told by unit of features."""
+    """Return the logarithm of the product of the rates, to get densities in units of features."""
     total = 0.0
     if forest.adapts:
         for j in range(forest.n_dims):
@@ -239,7 +239,7 @@ def log_unit(forest: PivotForest) -> float:
 
 @exact_inlined
 def log_volume(forest: PivotForest, t: int) -> float:
-    """Return the logarithm of the volume of the cell on the way, in units of the rates."""
+    """Return the logarithm of the volume of the present cell, in units of the rates."""
     cell, total = forest.cell, 0.0
     if forest.directions:
         n_inputs, n_dims = forest.n_inputs, forest.n_dims
@@ -247,7 +247,7 @@ def log_volume(forest: PivotForest, t: int) -> float:
         return log_polytope_volume(matrix, n_inputs, n_dims, cell, forest.along, forest.faces)
     for j in range(forest.n_dims):
         if forest.rates[j] > 0.0:
-            # Between two numbers next to each other there is no room for a cell.
+            # A cell is no narrower than the gap between adjacent floats.
             least = max(math.fabs(cell.lower[j]) * 2.0**-53, LEAST_SIDE)
             total += math.log(max(cell.upper[j] - cell.lower[j], least))
     return total + log_unit(forest)
@@ -295,7 +295,7 @@ def log_of_counts(
         estimate.log_volume = d * log_side(lifetime)
         for g in range(n_shares):
             totals[g] += counts[g]
-        # Of the last cell in which the sample was with others.
+        # The last cell that the sample shared with others.
         last = min(forest.parted, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)
@@ -326,7 +326,7 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 
 @exact_inlined
 def score_of(forest: PivotForest, x: Float64s) -> float:
-    """Return the score of a complete sample: of 0 and 1 the middle at rarity 0.
+    """Return the score of a complete sample, from 0 to 1, with 0.5 at rarity 0.
 
     In trees from an origin it does not depend on the order of samples, so that forests can be
     merged.
@@ -334,7 +334,8 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
     if forest.n_samples == 0:
         return 0.0
     if forest.origin:
-        # One by the samples that the density gives to the mean volume of a cell, and one more.
+        # 1 / (1 + exp(m)), where exp(m) is the number of samples that the density gives to a cell
+        # of mean volume.
         size = float(forest.n_inputs) * log_side(forest.trees[0].lifetime)
         m = math.log(float(forest.n_samples)) + log_density(forest, x, True) + size
         small = math.exp(-math.fabs(m))
@@ -345,7 +346,7 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
         log_of_counts(forest, x, NONE, ASK, True)
     else:
         forest.log_levels[0] = log_of_cells(forest, x, True)
-    # The largest rarity of the levels that tell it.
+    # The largest rarity of the levels that count.
     rarity, n_used = 0.0, 0
     for g in range(forest.n_shares - 1, -1, -1):
         part = forest.parts[g]
@@ -364,11 +365,11 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
 
 @exact_separate
 def make_way(forest: PivotForest) -> None:
-    """Take out the oldest samples until there is one less than the bounds allow."""
+    """Remove the oldest samples until the bounds allow another one."""
     window, max_nodes = forest.window, forest.max_nodes
     most = window
     if max_nodes > 0:
-        # Samples without regions of their own take memory, too.
+        # Samples without their own regions take memory, too.
         per_tree = max_nodes // forest.n_trees
         most = min(window, per_tree) if window > 0 else per_tree
     if most == 0:
@@ -378,7 +379,7 @@ def make_way(forest: PivotForest) -> None:
         is_full = max_nodes > 0 and n_regions + forest.n_trees > max_nodes
         if forest.n_queued < most and not is_full:
             return
-        # The sample goes that has been in the queue longest.
+        # Remove the sample that has been in the queue longest.
         row = forest.oldest
         sample = forest.samples.row(row)
         values = sample.values(forest)
@@ -394,7 +395,7 @@ def make_way(forest: PivotForest) -> None:
 
 @exact_separate
 def regions_needed(forest: PivotForest, x: Float64s) -> int:
-    """Return how many regions a sample needs at most, NaN being missing."""
+    """Return how many new regions a sample needs at most; NaN is missing."""
     if not forest.origin:
         return forest.n_trees
     complete, n = forest.complete, 0
@@ -407,10 +408,10 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
 
 @exact_separate
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
-    """Learn a sample of `n_inputs` values, whose gaps are filled; NaN is missing.
+    """Learn a sample of `n_inputs` values; missing ones (NaN) are replaced in place.
 
-    The lifetime is NaN where the trees keep their own. Returns `DONE`, or the first bad input, or
-    `NO_ROOM`, or `WAITS` for new rates: then nothing is learned.
+    The lifetime is NaN if the trees keep their own. Returns `DONE`; the first bad input, `NO_ROOM`,
+    or `WAITS` for new rates: then nothing is learned.
     """
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
@@ -427,7 +428,7 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
             forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + x[j] / count
     read_sample(forest, x)
     if forest.adapts:
-        # Features get their rates that differ for the first time from all samples before.
+        # A feature gets a rate when it first differs from all samples before.
         for j in range(forest.n_inputs):
             if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
                 forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)
@@ -477,12 +478,12 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
     n
         How many there are.
     lifetimes
-        The lifetime at each row; none where the trees keep their own.
+        The lifetime at each row; none if the trees keep their own.
 
     Returns
     -------
-    `DONE`, or what `learn_row` returns of a row that is not learned; the rows behind that
-    one are not learned.
+    `DONE`, or the result of `learn_row` for the first row that is not learned; later rows are not
+    learned either.
 
     """
     width = forest.n_inputs
@@ -507,9 +508,9 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 
 @exact_inlined
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
-    """Return what is told of a sample of `n_inputs` values; NaN where one is bad.
+    """Return a reading of a sample of `n_inputs` values; NaN if one is bad.
 
-    NaN is missing. Where the density is 0 and to be floored, each tree's last cell that holds
+    NaN is missing. If a floor is asked for and the density is 0, each tree's last cell that holds
     samples counts as if it held one.
     """
     if read_sample(forest, x) != DONE:
@@ -521,13 +522,13 @@ def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
 
 @exact_kernel
 def read_one(forest: PivotForest, reading: int) -> float:
-    """Return what is told of the sample in `inputs`, as `reading_of` does."""
+    """Return a reading of the sample in `inputs`, as `reading_of` does."""
     return reading_of(forest, forest.inputs, reading)
 
 
 @exact_batch_kernel
 def read_rows(forest: PivotForest, rows: Float64s, n: int, reading: int, out: Float64s) -> None:
-    """Write what is told of `n` rows of `n_inputs` values each."""
+    """Write a reading of each of `n` rows of `n_inputs` values."""
     width = forest.n_inputs
     for i in range(n):
         out[i] = reading_of(forest, rows.part(width * i, width), reading)

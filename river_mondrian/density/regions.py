@@ -41,18 +41,18 @@ class Cell(Record):
 
 
 class Region(Record):
-    """What a cut has parted from the cell of another pivot, with a pivot of its own."""
+    """The part that a cut has separated from another pivot's cell, with a pivot of its own."""
 
-    # Of the cut; the draws of the region are functions of it.
+    # Key of the cut; the draws of the region are functions of it.
     key: Int64
-    # Of the cut, 0 for the whole space.
+    # Time of the cut, 0 for the whole space.
     time: Float64
-    # Row of the stored sample; `NONE` where the pivot follows from an origin and the cuts.
+    # Row of the stored sample; `NONE` if the pivot follows from an origin and the cuts.
     pivot: Int32
-    # Samples in it, those of the regions cut off it included.
+    # Samples in it, including those of the regions cut off it.
     n_samples: Int32
-    # The first region that was cut off this one, and the next that was cut off the same one as
-    # this. An unused row links to the next one.
+    # The first region that was cut off this one, and the next one that was cut off the same parent.
+    # An unused row links to the next one.
     first: Int32 = stored(Ref("regions"))
     next: Int32 = stored(Ref("regions"))
 
@@ -63,9 +63,9 @@ class PivotTree(Record):
     key: Int64
     # Row of the whole space, or `NONE`.
     root: Int64 = stored(Ref("regions"))
-    # At which densities are told, the largest of several.
+    # Lifetime at which densities are estimated, the largest of several.
     lifetime: Float64 = stored(Bounds(LEAST_LIFETIME, 1e300))
-    # Until which samples are parted: the lifetime, or infinity where that grows.
+    # Time until which samples are separated: the lifetime, or infinity if that grows.
     horizon: Float64 = stored(Bounds(LEAST_LIFETIME))
 
 
@@ -77,9 +77,9 @@ class StoredSample(Record):
         return Float64s(self, 0, partition.n_inputs)
 
     def links(self, partition: PivotPartition) -> Int32s:
-        """Return how often it is in use, and the next sample in the queue or unused row.
+        """Return the sample's number of uses, and the next sample in the queue or unused row.
 
-        Each region whose pivot it is uses it, and the queue.
+        Each region with this pivot uses it, and so does the queue.
         """
         return Int32s(self, 2 * partition.n_inputs, 2)
 
@@ -89,18 +89,18 @@ class Cut(Record):
 
     EMBEDDED = True
 
-    # Infinity, or the time until which there is none.
+    # Time of the cut, or the time until which there is none.
     time: Float64 = transient()
     key: Int64 = transient()
     dim: Int64 = transient()
-    # Whether it is above the pivot, and how far from it, in units of the rate.
+    # Whether the cut is above the pivot, and its distance from it, in units of the rate.
     is_above: Int64 = transient()
     reach: Float64 = transient()
     exists: Int64 = transient()
 
 
 class PathStep(Record):
-    """A region on the way to a point, and until when the point is in its pivot's cell."""
+    """A region on the path to a point, and until when the point is in its pivot's cell."""
 
     key: Int64
     pivot: Int64
@@ -109,20 +109,20 @@ class PathStep(Record):
 
 
 class PivotPartition(Record):
-    """Trees of regions, and room for what is on the way in one of them."""
+    """Trees of regions, and the state of a walk in one of them."""
 
     n_trees: Int64
     # Features, and dimensions of cells: features, or cut directions.
     n_inputs: Int64
     n_dims: Int64
     # Matrices of cut directions, a row each; none for the axes. Numbers from a tree's matrix to the
-    # next tree's; 0 where all have one.
+    # next tree's; 0 if all share one.
     directions: Float64s
     directions_step: Int64 = derived()
-    # The pivot of the whole space, by features, from which all others follow; none where pivots
-    # are samples.
+    # The pivot of the whole space, by features, from which all others follow; none if pivots are
+    # samples.
     origin: Float64s
-    # Along a tree's directions: the sample on the way, and the pivot of the region on the way.
+    # Along a tree's directions: the present sample, and the present region's pivot.
     along: Float64s = transient()
     around: Float64s = transient()
     trees: Array[PivotTree]
@@ -133,21 +133,23 @@ class PivotPartition(Record):
     n_unused_regions: Int64
     unused_sample: Int64 = stored(Ref("samples", chain="unused"))
     n_unused_samples: Int64
-    # Samples that can be taken out, from the oldest on; whether each that is learned will be.
+    # The queue of samples that can be removed, from the oldest on; whether learned samples enter
+    # it.
     oldest: Int64 = stored(Ref("samples", chain="queue"))
     newest: Int64
     n_queued: Int64
     queues: Int64 = stored(Bounds(0, 1))
-    # Cuts of each dimension by unit of length. 0: any two values that differ are 1 apart.
+    # Cuts of each dimension per unit of length. At 0, any two different values are 1 apart.
     rates: Float64s
-    # The first cut on the way, the cell on the way, and the counts of the sample on the way, in the
-    # cells of the shares of the lifetime.
+    # The present cut, the present cell, and the counts of the present sample in its cells at each
+    # share of the lifetime.
     cut: Cut = transient()
     cell: Cell = transient()
     n_shares: Int64
     shares: Float64s
     counts: Float64s = transient()
-    # Until when the sample on the way is in a region with others, infinity where it stays there.
+    # The time until which the present sample shares a region with others; infinity if it always
+    # does.
     parted: Float64 = transient()
 
 
@@ -181,7 +183,7 @@ def stored_pivot(partition: P, t: int, row: int) -> Float64s:
 
 @exact_inlined
 def start_at_origin(partition: P, t: int) -> None:
-    """Let the pivot on the way be that of the whole space."""
+    """Set the present pivot to that of the whole space."""
     if partition.origin:
         around = partition.around
         found = lift(partition, t, partition.origin, around)
@@ -200,7 +202,7 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 @exact_inlined
 def take_sample(partition: P, x: Float64s) -> int:
-    """Store a sample, which only the queue uses, if that; returns its row. There has to be room."""
+    """Store a sample, at most used by the queue; returns its row. There has to be room."""
     row = partition.unused_sample
     if row == NONE:
         row = partition.samples.n_rows
@@ -226,13 +228,13 @@ def take_sample(partition: P, x: Float64s) -> int:
 
 @exact_inlined
 def let_sample_go(partition: P, row: int) -> None:
-    """Note that something uses a stored sample no more, or that nothing does."""
+    """Remove a use of a stored sample, if it has any; free its row when none is left."""
     sample = partition.samples.row(row)
     links = sample.links(partition)
     if links[0] > 0:
         links[0] -= 1
     if links[0] == 0:
-        # No later file has what was forgotten.
+        # Zeroed, so that no later file has the forgotten values.
         values = sample.values(partition)
         for j in range(partition.n_inputs):
             values[j] = 0.0
@@ -243,7 +245,7 @@ def let_sample_go(partition: P, row: int) -> None:
 
 @exact_inlined
 def let_region_go(partition: P, row: int) -> None:
-    """Let a region's row be unused, and its pivot if nothing else uses that."""
+    """Free a region's row, and its pivot if nothing else uses that."""
     region = partition.regions.row(row)
     if region.pivot != NONE:
         let_sample_go(partition, region.pivot)
@@ -258,16 +260,15 @@ def let_region_go(partition: P, row: int) -> None:
 
 # The cuts on the sides of a pivot, as functions of its region's key.
 #
-# On a side the places of cuts, told from the pivot, and their times after the region began form a
-# Poisson process of rate 1. It is drawn by blocks of places: the first is [0, b), each further
-# one as long as all before it. In a block a cut matters only where it is nearer to the pivot than
-# those that were earlier; so its first cut, the next that is nearer, and so on, have exponential
-# times and uniform places. The processes of all blocks are independent, and so are those of all
-# sides.
+# On a side, the distances of cuts from the pivot and their times after the region began form a
+# Poisson process of rate 1. It is drawn by blocks of distances: the first is [0, b), each further
+# one as long as all before it. In a block a cut matters only if it is nearer to the pivot than all
+# earlier ones. So the block's first cut, the next nearer one, and so on, have exponential times and
+# uniform places. The processes of all blocks are independent, and so are those of all sides.
 
 
-# What is drawn by a key: the key of the next block, time and place of a cut, the key of the next
-# cut in the block, and from `PER_SIDE` on the key of each side.
+# Draws by a key: the key of the next block, time and place of a cut, the key of the next cut in the
+# block, and from `PER_SIDE` on the key of each side.
 NEXT_BLOCK = 0
 CUT_TIME = 3
 CUT_PLACE = 5
@@ -275,8 +276,8 @@ NEXT_KEY = 7
 PER_SIDE = 8
 
 # Length of the first block, in units of the inverse of the time at which the region began. Most
-# samples of a region are some times farther from the pivot. Cuts that are farther than a sample
-# are drawn in vain, and so are blocks in which there is no cut.
+# samples of a region are some times farther from the pivot. Draws of cuts farther than a sample are
+# wasted, and so are draws of blocks without cuts.
 FIRST_BLOCK = 0.2
 
 _PRECISION = 2.0**-52
@@ -284,13 +285,13 @@ _PRECISION = 2.0**-52
 
 @exact_inlined
 def key_of(key: int, i: int) -> int:
-    """Return the i-th output of splitmix64 that begins with a key."""
+    """Return the i-th output of splitmix64 seeded with a key."""
     return mixed(state_after(key, i + 1))
 
 
 @exact_inlined
 def uniform(key: int, i: int) -> float:
-    """Return the i-th uniform of the open interval (0, 1) by a key."""
+    """Return the i-th uniform number in the open interval (0, 1) of a key."""
     return uniform_of(key_of(key, i))
 
 
@@ -304,7 +305,7 @@ def first_block(horizon: float, began: float) -> float:
 
 @exact_inlined
 def beyond(value: float, step: float) -> float:
-    """Return the value plus a positive step, or what is next to it where rounding eats the step."""
+    """Return the value plus a positive step, or a number just above if rounding removes it."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
 
 
@@ -318,10 +319,10 @@ def find_cut(
     z: Float64s,
     until: float,
 ) -> None:
-    """Let the cut on the way be the first one between a pivot and a point.
+    """Set the present cut to the first one between a pivot and a point.
 
-    The region has a key, and began at a time, in a tree with a horizon. Where there is no cut
-    before a time, the cut on the way has that.
+    The region has the key `key` and began at `began`, in a tree with a horizon. If there is no cut
+    before `until`, the present cut has that time.
     """
     cut, rates, n_dims = partition.cut, partition.rates, partition.n_dims
     block = first_block(horizon, began)
@@ -329,14 +330,14 @@ def find_cut(
     best = until
     # Pivots that follow from an origin meet a point up to rounding.
     slack = _PRECISION if partition.origin else 0.0
-    # Where they differ most a cut is likely to be early: fewer later ones are drawn then.
+    # A cut is likely to be early where the two differ most: then fewer later cuts are drawn.
     first, most = 0, -1.0
     for j in range(n_dims):
         gap = math.fabs(z[j] - around[j]) * rates[j]
         if gap > most:
             first, most = j, gap
     for i in range(n_dims):
-        # That one comes first, in place of the one of number 0.
+        # That dimension comes first and swaps places with dimension 0.
         j = first if i == 0 else (0 if i == first else i)
         difference = z[j] - around[j]
         if math.fabs(difference) <= slack * math.fabs(around[j]):
@@ -348,7 +349,7 @@ def find_cut(
         lower, end = 0.0, block
         while True:
             top, time = end, began
-            # -log(share) is at least 1 - share: mostly no logarithm is needed.
+            # -log(share) is at least 1 - share, so mostly no logarithm is needed.
             while share > 1.0 - (top - lower) * (best - time):
                 time -= math.log(share) / (top - lower)
                 if time >= best:
@@ -374,7 +375,7 @@ def find_cut(
 
 @exact_inlined
 def place_of_cut(partition: P, around: Float64s) -> float:
-    """Return the place of the cut on the way in its dimension, by the pivot."""
+    """Return the place of the present cut in its dimension, for a pivot."""
     cut = partition.cut
     step = cut.reach / partition.rates[cut.dim]
     value = around[cut.dim]
@@ -383,10 +384,10 @@ def place_of_cut(partition: P, around: Float64s) -> float:
 
 @exact_inlined
 def go_beyond(partition: P) -> None:
-    """Let the pivot on the way, if it follows from an origin, be that beyond the cut on the way.
+    """Move the present pivot beyond the present cut, if pivots follow from an origin.
 
-    It is the old one's projection on the cut: a function of what was before the region began, and
-    in its closure.
+    It is the old pivot's projection on the cut: a function of earlier draws, and in the closure of
+    the new region.
     """
     if partition.origin:
         partition.around[partition.cut.dim] = place_of_cut(partition, partition.around)
@@ -396,7 +397,7 @@ def go_beyond(partition: P) -> None:
 def nearest_cut(
     key: int, side: int, began: float, block: float, until: float, bound: float
 ) -> float:
-    """Return how far from a pivot the nearest cut on a side is before a time, at most a bound.
+    """Return the distance of a pivot's nearest cut on a side before a time, at most a bound.
 
     Sides are numbered 2 dim, below the pivot, and 2 dim + 1.
     """

@@ -1,4 +1,4 @@
-"""Trees of regions with densities, as their owner in Python has them."""
+"""The owner of trees of regions with densities."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ Floats = NDArray[np.float64]
 
 # Checks of restored trees of regions.
 #
-# Kernels follow links between regions and between samples, and look for cuts until a time has
-# passed or a place is passed: so links are such that each row is met once, and numbers such that
-# this ends.
+# Kernels follow links between regions and between samples, and search cuts up to a time or a place.
+# So links must visit each row once, and numbers must let the search end.
 
 
 # Bounds of the arrays' numbers.
 _MOST = 1.001 * LARGEST
-# By name: what an array has a number for, and the bounds of these.
+# By name: the field with an array's length, and the bounds of its numbers.
 _ARRAYS = {
     "means": ("n_inputs", -_MOST, _MOST),
     "n_values": ("n_inputs", 0.0, 1e300),
@@ -55,17 +54,17 @@ _ARRAYS = {
     "medians": ("n_shares", -1e300, 1e300),
     "spreads": ("n_shares", 0.0, 1e300),
 }
-# Those by level.
+# The arrays with a number for each level.
 _BY_LEVEL = [name for name, (size, _, _) in _ARRAYS.items() if size == "n_shares"]
 
 
 def check_records(owner: Any) -> None:
-    """Refuse restored trees by their records and the numbers in their arrays.
+    """Check the records of restored trees and the numbers in their arrays.
 
     Parameters
     ----------
     owner
-        The trees, a `PivotTrees`, whose attributes are there.
+        The trees, a `PivotTrees`, whose attributes are set.
 
     Raises
     ------
@@ -96,14 +95,14 @@ def check_records(owner: Any) -> None:
     check_numbers("forest", Rows.of_memory(owner.memory))
     check_numbers("tree", Rows.of_memory(owner.trees))
     if forest.renews_at:
-        # Learning waits for a renewal, which is at that very number, with the samples in the queue.
+        # Learning waits for a renewal at exactly that number, which needs the samples in the queue.
         check_number(owner, "renews_at", forest.renews_at, forest.n_learned, LARGEST_SIZE)
         if not (forest.adapts and forest.queues):
             refuse(owner, "renews_at", forest.renews_at, "but trees like these are never renewed")
 
 
 def check_regions(owner: Any) -> None:
-    """Refuse restored trees whose regions or samples are damaged, once their rows are there.
+    """Refuse restored trees whose regions or samples are damaged; their rows are already set.
 
     Parameters
     ----------
@@ -148,7 +147,7 @@ def check_regions(owner: Any) -> None:
 
 
 def _check_samples(owner: Any, samples: Rows, pivots: Any) -> None:
-    """Refuse stored samples that are in use more or less often than they say."""
+    """Refuse stored samples with a wrong count of uses."""
     forest, links = owner.forest, samples.column("links")
     if owner.origin is not None:
         check_array(owner, "pivots", pivots, np.int32, NONE, NONE)
@@ -177,21 +176,21 @@ _REGION_LAYOUT = RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# Numbers that a kernel may go through at once, so that it returns within some tenths of a second,
-# and those of a row in a tree, besides its values; and of the volume of an oblique cell.
+# Units of work of a kernel, so that it returns within some tenths of a second; the work for a row
+# in a tree, besides its values; and the work for the volume of an oblique cell.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000
 
-# Lifetimes that are mixed, in units in which most of a feature's values are within 1: halves from
-# the largest on, so that with a million features samples share cells of the smallest.
+# Lifetimes that are mixed, in units in which most of a feature's values are within 1. Each is half
+# of the next, so that even with a million features samples share cells at the smallest.
 LARGEST_LEVEL = 64.0
 LEVELS = 2.0 ** np.arange(-26, 1)
 
-# Numbers of samples after which features' rates are found anew, the last time for good.
+# Numbers of samples after which features' rates are renewed; the last rates are final.
 RENEWALS = (16, 64, 256)
 
-# Of a feature's values, those shares are at the ends of its width.
+# The quantiles of a feature's values at the ends of its width.
 ENDS = (0.05, 0.95)
 
 
@@ -201,8 +200,8 @@ class PivotTrees(OwnsArrays):
     Parameters
     ----------
     lifetimes
-        The trees' lifetimes, one each; None where several are mixed, and features' rates are found
-        from the samples.
+        The trees' lifetimes, one each; None if several are mixed and features' rates are found from
+        the samples.
     seed
         Seed of the trees' keys.
     n_inputs
@@ -214,20 +213,20 @@ class PivotTrees(OwnsArrays):
     window, max_nodes
         The most samples and regions that the trees have, or None.
     directions
-        Matrices of cut directions, shape (trees, directions, features), or (1, ...) where all
-        trees have the same; None for the axes.
+        Matrices of cut directions, shape (trees, directions, features), or (1, ...) if all trees
+        have the same; None for the axes.
     origin
-        The values of the features where trees begin; None where pivots are samples. There is no
-        window then, and lifetimes do not grow.
+        The values of the features at which trees begin; None if pivots are samples. With an origin
+        there is no window, and lifetimes do not grow.
 
     Attributes
     ----------
     vector
         Room for the values of the sample that is learned or predicted, one per feature.
     cell
-        Corners of the cell on the way, a row each.
+        Corners of the present cell, a row each.
     estimates
-        What each tree contributes to the last estimate.
+        Each tree's part of the last estimate.
 
     """
 
@@ -276,12 +275,12 @@ class PivotTrees(OwnsArrays):
         self._finish()
 
     def _sample_layout(self) -> RowLayout:
-        """Return what a stored sample's row is."""
+        """Return the layout of a stored sample's row."""
         values = Part("values", FLOAT64, self.memory[0].n_inputs)
         return RowLayout(StoredSample, (values, Part("links", INT32, 2)))
 
     def _finish(self) -> None:
-        """Make the buffers, and let the record refer to all arrays."""
+        """Make the buffers, and set the record's references to all arrays."""
         forest = self.forest = self.memory[0]
         n_inputs, n_dims, n_levels = forest.n_inputs, forest.n_dims, forest.n_shares
         self.vector = np.full(n_inputs, np.nan)
@@ -302,7 +301,7 @@ class PivotTrees(OwnsArrays):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
         forest.cell.lower, forest.cell.upper = map(Float64s.of, self.cell)
-        # What is used for each sample; finding it takes as long as learning in a tree.
+        # Used for each sample; looking these up takes as long as learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
         self._read_one: Callable[[PivotForest, int], float] | None = None
         self._first_tree = self.trees[0]
@@ -312,7 +311,7 @@ class PivotTrees(OwnsArrays):
         self._reserve()
 
     def _show(self) -> None:
-        """Tell kernels where rows are."""
+        """Pass the addresses of rows to kernels."""
         self.regions.show(0, self._region_table)
         self.samples.show(0, self._sample_table)
 
@@ -342,8 +341,8 @@ class PivotTrees(OwnsArrays):
     def learn(self, lifetime: float = math.nan) -> int:
         """Learn the sample in `vector`, at a lifetime or at the trees' own.
 
-        Returns `DONE`, or the first input that is bad, or `WAITS` before trees are to be renewed;
-        nothing is learned then.
+        Returns `DONE`; the first bad input, or `WAITS` before trees are to be renewed: then nothing
+        is learned.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -355,7 +354,7 @@ class PivotTrees(OwnsArrays):
         return found
 
     def learn_many(self, rows: Floats, lifetimes: Floats | None = None) -> None:
-        """Learn checked rows, of which none waits for a renewal, at a lifetime each or none."""
+        """Learn checked rows, none of which waits for a renewal; `lifetimes` has one for each."""
         n_before, start = self.n_samples, 0
         while start < len(rows):
             given = Float64s(0) if lifetimes is None else Float64s.of(lifetimes[start:])
@@ -393,14 +392,14 @@ class PivotTrees(OwnsArrays):
         self.n_values += other.n_values
         kernels.add_samples(self.forest, other.forest)
 
-    # What an interrupted call has left.
+    # Interrupted calls.
 
     def close(self) -> None:
-        """Note that something has begun, so that `settle` is called before anything else."""
+        """Note that a change has begun, so that `settle` is called before anything else."""
         self.forest.is_unfinished = 1
 
     def settle(self) -> None:
-        """Finish what has begun."""
+        """Finish an interrupted change."""
         self._show()
         self.forest.is_unfinished = 0
 
@@ -415,7 +414,7 @@ class PivotTrees(OwnsArrays):
         return made
 
     def add_input(self, value: float) -> None:
-        """Add a feature that all samples so far have with one value: nothing parts them there."""
+        """Add a feature with one value in all samples so far, which does not separate them."""
         forest = self.forest
         n_inputs = forest.n_inputs
         self.means, self.constants = np.append(self.means, value), np.append(self.constants, value)
@@ -430,7 +429,7 @@ class PivotTrees(OwnsArrays):
         self._finish()
 
     def renewed(self) -> PivotTrees:
-        """Return trees with rates by the samples so far, which have learned these again."""
+        """Return trees with rates found from the samples so far, which have learned these again."""
         forest = self.forest
         rows = np.array(self._queued()).reshape(-1, forest.n_dims)
         estimator = next(name for name, one in ESTIMATORS.items() if one == forest.estimator)
@@ -449,7 +448,7 @@ class PivotTrees(OwnsArrays):
         return made
 
     def _queued(self) -> list[Floats]:
-        """Return the samples that can be taken out, from the oldest on."""
+        """Return the samples that can be removed, from the oldest on."""
         found, row = [], self.forest.oldest
         while row != NONE:
             sample = self._sample_table.row(row)
@@ -460,7 +459,7 @@ class PivotTrees(OwnsArrays):
     # Prediction.
 
     def read(self, reading: int) -> float:
-        """Return what is told of the sample in `vector`; NaN where an input is bad.
+        """Return a reading of the sample in `vector`; NaN if an input is bad.
 
         Parameters
         ----------
@@ -474,7 +473,7 @@ class PivotTrees(OwnsArrays):
         return read_one(self.forest, reading)
 
     def read_many(self, rows: Floats, out: Floats, reading: int) -> None:
-        """Write what is told of checked rows of values."""
+        """Write a reading of each of the checked rows."""
         most = self._rows_at_once
         for start in range(0, len(rows), most):
             part, places = rows[start : start + most], out[start : start + most]
@@ -509,10 +508,10 @@ class PivotTrees(OwnsArrays):
 
 
 def _rate_of(values: Floats) -> float:
-    """Return how densely a feature is cut: by 1 over the width of most of its values.
+    """Return the rate of cuts of a feature: 1 over the width of most of its values.
 
-    Where most are one value, the width is the mean distance of the others from that; 0 stands for a
-    feature that has only one.
+    If most values are the same, the width is the mean distance of the others from it. The rate is 0
+    for a feature with a single value.
     """
     low, high = np.quantile(values, ENDS)
     width = float(high - low)

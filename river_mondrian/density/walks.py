@@ -1,7 +1,7 @@
 """Walks to a sample's region: to add, remove or count it, and to reveal its cell.
 
-`walk` changes or reads the counts on the way, `reveal` finds the cell from the cuts on all sides of
-the pivots on the way, and `add_regions` adds the counts of trees with the same keys.
+`walk` changes or reads the counts on the path, `reveal` finds the cell from the cuts on all sides
+of the pivots on the path, and `add_regions` adds the counts of trees with the same keys.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from .regions import NONE, Cell, P, PathStep, PivotTree, Region
 
 REGION_WORDS = Region.WORDS
 
-# Regions on the way that are kept at once.
+# Regions of a path that are kept at once.
 PATH = 64
 _room_of_path = room_of_array(PathStep, PATH)
 
 
 class Pair(Record):
-    """A region of one partition, and that of another one with its key."""
+    """A region of one partition, and the region of another one with the same key."""
 
     row: Int64
     other: Int64
 
 
-# What a walk does.
+# Changes by a walk to the numbers of samples.
 ASK = 0
 ADD = 1
 REMOVE = -1
@@ -41,7 +41,7 @@ REMOVE = -1
 def begin_region(partition: P, key: int, time: float, pivot: int, following: int) -> int:
     """Store a region and return its row; there has to be room.
 
-    It has one sample, its pivot, or none, if there is no such sample.
+    Its one sample is its pivot; it has none if `pivot` is `NONE`.
     """
     row = partition.unused_region
     if row == NONE:
@@ -64,7 +64,7 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
 @exact_inlined
 def tell_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
-    """Write the count of the cells at times before one, from the g-th on; returns the next."""
+    """Write the count of cells at times earlier than `before`, from the g-th; returns the next."""
     counts, shares = partition.counts, partition.shares
     while g < partition.n_shares and tree.lifetime * shares[g] < before:
         counts[g] = float(count)
@@ -74,7 +74,7 @@ def tell_counts(partition: P, tree: PivotTree, g: int, before: float, count: int
 
 @exact_inlined
 def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) -> None:
-    """Take a region off the list of those that were cut off its parent, or off the tree."""
+    """Remove a region from the list of regions cut off its parent, or from the tree."""
     following = partition.regions.row(row).next
     if before != NONE:
         partition.regions.row(before).next = following
@@ -86,22 +86,22 @@ def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) ->
 
 @exact_separate
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
-    """Go to a sample's region in a tree.
+    """Walk to a sample's region in a tree.
 
-    The counts on the way are those of the sample's cells, each at its share of the lifetime, before
-    any change.
+    Writes `partition.counts`: those of the sample's cells, each at its share of the lifetime,
+    before any change.
 
     Parameters
     ----------
     partition
-        The partition. Where a sample is added there has to be room for a region, or for those that
+        The partition. To add a sample there has to be room for a region, or for the regions that
         `count_missing` counts.
     t
         Number of the tree.
     x
         The sample.
     stored
-        Its row, where it is added, and pivots are samples.
+        Its row, if it is added and pivots are samples.
     change
         One of `ASK`, `ADD` and `REMOVE`: what happens to the numbers of samples. Only a sample that
         was added may be removed.
@@ -123,7 +123,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         region = partition.regions.row(row)
         began = region.time
         if region.first != NONE:
-            # It is there once the cut is found.
+            # It arrives while the cut is searched.
             prefetch(partition.regions.row(region.first), REGION_WORDS)
         around = partition.around
         if not from_origin:
@@ -155,7 +155,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
             if from_origin:
                 is_there, child = True, made
         if region.n_samples == 0:
-            # Of what is left below it, one region at most, the way goes on there.
+            # At most one region is left below, and the path continues there.
             if alive:
                 unlink(partition, tree, row, parent, before)
             alive = False
@@ -168,9 +168,9 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
 
 @exact_inlined
 def child_of_cut(partition: P, row: int) -> tuple[int, int]:
-    """Return how many samples are in the cell of a region's pivot when the cut on the way comes.
+    """Return the number of samples in the cell of a region's pivot at the present cut.
 
-    The second one is the region beyond that cut, or `NONE`.
+    The second result is the region beyond that cut, or `NONE`.
     """
     cut = partition.cut
     count, child = 0, NONE
@@ -191,7 +191,7 @@ def child_of_cut(partition: P, row: int) -> tuple[int, int]:
 
 @exact_separate
 def count_missing(partition: P, t: int, x: Float64s) -> int:
-    """Return how many regions a tree from an origin lacks on the way to a sample."""
+    """Return how many regions a tree from an origin lacks on the path to a sample."""
     tree, cut = partition.trees[t], partition.cut
     z = regions.lift(partition, t, x, partition.along)
     regions.start_at_origin(partition, t)
@@ -210,7 +210,7 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
 def add_regions(partition: P, other: P) -> None:
     """Add the samples of another partition with the same keys and origin; there has to be room.
 
-    A region is known by its key, and with it its pivot and its cuts.
+    A region's key determines its pivot and its cuts.
     """
     pairs = new_array(Pair, other.regions.n_rows + 1)
     for t in range(partition.n_trees):
@@ -227,7 +227,7 @@ def add_regions(partition: P, other: P) -> None:
             region = partition.regions.row(pairs[n].row)
             its_region = other.regions.row(pairs[n].other)
             region.n_samples += its_region.n_samples
-            # Both lists are by time.
+            # Both lists are sorted by time.
             last, child, its = NONE, region.first, its_region.first
             while its != NONE:
                 source = other.regions.row(its)
@@ -249,7 +249,7 @@ def add_regions(partition: P, other: P) -> None:
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
-    """Cut the cell on the way as that of a region's pivot is cut until a time."""
+    """Cut the present cell by the cuts of a region's pivot's cell until a time."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
     block = regions.first_block(horizon, began)
     for j in range(partition.n_dims):
@@ -267,9 +267,9 @@ def cut_back(
 
 @exact_inlined
 def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
-    """Cut the cell on the way by the steps of the path, the last one first.
+    """Cut the present cell by the steps of the path, the last one first.
 
-    It is the same in any order; the last ones leave least for those before.
+    The result is the same in any order; the last steps leave least work to the others.
     """
     horizon = partition.trees[t].horizon
     for i in range(n_steps - 1, -1, -1):
@@ -280,7 +280,7 @@ def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> No
 
 @exact_inlined
 def keep_beyond(partition: P, around: Float64s) -> None:
-    """Let the cell on the way end at the cut on the way, beyond which the point is."""
+    """Make the present cell end at the present cut, beyond which the point is."""
     cut, cell = partition.cut, partition.cell
     if partition.rates[cut.dim] == 0.0:
         return
@@ -313,7 +313,7 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
         step.until = cut.time
         count, row = child_of_cut(partition, row)
         if cut.exists and row == NONE:
-            # No sample has been there: the cell is as that of the region which the point begins.
+            # No sample has been there: the cell is that of a region begun by the point.
             count = 0
             cut_back(partition, cut.key, cut.time, lifetime, z, tree.horizon)
     follow_back(partition, t, path, n_steps)
@@ -322,7 +322,7 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
 
 @exact_separate
 def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
-    """Let the cell on the way be that of a point in a tree at a lifetime; returns its count.
+    """Set the present cell to that of a point in a tree at a lifetime; returns its count.
 
     Dimensions that are not cut have no ends.
     """
@@ -332,7 +332,7 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
         cell.upper[j] = math.inf
     if not partition.origin:
         return reveal_by_samples(partition, t, z, lifetime)
-    # The way goes on where no sample has been: the cell is a function of the tree's key.
+    # The path continues where no sample has been: the cell is a function of the tree's key.
     tree, cut, around = partition.trees[t], partition.cut, partition.around
     regions.start_at_origin(partition, t)
     row, key, began = tree.root, tree.key, 0.0
@@ -428,7 +428,7 @@ def log_polytope_volume(
 
     Returns
     -------
-    The logarithm, that of the least positive float where the volume is too small to be computed.
+    The logarithm; that of the least positive float if the volume is too small to be computed.
 
     """
     stride, lower, upper = 2 * FACE, cell.lower, cell.upper
@@ -440,8 +440,8 @@ def log_polytope_volume(
             faces[stride * j + k] = directions[j * n_inputs + k] / width if k < n_inputs else 0.0
         faces[stride * j + REACH] = (upper[j] - inside[j]) / width
         faces[stride * j + FACE + REACH] = (inside[j] - lower[j]) / width
-    # With the sides as units, U = Q R by Gram and Schmidt. In the coordinates R y, from the point
-    # inside on, the cell is about as wide everywhere.
+    # With the sides as units, U = Q R by Gram and Schmidt. In the coordinates R y, relative to the
+    # point inside, the cell is about equally wide everywhere.
     log_unit = 0.0
     for k in range(n_inputs):
         total = 0.0
@@ -462,7 +462,7 @@ def log_polytope_volume(
     for j in range(n_dims):
         for k in range(MOST_OBLIQUE):
             faces[stride * j + FACE + k] = -faces[stride * j + k]
-    # In the dimensions that are left it has a length of 1.
+    # In the remaining dimensions the cell has a length of 1.
     n = 2 * n_dims
     for k in range(n_inputs, MOST_OBLIQUE):
         for sign in (1.0, -1.0):
@@ -470,7 +470,7 @@ def log_polytope_volume(
                 faces[FACE * n + m] = sign if m == k else 0.0
             faces[FACE * n + REACH] = 0.5
             n += 1
-    # The volumes of the pyramids over all faces whose tips are the point inside.
+    # The sum of the volumes of pyramids over all faces, with their tips at the point inside.
     volume = 0.0
     for i in range(n):
         x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
@@ -485,7 +485,7 @@ def log_polytope_volume(
 
 
 def check_oblique(matrix: NDArray[np.float64]) -> None:
-    """Refuse cut directions whose cells have no finite volume, or none that we compute."""
+    """Refuse cut directions whose cells have no finite volume, or a volume that is not computed."""
     d = matrix.shape[1]
     if d > MOST_OBLIQUE:
         raise ValueError(

@@ -1,1 +1,1 @@
-"""How space is cut at random, and which cell a sample is in."""
+"""Random partitions of space, and the cells of samples."""

@@ -584,7 +584,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
-        """Return how many samples a tree has, and a leaf at least; None if kernels read no tree."""
+        """Return how many samples a tree has, and a leaf at least; None if no kernel reads it."""
         forest = self.forest
         return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
 

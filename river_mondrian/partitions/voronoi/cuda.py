@@ -1,6 +1,6 @@
 """Voronoi cells of many rows on a CUDA device.
 
-The kernels stand in `nearest.cu`; here is what they are given, and how they are launched. CuPy
+The kernels are in `nearest.cu`; this module prepares their arguments and launches them. CuPy
 compiles them when they are first needed. No device has run them so far: tests run the same source
 on the processor.
 """
@@ -23,7 +23,7 @@ from .nearest import FARTHEST_SQUARE, LARGEST_WHOLE_SQUARE, score_error
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
 
-# What `nearest.cu` has under the same names: rows and points of a tile, and threads of a block.
+# The same constants as in `nearest.cu`: rows and points of a tile, and threads of a block.
 ROWS = 64
 POINTS = 128
 THREADS = 256
@@ -34,7 +34,7 @@ MINIMUM_BYTES = 8
 # Bytes of a row's bound.
 BOUND_BYTES = 12
 
-# Blocks for each multiprocessor, which holds two: the last of several waves idles less. And the
+# Blocks for each multiprocessor, which holds two: with several waves, the last one idles less. The
 # least number of splits: a contested minimum costs a search of its split.
 BLOCKS = 4
 SPLITS_LEAST = 8
@@ -79,7 +79,7 @@ def device_namespace(device: str) -> Any:
     if found == 0:
         raise RuntimeError('device="cuda": CuPy finds no device')
     try:
-        # A driver that is too old, or a compiler that is missing, shows here and not before.
+        # An old driver or a missing compiler only fails here.
         ran = int((cupy.arange(4, dtype=cupy.int32) + 1).sum()) == 10
     except Exception as error:
         raise RuntimeError(f'device="cuda": a first kernel failed ({error})') from error
@@ -98,7 +98,7 @@ def owners_by_tile(
     members
         The centres of each partition as numbers of points, shape (t, psi).
     places
-        Where each point stands in the order of the tiles.
+        The place of each point in the order of the tiles.
     n_points
         How many points there are.
 
@@ -136,10 +136,10 @@ class _Group:
 class VoronoiCells:
     """The cells of t Voronoi partitions whose centres come from one pool of points.
 
-    A score of a row and a point serves all partitions that the point belongs to. Blocks take tiles
-    of rows through tiles of points by a matrix product, and the least score of each partition while
-    the scores are in shared memory. Cells are those of the processor, near-ties and ties included
-    (see `nearest`).
+    A score of a row and a point serves all partitions that the point belongs to. Blocks multiply
+    tiles of rows with tiles of points, and find the least score of each partition while the scores
+    are in shared memory. Cells are those of the processor, near-ties and ties included (see
+    `nearest`).
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class VoronoiCells:
         used, local = np.unique(members, return_inverse=True)
         self.n_points = len(used)
         # In the order of a tree the two points of a near-tie would often share a tile, and so a
-        # split; by chance they do not.
+        # split; in a random order they seldom do.
         places = np.random.default_rng(0).permutation(self.n_points)
         points = np.zeros((self.n_points, self.width), dtype=np.float32)
         points[places, : self.n_features] = pool[used]
@@ -195,7 +195,7 @@ class VoronoiCells:
         raise TypeError("cells on a device cannot be pickled")
 
     def _measure(self, points: Float32) -> None:
-        """Find the origin, the points' squared norms, and how far scores may be off."""
+        """Set the origin, the points' squared norms, and the bounds on the scores' errors."""
         # A value of the data, so that whole numbers stay whole.
         origin = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
         centred = points - origin
@@ -212,7 +212,7 @@ class VoronoiCells:
         self._origin = self.xp.asarray(origin)
 
     def _group(self, members: NDArray[Any], places: NDArray[Any]) -> None:
-        """Put as many partitions together as a block's shared memory holds minima of."""
+        """Group as many partitions as have room for their minima in a block's shared memory."""
         room = int(self._device.attributes["MaxSharedMemoryPerBlockOptin"]) - TILE_BYTES
         most = max(1, room // (MINIMUM_BYTES * ROWS))
         n_groups = -(-self.n_partitions // most)
@@ -223,7 +223,7 @@ class VoronoiCells:
         for first in range(0, self.n_partitions, together):
             part = members[first : first + together]
             starts, owners = owners_by_tile(part, places, self.n_points)
-            # Indexing may keep the order of `part` in memory, whatever that is.
+            # Indexing may keep the memory order of `part`.
             known = np.ascontiguousarray(places[part], dtype=np.int32), starts, owners
             self._groups.append(_Group(first, len(part), *map(self.xp.asarray, known)))
 
@@ -243,7 +243,7 @@ class VoronoiCells:
         return n_rows
 
     def _row_bytes(self, n_rows: int) -> int:
-        """Return how much of the device's memory each of so many rows takes."""
+        """Return the bytes of the device's memory that each of `n_rows` rows takes."""
         together = max(group.n_partitions for group in self._groups)
         pairs = together * (MINIMUM_BYTES * self._splits(n_rows) + 4)
         return int(4 * self.width + BOUND_BYTES + pairs + 4 * self.n_partitions)
@@ -298,7 +298,7 @@ class VoronoiCells:
         xp, n, t = self.xp, len(rows), group.n_partitions
         n_splits = self._splits(n)
         minima = xp.empty((n_splits, t, n, 2), dtype=np.uint32)
-        # Which pairs of a partition and a row the scores leave open, and how many.
+        # The pairs of a partition and a row that the scores leave open, and their number.
         pending = xp.empty(n * t, dtype=np.uint32)
         n_pending = xp.zeros(1, dtype=np.uint32)
         sizes = np.int32(n_splits), np.int32(t), np.int32(n)
@@ -309,13 +309,14 @@ class VoronoiCells:
         scanned = rows, bounds, sizes[2], *tiles, *owners, sizes[1], minima
         self._scan_tiles((-(-n // ROWS), n_splits), block, scanned, shared_mem=self._shared)
         self._decide((-(-n * t // THREADS),), block, (minima, *sizes, bounds, *columns))
-        # How many are open is known on the device alone: as many blocks as it holds share them.
+        # Only the device knows how many pairs are open: all blocks that it holds share them.
         n_blocks = 8 * int(self._device.attributes["MultiProcessorCount"])
         points = self._points, n_points, width, *owners, group.members, np.int32(self.n_cells)
         self._settle((n_blocks,), block, (minima, *sizes, bounds, rows, *points, *columns))
 
 
-# What is on a device, by the array of members that it was made from. Entries go with the array.
+# Cells on devices, by the array of members from which they were made. Entries are removed with the
+# array.
 _prepared: dict[int, tuple[weakref.ref[Any], VoronoiCells]] = {}
 
 
@@ -324,7 +325,7 @@ def nearest_cells(
 ) -> Int32:
     """Return the Voronoi cells of rows in every partition, computed on a device.
 
-    What depends on the partitions goes to the device once, and stays there as long as the array
+    Data of the partitions is copied to the device once, and stays there as long as the array
     `members` lives: so `members` and the pool must not change in place.
 
     Parameters
@@ -332,7 +333,7 @@ def nearest_cells(
     X
         Rows in single precision, shape (n, d), without missing values.
     pool
-        Returns the points, shape (P, d); called where they are not on the device yet.
+        Returns the points, shape (P, d); called if they are not on the device yet.
     members
         The centres of each partition as numbers of points, a column per partition: shape (psi, t).
     xp

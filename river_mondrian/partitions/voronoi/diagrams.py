@@ -1,4 +1,4 @@
-"""The map of Voronoi diagrams, and its choice of a way to search."""
+"""The map of Voronoi diagrams, and its choice of a search."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from .distances import VECTOR, Frame, find_axes, padded
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
 from .tree import PointTree, search
 
-# Points from which on a tree may be worth its walk.
+# The number of points from which on a tree may be faster.
 TREE_LEAST = 512
 
-# Multiplications from which on the points are projected to axes in a call of its own, about 3 ms.
+# The number of multiplications from which on points are projected on axes in a separate call, about
+# 3 ms.
 PROJECTION = 5_000_000
 
-# Rows from which on a batch may be worth a matrix product, and how large the product may be.
+# The number of rows from which on a matrix product may be faster, and its largest size.
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
-# Rows that are read for a device at once: what is calculated of them stays in the cache.
+# Rows that are read for a device at once: their scaled values stay in the cache.
 DEVICE_BLOCK = 256
 
-# Samples of the pool by which the ways to search are compared.
+# Samples of the pool by which the searches are compared.
 TRIALS = 32
 
-# What they cost in nanoseconds, measured on letter, covertype, a9a and mnist with pools of 1,024 to
-# 100,000 points: per centre of a diagram, entry met in the index from features to points, value of
-# a point that is compared, and so on.
+# Costs of searches in nanoseconds, measured on letter, covertype, a9a and mnist with pools of 1,024
+# to 100,000 points: per centre of a diagram, entry visited in the index from features to points,
+# value of a compared point, and so on.
 CENTRE = 0.9
 INDEX_ENTRY = 1.3
 SCAN_VALUE = 0.23
@@ -63,11 +64,11 @@ class VoronoiMap(PointPartitions):
 
     @property
     def ready(self) -> bool:
-        """Whether the way to search has been chosen."""
+        """Whether the search has been chosen."""
         return self.points is None
 
     def advance(self) -> bool:
-        """Grow a tree, in two calls where that takes long, and see what it is worth."""
+        """Grow a tree, in two calls if that takes long, and choose the search; True at the end."""
         points = self.points
         if points is None:
             return True
@@ -82,7 +83,7 @@ class VoronoiMap(PointPartitions):
         self.members = np.argsort(order).astype(np.int32)[self.members]
         self._finish()
         self._choose(points[order])
-        # What only building needs.
+        # Only building needs these.
         self.points = self.frame = self.trials = None
         self._finish()
         return True
@@ -142,7 +143,7 @@ class VoronoiMap(PointPartitions):
         return self.memory.kind is IndexedVoronoi
 
     def _index_cost(self, points: scipy.sparse.csr_matrix) -> float:
-        """Return what a sample like the pool's costs by the index."""
+        """Return the cost by the index of a sample like those of the pool."""
         per_feature = np.bincount(points.indices, minlength=self.n_inputs)
         met = float((per_feature.astype(np.float64) ** 2).sum()) / points.shape[0]
         return INDEX_ENTRY * met + CENTRE * self.members.size + points.shape[0]
@@ -151,7 +152,7 @@ class VoronoiMap(PointPartitions):
         return SCAN_VALUE * self.rows.size + CENTRE * self.members.size
 
     def _tree_cost(self, tree: PointTree) -> float:
-        """Return what the trials have cost, each."""
+        """Return the mean cost of a trial by the tree."""
         leaves, points = (visited / TRIALS for visited in tree.visited)
         owners = self.members.size / len(self.rows)
         each = SCAN_VALUE * self.rows.shape[1] + TREE_POINT + TREE_OWNER * owners
@@ -168,7 +169,7 @@ class VoronoiMap(PointPartitions):
         return per_row * n + PRODUCT_FEATURE * width + CENTRE * self.members.size
 
     def _choose(self, points: scipy.sparse.csr_matrix) -> None:
-        """Choose the ways that cost least, for single samples and for batches."""
+        """Choose the cheapest searches for single samples and for batches."""
         assert self.tree is not None and self.trials is not None
         samples = Memory(Sample)
         for trial in self.trials:

@@ -86,7 +86,7 @@ def sum_as_tree(lane: list[float]) -> float:
     return lane[0]
 
 
-# The one routine for distances, so that every search for a nearest point gives the same one.
+# The only routine for distances, so that every search finds the same nearest point.
 #
 # Ties are common (on binary data in half of the searches), and a tie that rounding breaks one way
 # in one search and another way in the next makes the cells depend on how they were found. So the
@@ -186,15 +186,16 @@ def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> 
 
 
 # Features up to which axes are exactly the principal ones. Beyond, they are near them: any
-# orthogonal axes give bounds. Products in Python are left to kernels, as a linear algebra library
-# may wait long for threads.
+# orthogonal axes give bounds. Products are computed by kernels, as a linear algebra library may
+# wait long for threads.
 EXACT_AXES = 32
 
-# Multiplications by which a round towards the principal axes is limited, about 5 ms, and rounds.
+# The most multiplications of a round towards the principal axes, about 5 ms, and the number of
+# rounds.
 ROUND = 10_000_000
 ROUNDS = 2
 
-# Part of a direction's square that rounding may leave where it depends on those before.
+# The part of a direction's square that rounding may leave if the direction depends on those before.
 DEPENDENT = 1e-16
 
 # Mean, and axes: a row per feature, padded.
@@ -227,7 +228,7 @@ def multiply(
 ) -> None:
     """Multiply directions, a padded column for each, by the scatter matrix of `n` centred rows.
 
-    `along` is room for a row of `room`; the product is added to what stands in `product`.
+    `along` is room for a row of `room`; the product is added to `product`.
     """
     for i in range(n):
         row = rows.part(d * i, d)
@@ -247,7 +248,7 @@ def orthogonalize(directions: Float64s, n: int, d: int) -> None:
         before = 0.0
         for j in range(d):
             before += own[j] * own[j]
-        # Once leaves a rest that rounding has made; after twice it is below rounding.
+        # One pass leaves a rest due to rounding; after two it is below rounding.
         for _ in range(2):
             for b in range(c):
                 other, along = directions.part(d * b, d), 0.0
@@ -291,7 +292,7 @@ def deviation(axes: NDArray[np.float64], n_axes: int) -> float:
 
 
 def axes_for(n_features: int) -> int:
-    """Return how many principal axes pay (measured)."""
+    """Return how many principal axes are fastest (measured)."""
     for most, axes in ((16, n_features), (32, 16), (255, 32)):
         if n_features <= most:
             return axes

@@ -1,6 +1,6 @@
 """Voronoi diagrams, and the nearest centres of all of them by the distances of all points.
 
-The nearest centre of each of many small samples is sought at once. As they come from one pool, the
+A search finds the nearest centres of all diagrams at once. As all centres come from one pool, the
 distance of a point of the pool serves every diagram that it belongs to. Ties go to the point that
 comes first in the pool, whose order is random.
 
@@ -8,11 +8,11 @@ Why the search for Voronoi cells (aNNE) is exact.
 
 What a cell is. The distance of a sample x and a point p is the number D(x, p) that
 `distances.squared_distance` returns for their scaled values in single precision: one routine, one
-order of summation. A diagram's cell is its centre p with the least D(x, p), and of several such the
-one that comes first in the pool. Every way to search compares candidates by D alone, in a way that
-keeps the first of equals. So each is exact if it leaves out no point whose D is the least, or as
-small as the least. A way that filters knows for each point a number A(x, p) that may be off from
-the distance by rounding; what follows is how far at most.
+order of summation. A diagram's cell is its centre p with the least D(x, p); among equals, the one
+that comes first in the pool. Every search compares candidates by D alone and keeps the first of
+equals. So each is exact if it leaves out no point with the least D. A search that filters has for
+each point a number A(x, p) that may differ from the distance by rounding; the bounds on this error
+follow.
 
 Units. u = 2^-24 is the unit round-off of single precision, v = 2^-53 that of double precision. A
 result of n operations with relative errors up to u each is off by a factor within 1 +- gamma_n(u),
@@ -27,21 +27,21 @@ in double precision. Thus D = S (1 + t) with |t| <= 2 u + u^2 + gamma_(d/8+4)(v)
 u for any d up to 2^30.
 
 Filtering by approximate distances (`nearest.filter_nearest`). Let |A(x, p) - S(x, p)| <= e for all
-points p of a diagram, up to a term that they share, let q be the one with the least A, and c one
+points p of a diagram, up to a term that they share, let q be the point with the least A, and c one
 with the least D. Then S(c) <= D(c) / (1 - t) <= D(q) / (1 - t) <= S(q) (1 + t) / (1 - t), so
 
     A(c) <= S(c) + e <= (A(q) + e) (1 + t) / (1 - t) + e <= A(q) + 6 u max(A(q), 0) + 3 e.
 
-All points up to that limit are compared by D. `RELATIVE` is 6 u, in which the rounding of the limit
-itself has room as well (5 u would do for the rest), and 3 e leaves e (1 - 6 u) for that of the
+All points up to that limit are compared by D. `RELATIVE` is 6 u, which includes the rounding of the
+limit itself (5 u would do for the rest), and 3 e leaves e (1 - 6 u) for the rounding of the
 absolute part.
 
 - By an index (`index_error`): A = (|x|^2 + |p|^2) - sum of 2 x_j p_j, in double precision, where 2
   x_j p_j is exact. A norm is a sum of at most d terms in any order: off by gamma_d(v) of itself.
   Each of the at most d + 1 further results is at most 2 (|x|^2 + |p|^2) in size, so that it adds at
   most 2 v of that. Together e <= (gamma_d(v) + 2 (d + 1) v) N <= 4 gamma_(d+1)(v) N, with N = |x|^2
-  + |p|^2. Integers up to `LARGEST_WHOLE` make no rounding at all: sums of 2^31 squares and products
-  of theirs stay below 2^53. Then A = D.
+  + |p|^2. Integers up to `LARGEST_WHOLE` are never rounded: sums of 2^31 squares and products of
+  theirs stay below 2^53. Then A = D.
 - By a matrix product (`product_error`): A = |c|^2 + |k|^2 - 2 c . k for the sample c and the point
   k less a mean, rounded to single precision. The product is a sum of d products in single precision
   in any order, with or without fused operations: off by gamma_d(u) (|c|^2 + |k|^2) / 2, and 2^-150
@@ -84,20 +84,22 @@ for any p with D(x, p) <= D, or for a box around it, is at most
 which `tree_slack` returns: for `absolute` twice what stands above, as |a + b|^2 <= 2 |a|^2 + 2
 |b|^2 for what rounding and what underflow adds to the coordinates, and 2^-149 n for `least`. (The 2
 u and 3 u are more than it takes by almost u and u / 2: room for the rounding of |w|^2 and of the
-limit, which are in double precision.) The search leaves out what is farther than that for the
-farthest of the diagrams' nearest centres so far, and so never a point that it needs. m = 2^-16: a
-larger one would let pass what is farther by that much, a smaller one what is farther by 4 b^2 / m.
+limit, which are in double precision.) The search leaves out points whose bound exceeds that limit
+for the farthest of the diagrams' nearest centres so far, and so never a point that it needs. m =
+2^-16: a larger m would let pass points farther by that much, a smaller one points farther by 4 b^2
+/ m.
 
-Filtering by scores (`score_error`, for `nearest.cu`). There a score is made and compared in single
-precision, without what all points share, and its error is to depend on the row alone, not on the
-farthest point. With c and k as above, now less an origin, a = |c|, b = |k|, N = a^2 + b^2 and T =
-|c - k|^2, the score is L = w n - 2 s rounded once, where s is the sum of products c . k, n is b^2
-rounded to single precision and w n is rounded, too. w = 1 - g is in single precision.
+Filtering by scores (`score_error`, for `nearest.cu`). There scores are computed and compared in
+single precision, without the term that all points share, and the error must depend on the row
+alone, not on the farthest point. With c and k as above, now less an origin, a = |c|, b = |k|, N =
+a^2 + b^2 and T = |c - k|^2, the score is L = w n - 2 s rounded once, where s is the sum of products
+c . k, n is b^2 rounded to single precision and w n is rounded, too. w = 1 - g is in single
+precision.
 
 - |S - T| <= 5 u N, as above.
 - s is off by gamma_d(u) a b and 2^-150 d, hence 2 s by gamma_d(u) N and 2^-149 d.
 - n is off by 1.2 u b^2 and w n by another 1.01 u b^2 (and 2^-150 each), as d is below 2^26.
-- What is rounded last is at most 2.1 N in size.
+- The number that is rounded last is at most 2.1 N in size.
 
 So L + a^2 + g b^2 is off from S by at most e N + h, e = gamma_d(u) + 9.4 u, h = 2^-147 d. Let E =
 gamma_(d+10)(u) <= 1/64, and g = E but for rounding: g is from e to 1.06 E. Then for any point
@@ -171,12 +173,12 @@ LARGEST_WHOLE_SQUARE = 2.0**22
 # Largest relative error of scores for which limits are derived.
 LARGEST_SCORE_ERROR = 1.0 / 64.0
 
-# By how much a lower bound may be larger for being split from what rounding adds (m above).
+# By how much a lower bound may be larger for being split from the rounding error (m above).
 MARGIN = 2.0**-16
 
 
 def gamma(n: float, unit: float) -> float:
-    """Return the relative error that n operations make at most; infinite where there are many."""
+    """Return the largest relative error of n operations; infinite if there are too many."""
     return n * unit / (1.0 - n * unit) if n * unit < 0.5 else math.inf
 
 
@@ -191,7 +193,7 @@ def product_error(n_features: int) -> tuple[float, float]:
 
 
 def score_error(n_features: int) -> tuple[float, float]:
-    """Return E and h of scores, E in units of squared norms and infinite where it is too large."""
+    """Return E and h of scores; E is in units of squared norms, and infinite if it is too large."""
     relative = gamma(n_features + 10, SINGLE)
     return relative if relative <= LARGEST_SCORE_ERROR else math.inf, n_features * 2.0**-147
 
@@ -215,8 +217,8 @@ def tree_slack(
 
     Returns
     -------
-    The parts in units of the exact distance and of the sample's squared distance from the mean,
-    and the absolute one.
+    The part in units of the exact distance, the part in units of the sample's squared distance from
+    the mean, and the absolute part.
 
     """
     axes = deviation + 2.0 * n_axes * gamma(n_features, DOUBLE)
@@ -235,7 +237,7 @@ def tree_slack(
 class Voronoi(MapRecord):
     """Voronoi diagrams whose centres are points of one pool; there is one for each output."""
 
-    # What each feature is multiplied by.
+    # The factor of each feature.
     factors: Float64s
     # Numbers of the points of each diagram in ascending order, the j-th ones of all diagrams side
     # by side.
@@ -263,7 +265,7 @@ class Owner(Record):
 
 
 class Pending(Record):
-    """A node that a search has yet to go to."""
+    """A node that a search has yet to visit."""
 
     node: Int64
     # Lower bound of the distances of points in it.
@@ -273,8 +275,8 @@ class Pending(Record):
 class PointTreeRecord(Record):
     """A tree of points (see `tree`): complete and binary, its nodes numbered by level.
 
-    Points are in the order of the leaves. A coordinate is the projection on an axis, or the last
-    one, the norm of what is left.
+    Points are in the order of the leaves. A coordinate is the projection on an axis; the last one
+    is the norm of the rest.
     """
 
     # Axes: a row of `width` for each feature, and the mean of the points.
@@ -304,7 +306,7 @@ class PointTreeRecord(Record):
     query: Float32s = transient()
     lower: Float32s = transient()
     stack: Array[Pending] = transient()
-    # Leaves and points that searches have visited, by which the tree is judged when it is new.
+    # Leaves and points that searches have visited, which decide whether a new tree is used.
     n_leaves_visited: Int64 = transient()
     n_points_visited: Int64 = transient()
 
@@ -330,7 +332,7 @@ class DenseVoronoi(Voronoi):
 class IndexedVoronoi(Voronoi):
     """Voronoi diagrams of sparse points, with an index from features to points."""
 
-    # Whether all values of the pool are integers of which no sum needs rounding.
+    # Whether all values of the pool are integers whose sums need no rounding.
     whole: Int64
     # How far distances by the index are off, in units of the squared norms.
     error: Float64
@@ -391,7 +393,7 @@ def find_nearest(record: Voronoi, cells: Int32s) -> None:
     for j in range(1, n_cells):
         centres = members.part(t * j, t)
         for i in range(t):
-            # The argmin that makes a cell in section 4.2: l_2 orders as its square does.
+            # The argmin that defines a cell in section 4.2: l_2 orders as its square does.
             distance, best = distances[centres[i]], nearest[i]
             nearer = distance < best
             nearest[i] = distance if nearer else best
@@ -400,7 +402,7 @@ def find_nearest(record: Voronoi, cells: Int32s) -> None:
 
 @exact_inlined
 def filter_nearest(record: V, absolute: float, cells: Int32s) -> None:
-    """Find the nearest centre of every diagram by distances that rounding has made inexact.
+    """Find the nearest centre of every diagram by distances with rounding errors.
 
     `absolute` is the part of a filter's limit that the derivation above calls 3 e.
     """
@@ -507,7 +509,7 @@ def filter_rows(
     error, least
         How far distances are off by the products (`product_error`).
     cells
-        Where the cells go.
+        Array for the cells.
 
     """
     n_points, t, width = record.n_points, record.n_out, record.width

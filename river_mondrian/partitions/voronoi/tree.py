@@ -1,11 +1,11 @@
 """Nearest centres of many Voronoi diagrams by one walk through a tree of the pool's points.
 
 Points are compared in a few coordinates first: their projections on principal axes, and the norm of
-what is left. Distances there are lower bounds. The tree is complete and binary, with a box in those
+the rest. Distances there are lower bounds. The tree is complete and binary, with a box in those
 coordinates at each node and up to `LEAF` points at each leaf, which lie side by side coordinate by
-coordinate. A walk goes to the nearer child first and leaves out what is farther than the farthest
-of the diagrams' nearest centres so far; what is not left out is compared by
-`distances.squared_distance`, so that the cells are those of every other way (see `nearest`).
+coordinate. A walk visits the nearer child first and leaves out nodes and points farther than the
+farthest of the diagrams' nearest centres so far. The other points are compared by
+`distances.squared_distance`, so that the cells are those of every other search (see `nearest`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
         if bound > reach:
             continue
         first, last = starts[p], starts[p + 1]
-        # Whether it may be the nearest centre of one of its diagrams.
+        # Whether the point may be the nearest centre of one of its diagrams.
         near = False
         for o in range(first, last):
             near = near or bound <= nearest[owners[o].diagram] * grown + slack
@@ -99,7 +99,7 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
         for o in range(first, last):
             i, column = owners[o].diagram, owners[o].column
             best = nearest[i]
-            # Of equals the first in the pool, whose column in the diagram is the first.
+            # Among equals, the first in the pool, whose column in the diagram is the first.
             if distance < best or (distance == best and column < cells[i]):
                 stale = stale or best == limit
                 nearest[i] = distance
@@ -117,11 +117,11 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
 
 @exact_inlined
 def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
-    """Find the nearest centre of each diagram, `square` from the mean."""
+    """Find each diagram's nearest centre; `square` is the row's squared distance from the mean."""
     tree, nearest = record.tree, record.nearest
     for i in range(record.n_out):
         nearest[i] = math.inf
-        # Whatever the distances are, NaN too, it is a cell of the diagram.
+        # A valid cell of the diagram, whatever the distances are (even NaN).
         cells[i] = i * record.n_cells
     query, width, boxes = tree.query, tree.width, tree.boxes
     stack, first_leaf = tree.stack, tree.first_leaf
@@ -152,7 +152,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
 
 @exact_separate
 def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector by the tree, or by a scan where it is too far away for single precision."""
+    """Map a vector by the tree, or by a scan if it is too far away for single precision."""
     voronoi = DenseVoronoi(record)
     bad = read_vector(voronoi, sample, voronoi.factors, voronoi.row)
     if bad >= 0:
@@ -178,7 +178,7 @@ class PointTree(OwnsArrays):
     frame
         Mean and axes, from `find_axes`.
     order
-        The points' numbers, which are brought into the order in which leaves hold the points.
+        The points' numbers, which are sorted in place into the order of the leaves.
 
     """
 
@@ -258,7 +258,7 @@ class PointTree(OwnsArrays):
         self.owner_starts = np.concatenate([[0], np.cumsum(counts)])
 
     def _begin(self) -> None:
-        """Make the record, with what it takes to project points."""
+        """Make the record, with the fields for projecting points."""
         self.memory = Memory(PointTreeRecord)
         record = self.record = self.memory[0]
         record.n_axes, record.n_coordinates = self.n_axes, self.n_coordinates
@@ -267,7 +267,7 @@ class PointTree(OwnsArrays):
         self.memory.own("projection", np.zeros(self.width))
 
     def _bind(self) -> None:
-        """Let the record refer to the tree, and to what only kernels write to."""
+        """Make the record refer to the tree's arrays, and to the memory of kernels."""
         self._begin()
         record = self.record
         record.first_leaf = len(self.leaf_starts) - 2
@@ -285,7 +285,7 @@ class PointTree(OwnsArrays):
         self._bind()
 
     def check(self, n_points: int, d: int, t: int, psi: int) -> None:
-        """Refuse a stored tree of other points, features, diagrams and cells than there are."""
+        """Refuse a stored tree that does not fit the points, features, diagrams and cells."""
         check_types(self, {"n_axes": (int, np.integer), "width": int, "slack": tuple})
         width = distances.padded(int(self.n_coordinates))
         check_number(self, "n_axes", self.n_axes, 1, max(1, d))
