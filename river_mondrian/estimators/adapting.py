@@ -1,4 +1,4 @@
-"""What the adaptive forests share as River estimators: bounds, and the detector of drifts."""
+"""The base of the adaptive forests as River estimators, with the drift detector."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class AdaptingForest(MondrianForest):
     window: int
     drift_detector: Detector
 
-    # A detector that Python feeds: as it was before the sample of a number, that number, and the
-    # detector since. It is replaced before the kernel learns the sample, so that the number of
-    # samples tells which one counts. None where a kernel detects drifts, or nobody.
+    # For a detector that Python feeds: the detector before the n-th sample, n, and the detector
+    # after it. The tuple is replaced before the kernel learns the sample, so that the number of
+    # samples decides which detector is valid. None if a kernel detects drifts, or detection is off.
     _fed: tuple[Any, int, Any] | None
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class AdaptingForest(MondrianForest):
     def _feed(self, trees: Any, error: float) -> int:
         """Feed the error of the n-th sample, which is about to be learned, to the detector.
 
-        Returns how many samples are to be kept, or 0 if no drift is detected.
+        Return the number of samples to keep, or 0 if no drift is detected.
         """
         self._check_input(trees, TOO_LARGE - int(error))
         detector = self._detector
@@ -105,7 +105,7 @@ class AdaptingForest(MondrianForest):
 
     @locked
     def _learn_each(self, rows: Block, progress: bool) -> None:
-        """Learn rows of a frame, each as `learn_one` does."""
+        """Learn the rows of a frame, each by `learn_one`."""
         # Another thread may have added a feature.
         self._features.agree(rows.names, rows.columns)
         weights = rows.w.tolist()

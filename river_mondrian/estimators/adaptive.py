@@ -161,7 +161,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def _make_trees(self) -> AdaptiveTrees:
-        # One more is being built.
+        # One more tree, which is being built.
         partitions, watch = self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
         sizes = self._n_readable, self.n_candidates, self.window, self.max_bytes
         return AdaptiveTrees(partitions, *sizes, self.autoregressive, watch)
@@ -228,7 +228,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
                         prepared.vector[:] = inputs
                         self._learn(prepared.trees, label, weight, False)
                         return
-        # What the user has written runs ahead of any change.
+        # Code of the user, such as hashing, runs before any change.
         values = self._read(x)
         check_label(y)
         if check_weight(weight) == 0.0:
@@ -245,7 +245,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in the trees' `inputs`."""
         found = 0
-        # Nothing could have foreseen the first class.
+        # The first class of all could not have been predicted: it is no error.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
             found = self._feed(trees, trees.error(label, is_new))
         self._check_input(trees, trees.learn(label, weight, is_new, found))

@@ -163,7 +163,7 @@ class AdaptiveMondrianForestRegressor(
     _NUMBERS = ("mean", "late_mean")
 
     def _make_trees(self) -> AdaptiveTargetTrees:
-        # One more is being built.
+        # One more tree, which is being built.
         partitions, watch = self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
         sizes = self.n_candidates, self.window, self.max_bytes
         kinds = self.loss == "squared", self.autoregressive
@@ -199,8 +199,8 @@ class AdaptiveMondrianForestRegressor(
             Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; less than
             1e-30 counts as 0.
         remembered
-            What `Calibrated` has remembered of an earlier prediction of the sample, if the target
-            is late.
+            An earlier prediction of the sample, as `Calibrated` remembers it, if the target is
+            late.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class AdaptiveMondrianForestRegressor(
 
         """
         with self._lock:
-            # Calls cost: most targets are floats without a weight.
+            # Calls are slow, and most targets are floats without a weight.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
                 if w == 0.0:
@@ -234,7 +234,7 @@ class AdaptiveMondrianForestRegressor(
         self._check_input(trees, trees.learn(y, w, False, found, remembered))
 
     def _to_remember(self) -> bytes | None:
-        """Return what has been predicted of a sample last, for a later `learn_one`."""
+        """Return the last prediction of a sample, for a later `learn_one`."""
         return None if self._trees is None else self._trees.to_remember()
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:

@@ -24,9 +24,9 @@ from .calibrated import final_of
 from .inspection import ScoringDetector
 from .nearest_neighbor import NearestNeighborDetector
 
-# Samples among which there are no ranks yet.
+# Number of samples from which on samples are ranked.
 LEAST_RANKED = 100
-# Alarms that are kept at least.
+# Least number of the latest alarms that are kept.
 KEPT_ALARMS = 100
 
 
@@ -92,7 +92,7 @@ class Alarms(Model, base.AnomalyDetector):
         At most so many alarms in so many successive samples, (alarms, samples): (1, 1440) is one
         alarm in any 1,440 samples. None sets no bound.
     calendar
-        Features that tell the time, such as the hour. Their values are never novel.
+        Features that are times, such as the hour. Their values are never novel.
 
     Notes
     -----
@@ -237,14 +237,15 @@ class Alarms(Model, base.AnomalyDetector):
             _, names, columns = read_frame(X, self._table.features)
         for part in pieces(len(columns), progress):
             for row in columns[part]:
-                # Others may call in between.
+                # Other threads may call in between.
                 self.learn_one(mapping_of(names, row))
 
     def _alarm(self, x: Mapping[Any, Any], table: CourseTable, score: float) -> Alarm:
         """Return the alarm of a sample that is about to be learned."""
         chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
         surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
-        # The sum of (surprise - 1), whose mean is 0 for usual samples, is largest from there on.
+        # From the first unusual sample on, the sum of (surprise - 1) is largest: usual samples have
+        # a mean of 0.
         ago = int(np.argmax(np.cumsum(np.array(surprises) - 1.0)))
         shares: dict[Any, float] = {}
         for view in self._views:
@@ -259,7 +260,7 @@ class Alarms(Model, base.AnomalyDetector):
     # Scores.
 
     def _look(self, x: Mapping[Any, Any]) -> tuple[CourseTable, float]:
-        """Return the table with a sample as the next one, and the score of that."""
+        """Return the table with a sample as the next one, and the sample's score."""
         table = self._read(x)
         for i, view in enumerate(self._views):
             table.given[i] = view.score_one(x)
@@ -277,7 +278,7 @@ class Alarms(Model, base.AnomalyDetector):
         return table, float(course.score)
 
     def _read(self, x: Mapping[Any, Any]) -> CourseTable:
-        """Write a sample to the table, or to a copy that has its new features; return that."""
+        """Write a sample to the table, or to a copy with its new features; return the table."""
         table = self._table
         if not table.features.read_known(x, table.inputs):
             values = read_values(x, levels=True)
@@ -332,7 +333,7 @@ class Alarms(Model, base.AnomalyDetector):
     @property
     @locked
     def alarms(self) -> list[Alarm]:
-        """The latest 100 alarms, the first one first."""
+        """The latest 100 alarms, the oldest first."""
         return [Alarm(*alarm) for alarm in self._alarms]
 
     @property
@@ -358,7 +359,7 @@ def _check_budget(budget: Any) -> None:
 
 
 def _views_of(detector: Any) -> list[Any]:
-    """Return copies of the detectors that are to learn."""
+    """Return copies of the detectors, which will learn."""
     if detector is None:
         return [NearestNeighborDetector(seed=1), NearestNeighborDetector(shingle=8, seed=2)]
     views = list(detector) if isinstance(detector, (list, tuple)) else [detector]

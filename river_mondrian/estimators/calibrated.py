@@ -22,7 +22,7 @@ from ..posteriors.predictive import PredictiveDistribution
 # Coverages whose thresholds are tracked. Others lie between them, or beyond the last one.
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MIDDLE = len(LEVELS)
-# Their quantiles: of the lower ends from the widest interval on, the median, of the upper ends.
+# Quantiles of the lower ends from the widest interval on, the median, and those of the upper ends.
 QUANTILES = (
     *((1.0 - level) / 2.0 for level in reversed(LEVELS)),
     0.5,
@@ -36,7 +36,7 @@ N_UNSEEN = 10.0
 class Steering(NamedTuple):
     """How thresholds move: by steps from `first` down to `last`, for scores within +-`bound`.
 
-    If labels come late, all steps until the effect of one is seen add up to `N_UNSEEN` first ones
+    If labels come late, the steps until the effect of one is seen add up to `N_UNSEEN` first steps
     at most, so that thresholds do not overshoot.
     """
 
@@ -45,7 +45,7 @@ class Steering(NamedTuple):
     bound: float
 
 
-# Of errors in units of their size, and of the log-odds of classes.
+# For errors in units of their size, and for the log-odds of classes.
 INTERVALS = Steering(0.2, 0.02, 20.0)
 SETS = Steering(0.5, 0.05, 8.0)
 
@@ -63,9 +63,9 @@ PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
 
 @dataclass
 class Interval:
-    """What has been predicted of a target, and the thresholds of that time.
+    """A prediction of a target, and the thresholds at that time.
 
-    `remembered` is what the model is to know when the target comes, None if nothing.
+    `remembered` is passed to the model when the target comes, unless it is None.
     """
 
     n_learned: int
@@ -95,7 +95,7 @@ class Odds:
 
 @dataclass
 class Classes:
-    """What has been predicted of a label, and the thresholds of that time by class."""
+    """A prediction of a label, and the thresholds at that time by class."""
 
     n_learned: int
     probabilities: Mapping[Hashable, float]
@@ -108,7 +108,7 @@ NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
 
 
 def step(steering: Steering, n: int, delay: int) -> float:
-    """Return the size of a step after `n` judged samples, by a label that is `delay` late."""
+    """Return the size of a step after `n` judged samples, for a label that is `delay` late."""
     usual = max(steering.last, steering.first * math.sqrt(N_FIRST / (N_FIRST + n)))
     return min(usual, steering.first * N_UNSEEN / (delay + 1.0))
 
@@ -116,7 +116,7 @@ def step(steering: Steering, n: int, delay: int) -> float:
 def at(thresholds: Sequence[float], coverage: float) -> float:
     """Return the threshold of a coverage; `thresholds` are those of 0 and of `LEVELS`.
 
-    Thresholds are tracked one by one, so that they may cross: one counts as at least all before it.
+    Thresholds are tracked separately and may cross, so each counts as at least all before it.
     """
     values = list(accumulate(thresholds, max))
     place = log_odds((1.0 + coverage) / 2.0)
@@ -126,7 +126,7 @@ def at(thresholds: Sequence[float], coverage: float) -> float:
 
 
 def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
-    """Return thresholds after a target has come, of which an interval has been predicted.
+    """Return the thresholds after the target of a predicted interval has come.
 
     Each threshold h of a level p moves by step * (p - 1{error <= h}), a subgradient of the pinball
     loss (Gibbs and Candès 2021), where h is the threshold at the time of the prediction.
@@ -143,7 +143,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     # Before the first target intervals are infinite.
     if n > 0 and predicted.n_learned > 0:
         eta = step(INTERVALS, n, delay)
-        # An end belongs to the interval, on both sides.
+        # Both ends belong to the interval.
         thresholds = tuple(
             h + eta * (p - (z < old if p < 0.5 else z <= old))
             for p, h, old in zip(QUANTILES, thresholds, predicted.thresholds, strict=True)
@@ -161,7 +161,7 @@ def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int)
     odds
         The thresholds.
     old
-        Those by which the set has been predicted.
+        Thresholds by which the set was predicted.
     score
         Minus the log-odds of the class.
     is_first
@@ -190,7 +190,7 @@ def score_of(probability: float) -> float:
 
 
 def key_of(x: Mapping[Any, Any]) -> Hashable | None:
-    """Return what a sample is recognized by when its label comes; None if it has no such thing."""
+    """Return a key that identifies a sample when its label comes; None if it has no key."""
     try:
         key = (*x, *[None if value != value else value for value in x.values()])
         hash(key)
@@ -206,7 +206,7 @@ def check_coverage(coverage: Any) -> None:
 
 
 def final_of(model: Any) -> Any:
-    """Return the last step of a pipeline; a model that is none by itself."""
+    """Return the last step of a pipeline, or a model that is no pipeline."""
     while isinstance(model, compose.Pipeline):
         model = list(model.steps.values())[-1]
     return model
@@ -234,7 +234,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     by_class
         Whether sets of classes hold for each class by itself; they are larger then.
     max_pending
-        Number of different samples that wait for their label at most; the oldest are dropped.
+        Largest number of different samples that wait for their label; the oldest are dropped.
 
     Notes
     -----
@@ -282,7 +282,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     _KINDS: ClassVar[dict[type[Any], type[Calibrated]]] = {}
 
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Self:
-        """Return a regressor or a classifier, as the model is."""
+        """Return a regressor or a classifier, like the model."""
         final = final_of(model)
         for kind, made in cls._KINDS.items() if cls is Calibrated else ():
             if isinstance(final, kind):
@@ -300,11 +300,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         self.by_class = by_class
         self.max_pending = max_pending
         self._n_learned = 0
-        # What has been predicted of samples without a label so far, the oldest first.
+        # Predictions of samples that wait for their label, the oldest first.
         self._waiting: dict[Hashable, tuple[Any, ...]] = {}
         self._tracked: Any = self._begin()
         self._has_distribution = "with_dist" in inspect.signature(final.predict_one).parameters
-        # Whether it learns from predictions as they were when the sample came.
+        # Whether the model learns from its predictions at the time when the sample came.
         self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
 
     def _need(self, kind: type[Any], message: str) -> None:
@@ -312,7 +312,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             raise TypeError(f"{message}, but the model is {self.model!r}")
 
     def _begin(self) -> Any:
-        """Return what is tracked before any label."""
+        """Return the tracked thresholds before any label."""
         raise NotImplementedError
 
     @staticmethod
@@ -330,18 +330,18 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         return own + int(self.model._raw_memory_usage)
 
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Any:
-        """Return what is predicted of a sample now; `point` is the model's prediction if known."""
+        """Return a new prediction of a sample; `point` is the model's prediction if known."""
         raise NotImplementedError
 
     def _judged(self, predicted: Any, y: Any) -> Any:
-        """Return what is tracked after a label."""
+        """Return the tracked thresholds after a label."""
         raise NotImplementedError
 
     def _predicted(self, x: Mapping[Any, Any], point: Any = None) -> Any:
-        """Return what is predicted of a sample now, and remember it until its label comes."""
+        """Return a prediction of a sample, and remember it until the sample's label comes."""
         key, waiting = key_of(x), self._waiting
         records = waiting.get(key, ()) if key is not None else ()
-        # More calls for a sample are one prediction.
+        # Repeated calls for a sample are one prediction while nothing is learned.
         if records and records[-1].n_learned == self._n_learned:
             return records[-1]
         predicted = self._predict(x, point)
@@ -354,7 +354,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         return predicted
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
-        """Judge what was predicted of a sample, and let the model learn it.
+        """Judge the prediction of a sample, and update the model with the sample.
 
         Parameters
         ----------
@@ -374,7 +374,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             try:
                 tracked = self._judged(predicted, y)
             except (TypeError, ValueError):
-                # The model says what is wrong with the label, or takes it.
+                # The model refuses the label with its own error, or accepts it.
                 tracked = self._tracked
             if self._learns_late and predicted.n_learned < self._n_learned:
                 kwargs["remembered"] = predicted.remembered
@@ -470,8 +470,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        The lower and the upper end; both belong to the interval. Infinite ones before the
-        first label, and where no finite interval would hold.
+        The lower and the upper end; both belong to the interval. They are infinite before the first
+        label, and where no finite interval would hold.
 
         Raises
         ------
@@ -547,7 +547,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
 
 class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
-    """A calibrated regressor: what `Calibrated` makes of a regressor."""
+    """A calibrated regressor: `Calibrated` whose model is a regressor."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -578,7 +578,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
             try:
                 law = self.model.predict_one(x, with_dist=True)
             except (NotImplementedError, RuntimeError, ValueError):
-                # Some models have none before they learn, or under some arguments.
+                # Some models have no distribution before they learn, or with some arguments.
                 law = None
             if isinstance(law, PredictiveDistribution):
                 mean = law.mean
@@ -595,7 +595,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
 
 
 class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
-    """A calibrated classifier: what `Calibrated` makes of a classifier."""
+    """A calibrated classifier: `Calibrated` whose model is a classifier."""
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

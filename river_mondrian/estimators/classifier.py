@@ -218,7 +218,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
                 status = prepared.learn(inputs, label, weight)
                 if status == DONE or self._complete(prepared, status, inputs, label, weight):
                     return
-        # What the user has written runs ahead of any change.
+        # Code of the user, such as hashing, runs before any change.
         values = self._read(x)
         check_label(y)
         if check_weight(weight) > 0.0:
@@ -227,7 +227,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
     def _complete(
         self, prepared: Prepared, status: int, inputs: bytes, label: int, weight: float
     ) -> bool:
-        """Complete what a kernel has begun or lacks; False where there is more to do."""
+        """Complete a call by the status of its kernel; return whether the sample was learned."""
         if status <= TOO_LARGE:
             raise prepared.too_large(TOO_LARGE - status, inputs)
         with self._lock:
@@ -246,7 +246,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
 
     @locked
     def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
-        """Learn a sample with all that it may need besides the kernel."""
+        """Learn a sample that may need more than the kernel, such as a new label or weights."""
         weighs = weight != 1.0 and not self._grown().has_weights
 
         def add(trees: Any) -> None:
@@ -295,7 +295,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
         self._learn_read(self._read_frame(X), y, w, progress)
 
     def _read_block(self, frame: Frame, y: Any, w: Any) -> Block:
-        # What weighs nothing is not learned.
+        # Samples of weight 0 are not learned.
         return super()._read_block(frame, y, w).weighing()
 
     def _begin_rows(self, rows: Block, start: int, stop: int) -> int:
@@ -304,7 +304,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
             trees.weigh()
         if trees.has_weights:
             return stop
-        # The first of another weight begins a block.
+        # The first row of another weight begins a block.
         return start + int(np.append(rows.w[start:stop] == 1.0, False).argmin())
 
     def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[np.int64]:

@@ -46,7 +46,7 @@ def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | Non
 
     Returns
     -------
-    The features that these name, and their values at the origin.
+    The features that both name, and their values at the origin.
 
     """
     names: list[Any] = []
@@ -66,7 +66,7 @@ def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | Non
     return [*values], [*values.values()]
 
 
-# The lifetime that is a mixture of several.
+# The lifetime that stands for a mixture of several.
 AUTO = "auto"
 
 
@@ -246,7 +246,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     # What an interrupted call has left.
 
     def _settle(self) -> None:
-        """Finish what a call has begun, or forget features of which nothing has been learned."""
+        """Complete an interrupted call, and forget features that the trees do not have."""
         trees = self._trees
         if trees is None:
             self._features.keep_first(len(declared(self.directions, self.origin)[0]))
@@ -268,7 +268,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return 0 if self._trees is None else self._trees.n_samples
 
     def _lifetime_at(self, n: int, d: int, last: float) -> float:
-        """Return the lifetime with `n` samples of `d` features, after another lifetime."""
+        """Return the lifetime with `n` samples of `d` features; refuse one below the `last`."""
         if self.lifetime is None or isinstance(self.lifetime, str):
             return max(last, math.pow(n, 1.0 / (d + 2)))
         lifetime = self.lifetime(n)
@@ -293,7 +293,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        # Cells of lifetimes that grow are cut until all samples are apart.
+        # If the lifetime grows, cells are cut until all samples are separated.
         origin = None if self._grows else declared(self.directions, self.origin)[1]
         limits = self._grows, self._estimator, self.window, self.max_nodes
         return PivotTrees(lifetimes, self.n_estimators, seed, n_inputs, *limits, matrix, origin)
@@ -371,7 +371,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return self._features.first_rows(names, columns)
 
     def _lifetimes(self, names: Sequence[Hashable], columns: Floats) -> Floats | None:
-        """Return the lifetimes after each of checked rows that come next; None if none changes."""
+        """Return the lifetimes after each of the next rows, shape (rows,); None if it is fixed."""
         if not self._grows:
             return None
         trees, n = self._trees, self.n_samples
@@ -395,7 +395,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         start = 0
         with Progress(progress, len(columns)) as shown:
             while start < len(columns):
-                # Others may call in between.
+                # Other threads may call in between.
                 with self._lock:
                     self._settle()
                     most = 1 if self._trees is None else max(1, self._trees.rows_at_once)
@@ -410,7 +410,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn rows up to the next new feature, or one with new features; returns how many."""
+        """Learn rows up to the next new feature, or one with new features; return their number."""
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]
@@ -420,7 +420,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             rows = index.arrange(names, columns[:stop], len(index))
             trees.learn_many(rows, None if lifetimes is None else lifetimes[:stop])
             return stop
-        # Trees that have learned the row take the place of these.
+        # New trees or a copy learn the row, and then replace the trees.
         if trees is None:
             made = self._begin(new)
         else:

@@ -1,4 +1,4 @@
-"""What density forests tell: densities, surprises and scores."""
+"""Densities, surprises and scores of density forests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DensityReadings(Model):
         return self._read(x, LOG_DENSITY, -math.inf)
 
     def _read(self, x: Mapping[Any, Any], reading: int, before: float) -> float:
-        """Return what trees tell of a sample, or another number before any learning."""
+        """Return a reading of the trees for a sample, or `before` before any learning."""
         with self._lock:
             trees = self._trees
             if trees is None:
@@ -271,14 +271,15 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | NDArray[np.float64
     X
         The samples: a pandas, polars or pyarrow frame, or an array of shape (n, d).
     x
-        Where: a mapping from the frame's columns to numbers, a vector of d numbers in the order of
-        the columns, or several, as a frame with the same columns or an array of shape (k, d).
+        The place: a mapping from the frame's columns to numbers, or a vector of d numbers in the
+        order of the columns; or k places, a frame with the same columns or an array of shape
+        (k, d).
     lifetime
         Lifetime of the trees, as for `DensityForest`, whose density tends to this one.
 
     Returns
     -------
-    The density, a float, or an array of k where there are several.
+    The density, a float; or an array of shape (k,) for k places.
 
     Raises
     ------
@@ -334,7 +335,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | NDArray[np.float64
 def _matrix(
     what: str, values: Any, names: list[Hashable] | None
 ) -> tuple[list[Hashable] | None, Floats]:
-    """Read a frame, whose columns are to be `names` if given, or an array, which has none."""
+    """Return the names and values of a frame, in the order of `names` if given, or of an array."""
     if hasattr(values, "columns"):
         _, found, matrix = read_frame(values)
         if names is not None:

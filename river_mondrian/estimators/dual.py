@@ -94,7 +94,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         else:
             check_kernel(kernel, lifetime, gamma)
             self._supports = SparseSupports(kernel, lifetime if kernel == "laplace" else gamma)
-        # What a class's f has for alpha c: a row for each support vector, a column for each class.
+        # The coefficients alpha c of each class's f: a row per support vector, a column per class.
         self._coefficients = np.zeros((0, 0))
         self._n_samples = 0
 
@@ -123,7 +123,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:
-        # Without the room for support vectors to come.
+        # Without the room for later support vectors.
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
@@ -191,7 +191,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         self._pending = None
 
     def _snapshot(self) -> Snapshot:
-        """Return what everything is that a sample may change."""
+        """Return a snapshot of all objects that a sample may change."""
         return Snapshot([*self._supports.parts(), self])
 
     def _add_label(self, y: Hashable) -> int:
@@ -225,7 +225,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     @locked
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the label of the largest f(x); of several, the one seen first.
+        """Predict the label of the largest f(x); among equal ones, the one seen first.
 
         Parameters
         ----------

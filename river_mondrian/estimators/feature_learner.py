@@ -1,4 +1,4 @@
-"""Learners on a feature map that may be built anew while samples come."""
+"""Learners on a feature map that may be rebuilt while samples arrive."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from ..maps.record import Array, CompiledMap, Pool, Sample
 from ..model import Model, Snapshot, Steps, locked
 from ..progress import Progress, pieces
 
-# Stored samples that a call replays when the map is new.
+# Number of stored samples that a call replays for a new map.
 REPLAY = 32
 
 # Rows that are mapped at a time.
 BLOCK = 4096
-# The same where the map learns them ahead of the weights.
+# The same if the map learns the rows before the weights do.
 GROWING_BLOCK = 256
 
 
 class Ahead(tuple[Any, Sample, float, float]):
-    """What is left to do where a map that grows may have learned a sample: weights learn it."""
+    """The rest of a call in which a growing map may have learned a sample: weights learn it."""
 
     __slots__ = ()
 
     def settle(self) -> None:
-        """Let the weights learn the sample if the map is ahead of them."""
+        """Update the weights with the sample, if the map has learned it and they have not."""
         weights, sample, target, weight = self
         compiled = weights.compiled
         compiled.complete()
@@ -47,11 +47,11 @@ class Ahead(tuple[Any, Sample, float, float]):
 
 
 class FeatureLearner(Model, base.Estimator):
-    """A learner on a feature map that may be built anew.
+    """A learner on a feature map that may be rebuilt.
 
-    While the map collects the samples that it is built from, the learner keeps their targets. When
-    there is a new map, weights for it begin at zero and learn those samples again, some in each
-    call. Until they have caught up, predictions come from the map before.
+    While the map collects the samples from which it is built, the learner stores their targets. The
+    weights of a new map begin at zero and learn these samples again, some in each call. Until they
+    have caught up, predictions come from the previous map.
     """
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
@@ -61,7 +61,7 @@ class FeatureLearner(Model, base.Estimator):
     seed: int | None
     # Whether the loss may choose among the lifetimes of a map.
     _MIXES: ClassVar[bool] = False
-    # Arguments of the map of a learner that is given none.
+    # Arguments of the default map.
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
@@ -102,10 +102,10 @@ class FeatureLearner(Model, base.Estimator):
 
     @abc.abstractmethod
     def _make_weights(self, compiled: CompiledMap) -> Weights:
-        """Return what has learned nothing yet for a map."""
+        """Return weights for a map that have learned nothing."""
 
     def _kernel_target(self, target: Any) -> Any:
-        """Turn a target, or an array of targets, into the kernel's."""
+        """Convert a target, or an array of targets, to the kernel's."""
         return target
 
     @property
@@ -117,13 +117,13 @@ class FeatureLearner(Model, base.Estimator):
         n_stored = len(self._targets)
         if self._next is None:
             return n_stored
-        # It has learned those stored samples that it has replayed, and all that were not stored.
+        # The new weights have learned the replayed samples, and all that were not stored.
         return n_stored + self._next.n_learned - self._position
 
     # Learning.
 
     def _learn(self, x: Mapping[Any, Any], target: float, weight: float) -> None:
-        """Learn a sample, where nothing is pending."""
+        """Learn a sample, if no interrupted call is pending."""
         features, weights = self._features, self._current
         is_ready = weights is not None and weights.compiled is features._map
         if not is_ready or self._next is not None or not features._knows(x):
@@ -139,16 +139,16 @@ class FeatureLearner(Model, base.Estimator):
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
-        """Write a sample that is learned or predicted where weights' kernels read it."""
+        """Write a sample, to be learned or predicted, where the weights' kernels read it."""
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
-        """Learn a sample that the map learns first; returns DONE or the place of a bad input."""
+        """Learn a sample, first by the map; return DONE or the place of a bad input."""
         compiled = weights.compiled
         self._pending = Ahead((weights, sample, target, weight))
         bad = compiled.learn(sample)
         if bad < 0:
-            # What the map has just learned need not be mapped again.
+            # The map need not map again the sample that it has just learned.
             weights.learn(sample, target, weight, compiled.maps_learned)
         self._pending = None
         return bad
@@ -156,9 +156,9 @@ class FeatureLearner(Model, base.Estimator):
     def _learn_new(
         self, x: Any, find_target: Callable[[], float], weight: float, is_new: bool = False
     ) -> None:
-        """Learn a sample by which more than weights may change.
+        """Learn a sample that may change more than the weights' numbers.
 
-        `find_target` returns its target. Where this `is_new`, it may change what there is.
+        `find_target` returns its target. If that `is_new`, the function may change the learner.
         """
         features = self._features
         values = features._read_values(x)
@@ -171,11 +171,11 @@ class FeatureLearner(Model, base.Estimator):
 
     @property
     def _stores(self) -> bool:
-        """Whether the next sample is stored, for other weights to learn it again."""
+        """Whether the next sample is stored, so that other weights can learn it again."""
         return self._features._pool is not None
 
     def _store(self, n: int, values: Mapping[Any, float], target: float, weight: float) -> None:
-        """Store a sample that comes after `n` stored ones, unless it is there."""
+        """Store a sample after `n` stored ones, unless it has been stored."""
         for kept, value in ((self._targets, target), (self._weights, weight)):
             if len(kept) == n:
                 kept.append(value)
@@ -191,9 +191,9 @@ class FeatureLearner(Model, base.Estimator):
     def _plan(
         self, values: Mapping[Hashable, float], target: float, weight: float, stored: bool
     ) -> list[Callable[[], object]]:
-        """Return what is left to do for a sample that the map has learned.
+        """Return the remaining steps for a sample that the map has observed.
 
-        Steps know by counts whether they have been done. The last ends the change.
+        A step finds by counts whether it has been done. The last steps end the change.
         """
         steps: list[Callable[[], object]] = []
         n_stored = len(self._targets)
@@ -212,7 +212,7 @@ class FeatureLearner(Model, base.Estimator):
         end: dict[str, Any] = {}
         if self._next is not None:
             stop = min(self._position + REPLAY, n_stored)
-            # What is stored will be replayed; what is not must be learned for both maps.
+            # A stored sample will be replayed; another one must be learned for both maps.
             replay = partial(self._replay, self._next, self._position, stop)
             if stored:
                 steps.append(partial(replay, self._next.n_learned))
@@ -228,14 +228,14 @@ class FeatureLearner(Model, base.Estimator):
         return [*steps, *(partial(setattr, self, *one) for one in end.items())]
 
     def _learn_once(self, weights: Any, n: int, x: Any, target: float, weight: float) -> None:
-        """Learn a checked sample, unless the weights, which had learned `n`, have learned it."""
+        """Learn a checked sample, if the weights still have learned only `n` samples."""
         if weights.n_learned == n:
             sample, target = self._locate(x, weights, True), self._kernel_target(target)
-            # What the map has just learned need not be mapped again.
+            # The map need not map again the sample that it has just learned.
             weights.learn(sample, target, weight, weights.compiled.maps_learned)
 
     def _replay(self, weights: Any, start: int, stop: int, n_before: int) -> None:
-        """Learn some of the stored samples again, but for those that the weights have learned."""
+        """Learn stored samples from `start` to `stop` again, except those replayed already."""
         start += weights.n_learned - n_before
         if start < stop:
             targets = self._kernel_target(np.array(self._targets[start:stop]))
@@ -243,7 +243,7 @@ class FeatureLearner(Model, base.Estimator):
             weights.learn_stored(self._pool, self._first + start, targets, by)
 
     def _after_replay(self, weights: Any, stop: int, n_stored: int) -> dict[str, Any]:
-        """Return what attributes are then; weights that know all stored samples are in use."""
+        """Return attributes to set afterwards: weights that have caught up come into use."""
         if stop < n_stored:
             return {"_position": stop}
         used: dict[str, Any] = {"_current": weights, "_next": None, "_position": stop}
@@ -254,7 +254,7 @@ class FeatureLearner(Model, base.Estimator):
 
     @property
     def _steady(self) -> bool:
-        """Whether rows may be mapped ahead of learning them."""
+        """Whether rows may be mapped before they are learned."""
         is_ready = self._current is not None and self._current.compiled is self._features._map
         return is_ready and self._next is None and self._features._is_final
 
@@ -272,7 +272,7 @@ class FeatureLearner(Model, base.Estimator):
             start = stop
 
     def _learn_block(self, block: Block) -> None:
-        """Learn rows without new features by the map that there is."""
+        """Learn rows without new features by the current map."""
         current = self._current
         samples = self._features._rows(block.names, block.columns)
         if samples is not None:
@@ -282,14 +282,14 @@ class FeatureLearner(Model, base.Estimator):
             return
         learn = partial(self._learn_outputs, current.n_learned, block)
         if self._features._grows:
-            # The map is ahead of the weights; else kernels learn whole rows.
+            # The map may be ahead of the weights; otherwise kernels learn whole rows.
             self._pending = Steps([learn])
             self._settle()
         else:
             learn()
 
     def _learn_outputs(self, n_before: int, block: Block) -> None:
-        """Map rows as they are learned, and learn them, but for those that are known."""
+        """Map rows as they are learned, and learn those that the weights have not learned."""
         done = self._current.n_learned - n_before
         if done < len(block):
             self._features._observe_rows(block.names, block.columns)
@@ -302,7 +302,7 @@ class FeatureLearner(Model, base.Estimator):
     def _blocks(
         self, names: Sequence[Hashable], columns: Floats, progress: bool
     ) -> Iterator[tuple[slice, Array]]:
-        """Map the rows of a frame, some at a time."""
+        """Yield blocks of a frame's rows, with their outputs."""
         with Progress(progress, len(columns)) as shown:
             for start in range(0, len(columns), BLOCK):
                 part = slice(start, min(start + BLOCK, len(columns)))
@@ -314,7 +314,7 @@ class FeatureLearner(Model, base.Estimator):
         size = super()._raw_memory_usage
         size += sys.getsizeof(self._targets) + sys.getsizeof(self._weights)
         if self._features._pool is not None:
-            # It is the map's, too.
+            # The map counts the pool, too.
             size -= self._features._pool.nbytes
         for features in (self.features, self._features):
             size += 0 if features is None else features._raw_memory_usage

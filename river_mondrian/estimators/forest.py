@@ -1,4 +1,4 @@
-"""What the Mondrian forests share as River estimators."""
+"""The base of the Mondrian forests as River estimators."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class MondrianForest(InspectableForest, base.Estimator):
             raise ModelFormatError(f"{n} features of trees, categories at {places}: not as named")
 
     def _check_trees(self) -> None:
-        """Refuse stored trees that are not such as the arguments make."""
+        """Refuse stored trees that differ from those that the arguments make."""
         trees = self._trees
         if trees is None:
             return
         made: Any = self._made_anew()._make_trees()
         if type(trees) is not type(made):
             refuse(self, "_trees", type(trees).__name__, f"but {type(made).__name__} are made")
-        # What depends on the samples is left out.
+        # Attributes that depend on the samples are not compared.
         rest = trees._DERIVED | {"warm_up", "categories", "change"}
         for name, value in made.__dict__.items():
             if name in rest or not isinstance(value, (bool, type(None))):
@@ -104,7 +104,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             self._trees.open()
 
     def _settle(self) -> None:
-        """Complete or undo what an interrupted call has left, and let calls in."""
+        """Complete or undo an interrupted call, and open the trees for calls."""
         self._enter()
         self._leave()
 
@@ -159,12 +159,12 @@ class MondrianForest(InspectableForest, base.Estimator):
     # Reading samples and frames.
 
     def _read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Check a mapping's values; returns those that are not missing."""
+        """Return a mapping's checked values without missing ones."""
         return read_values(x, self._takes_levels)
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame, whose columns are of their features' kinds."""
+        """Read a frame; columns must be of their features' kinds."""
         return read_frame(X, self._features if self._takes_levels else None)
 
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
@@ -177,7 +177,7 @@ class MondrianForest(InspectableForest, base.Estimator):
                 warn_of_words(self._features, len(values))
 
     def _whole(self) -> Any:
-        """Return the trees, once what an interrupted call has left is completed or undone."""
+        """Return the trees, after completing or undoing an interrupted call."""
         trees = self._trees
         if trees is None or trees.version_now[0] != trees.version:
             self._settle()
@@ -189,9 +189,9 @@ class MondrianForest(InspectableForest, base.Estimator):
         learn: Callable[[Any], None],
         add: Callable[[Any], object] | None = None,
     ) -> bool:
-        """Learn a checked sample by a function of the trees; returns whether they change shape.
+        """Learn a checked sample by a function of the trees; return whether they change shape.
 
-        They do where features are new, or where there is something else to `add` to the trees.
+        They do if features are new, or if `add` adds something else to the trees.
         """
         # Another thread may have added a feature.
         values = self._features.agreed(values)
@@ -202,7 +202,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             self._add_features(values)
         if add is not None:
             add(trees)
-        # What has been added may have brought another vector.
+        # The additions may have replaced the vector.
         self._features.write(values, trees.vector)
         learn(trees)
         if changes:
@@ -210,27 +210,27 @@ class MondrianForest(InspectableForest, base.Estimator):
         return changes
 
     def _check_input(self, trees: Any, bad: int) -> None:
-        """Refuse a sample of which an input is too large."""
+        """Refuse a sample whose input at place `bad` is too large; a negative place is none."""
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
 
     def _write(self, x: Mapping[Any, Any], trees: Any) -> None:
-        """Write a sample that is to be predicted to the trees' vector."""
+        """Write a sample to the trees' vector, for a prediction."""
         self._features.read_into(x, trees.vector, self._takes_levels)
 
     def _too_large(self, place: int, value: float) -> ValueError:
         return too_large(self._features.names[place], float(value))
 
     def _arrange(self, names: list[Hashable], columns: Floats) -> Floats:
-        """Bring a frame's columns into the trees' order."""
+        """Return a frame's columns in the order of the trees."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
-    # Numbers of a row that is predicted before any learning.
+    # Number of columns of a prediction before any learning.
     _N_BEFORE = 0
 
     @locked
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, Floats]:
-        """Predict the rows of a frame; returns its narwhals form, too."""
+        """Return a narwhals frame, or the array itself, and the predictions of its rows."""
         frame, names, columns = self._read_frame(X)
         trees = self._trees
         if trees is None:
@@ -258,7 +258,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
 
 class ExplainedForest(MondrianForest):
-    """A forest that explains what its cuts have changed."""
+    """A forest that explains predictions by its cuts."""
 
     @property
     @locked
@@ -281,7 +281,7 @@ class ExplainedForest(MondrianForest):
         return dict(zip(self.feature_names, found, strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
-        """Return what each feature adds to what the roots predict, a row for each.
+        """Return what each feature adds to the prediction of the roots, a row per feature.
 
         Raises
         ------
@@ -303,7 +303,7 @@ class ExplainedForest(MondrianForest):
 class TargetExplanations(ExplainedForest):
     """Explanations of predicted targets, and of nodes by their numbers."""
 
-    # Numbers of nodes that tables of trees have.
+    # Numbers of nodes that are columns in tables of trees.
     _NUMBERS: ClassVar[tuple[str, ...]]
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
@@ -317,7 +317,7 @@ class TargetExplanations(ExplainedForest):
     def baseline(self) -> float:
         """The prediction where explanations begin: 0 before any learning.
 
-        It is the mean of the roots, or of an adaptive forest the prediction of a sample without any
+        It is the mean of the roots; in an adaptive forest, the prediction of a sample without any
         value.
         """
         return 0.0 if self._trees is None else float(self._trees.root_prediction()[0])
@@ -330,10 +330,9 @@ class TargetExplanations(ExplainedForest):
         because the sample is outside a node's box belongs to the features in which it is outside,
         in proportion to the distances. This takes some tens of milliseconds for 10 trees.
 
-        An adaptive forest makes features known one after the other; what a prediction changes by
-        then is the feature's. That is done in several orders and their reverses, and the mean is
-        taken: an estimate of Shapley values. It takes as many predictions as there are features,
-        times 32.
+        In an adaptive forest features become known one after the other, and a feature gets the
+        change of the prediction. The mean over several orders and their reverses is an estimate of
+        Shapley values. It takes 32 times as many predictions as there are features.
 
         Parameters
         ----------

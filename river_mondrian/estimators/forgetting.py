@@ -31,7 +31,7 @@ class WindowForest(MondrianForest):
     window: int | None
 
     def _write_known(self, values: Mapping[Hashable, float]) -> Any:
-        """Write a checked sample to the trees' vector; None where no sample that is held is it."""
+        """Write a checked sample to the trees' vector; return None if it cannot be stored."""
         trees = self._trees
         if trees is None or not values.keys() <= self._features.places.keys():
             return None
@@ -39,12 +39,12 @@ class WindowForest(MondrianForest):
         return trees
 
     def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
-        """Forget a sample that equals the written one; returns whether there is any.
+        """Remove a stored sample that equals the written one; return whether there is any.
 
-        `put` writes what it has besides its inputs as a point, whose number it is given.
+        `put` writes the rest of the sample, besides its inputs, to the point of a given number.
         """
-        # So the next entry completes what follows from it, if this is interrupted, and drops trees
-        # that hold nothing any more; it is here, if not.
+        # If this call is interrupted, the next `_enter` completes the removal, and drops trees
+        # without samples; otherwise the `_enter` below does.
         trees.close()
         is_held = trees.forget(put)
         if is_held:
@@ -53,7 +53,7 @@ class WindowForest(MondrianForest):
 
 
 class ForgettingForest(WindowForest):
-    """Base of the forests over labels or targets from which samples can be taken out again."""
+    """Base of the forests over labels or targets from which samples can be removed."""
 
     # Whether the lifetime may be a function of the number of samples.
     _GROWS: ClassVar[bool] = False
@@ -88,7 +88,7 @@ class ForgettingForest(WindowForest):
 
     # Learning rows.
 
-    # How a label or target is read, and those of a frame's rows.
+    # Functions that read a label or target, and those of a frame's rows.
     _CHECK_Y: ClassVar[Any]
     _READ_Y: ClassVar[Any]
 
@@ -98,14 +98,14 @@ class ForgettingForest(WindowForest):
 
     @abc.abstractmethod
     def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[Any]:
-        """Return what the trees learn of rows, up to the one before the next new label."""
+        """Return numbers of labels, or targets, of rows, up to the next new label."""
 
     def _begin_rows(self, rows: Block, start: int, stop: int) -> int:
-        """Prepare the trees for rows; returns the end of those that they can learn at once."""
+        """Prepare the trees for rows; return the end of those that they can learn at once."""
         return stop
 
     def _horizons(self, more: int) -> list[float] | None:
-        """Return the lifetimes after each of `more` samples, none less than one before, or None."""
+        """Return the lifetimes after each of `more` samples; None if the lifetime is fixed."""
         return None
 
     def _learn_read(self, frame: Frame, y: Any, w: Any, progress: bool = False) -> None:
@@ -123,7 +123,7 @@ class ForgettingForest(WindowForest):
                 start += 1
             while start < len(rows):
                 shown.reach(start)
-                # Others may call in between.
+                # Other threads may call in between.
                 with self._lock:
                     self._settle()
                     start = self._learn_rows(rows, start, *horizons)
@@ -132,7 +132,7 @@ class ForgettingForest(WindowForest):
     def _learn_rows(
         self, rows: Block, start: int, n_before: int, horizons: list[float] | None
     ) -> int:
-        """Learn rows after the warm-up up to the next new feature or label; returns their end.
+        """Learn rows after the warm-up up to the next new feature or label; return their end.
 
         `horizons` are the lifetimes after each row, if `n_before` samples come before the first.
         """
@@ -161,9 +161,9 @@ class ForgettingForest(WindowForest):
 
     @abc.abstractmethod
     def _putter(self, trees: Any, y: Any, w: float) -> Callable[[int], None] | None:
-        """Return what writes a label or target, and a weight, as a point's.
+        """Return a function that writes a label or target, and a weight, to a point.
 
-        None where no sample that was learned has them.
+        Return None if no learned sample has them.
         """
 
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -267,7 +267,7 @@ class ForgettingForest(WindowForest):
     def _prepared_to_forget(
         self, values: Mapping[Hashable, float], y: Any, w: float
     ) -> Callable[[int], None] | None:
-        """Write a sample's inputs; returns what writes the rest, None where it is not stored."""
+        """Write a sample's inputs; return a function for the rest, None if it is not stored."""
         trees = self._write_known(values)
         if trees is None or not w > 0.0:
             return None
@@ -277,7 +277,7 @@ class ForgettingForest(WindowForest):
     def _forget(
         self, values: Mapping[Hashable, float], y: Any, w: float, x: Mapping[Any, Any]
     ) -> None:
-        """Forget a checked sample, which was given as `x`."""
+        """Remove a checked sample, which the user gave as `x`."""
         put = self._prepared_to_forget(values, y, w)
         if put is None or not self._take_out(self._grown(), put):
             text = f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}"

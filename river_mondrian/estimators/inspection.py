@@ -1,4 +1,4 @@
-"""Reading of models: text and tables of trees, and what is drawn of trees and scores."""
+"""Text and tables of trees, and data for pictures of trees and scores."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def _distance(node: reading.NodeView, values: Any) -> float:
-    """Return how far values lie outside a node's box, missing ones aside."""
+    """Return how far values lie outside a node's box, without missing ones."""
     outside = np.fmax(node.lower - values, values - node.upper)
     return float(np.nansum(np.fmax(outside, 0.0)))
 
 
 class InspectableForest(Model, abc.ABC):
-    """What can be read of a forest's trees."""
+    """A forest whose trees can be read."""
 
     n_estimators: int
     _features: FeatureIndex
@@ -51,18 +51,18 @@ class InspectableForest(Model, abc.ABC):
         return self.n_estimators
 
     def _nodes(self, tree: int) -> list[Any]:
-        """Read a tree's nodes in preorder."""
+        """Return a tree's nodes in preorder."""
         check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.read(tree)
 
     def _name(self, dim: int) -> Any:
-        """Return what a tree's dimension is called."""
+        """Return the name of a tree's dimension."""
         return self.feature_names[dim] if self._takes_levels else f"direction {dim}"
 
-    # What the kinds of forest say of nodes.
+    # Descriptions of nodes, by kind of forest.
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
-        """Return columns that the frame of a tree's nodes has besides the others."""
+        """Return additional columns for the frame of a tree's nodes."""
         return {}
 
     def _leaf_text(self, node: Any) -> str:
@@ -74,7 +74,7 @@ class InspectableForest(Model, abc.ABC):
         """Describe the forest's prediction."""
 
     def _shades(self, nodes: list[Any]) -> reading.Shades | None:
-        """Return what nodes are coloured by."""
+        """Return the values that colour nodes; None for one colour."""
         return None
 
     @locked
@@ -168,7 +168,7 @@ class InspectableForest(Model, abc.ABC):
 
     @locked
     def _tree_view(self, tree: int) -> reading.TreeView:
-        """Return a tree as it is drawn."""
+        """Return the view of a tree for a picture."""
         nodes, trees = self._learned_nodes(tree), self._grown()
         cuts = [""] * len(nodes)
         for i, node in enumerate(nodes):
@@ -192,7 +192,7 @@ class InspectableForest(Model, abc.ABC):
         return reading.Plane(list(cells.values()), boxes, shades, self.feature_names)
 
     def _learned_nodes(self, tree: int) -> list[Any]:
-        """Read a tree's nodes, of which there are some."""
+        """Return a tree's nodes; refuse a forest that has learned nothing."""
         nodes = self._nodes(tree)
         if not nodes:
             raise RuntimeError(f"{type(self).__name__} has to learn a sample first")
@@ -302,7 +302,7 @@ class InspectableForest(Model, abc.ABC):
 class ScoringDetector(Model, base.AnomalyDetector):
     """A detector that keeps the raw scores of the latest samples."""
 
-    # What a raw score is, for pictures.
+    # Name of the raw score in pictures.
     _SCORE: ClassVar[str]
 
     @property

@@ -1,4 +1,4 @@
-"""What the Mondrian forests over classes share as River estimators."""
+"""The base of the Mondrian forests over classes as River estimators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .labels import ClassifiesRows
 
 
 def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, float]:
-    """Return a mapping from label to value, several times as fast as one made of pairs."""
+    """Return a mapping from label to value, several times as fast as `dict` makes it of pairs."""
     if len(values) == 2:
         (first, second), (a, b) = labels, values
         return {first: a, second: b}
@@ -34,11 +34,10 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 
 
 class Prepared:
-    """What a call on one sample needs while features and labels stay what they are.
+    """Data for calls on one sample, valid while features and labels stay the same.
 
-    Nothing of it is written to, so that any number of threads may use it. A kernel that is called
-    when the trees have another version refuses: what is packed once features have been added is for
-    nobody.
+    It is not written to, so that any number of threads may use it. Kernels refuse a call once the
+    trees have another version, for example because a feature has been added.
 
     Parameters
     ----------
@@ -62,18 +61,18 @@ class Prepared:
         self._n = len(names) or -1
         self._get: Callable[[Any], Any] = operator.itemgetter(*names) if names else len
         if len(names) == 1:
-            # A getter of one item gives it bare.
+            # `itemgetter` of one name returns no tuple.
             self._get = lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(names)]
-        # Others may add features meanwhile.
+        # Other threads may add features meanwhile.
         self._places = features.places.copy()
         self._categories, self._gaps = features.categories, features.gaps
         self._has_zeros = not np.isnan(features.gaps).all()
         self._levels_at = features.category_places
 
     def pack(self, x: Mapping[Any, Any]) -> bytes | None:
-        """Pack a mapping the fast way; None where the keys or values forbid it."""
+        """Pack a mapping the fast way; return None if that is not possible."""
         if type(x) is not dict:
             x = as_dict(x)
         if len(x) != self._n:
@@ -91,7 +90,7 @@ class Prepared:
             return None
 
     def pack_known(self, values: dict[Hashable, float]) -> bytes | None:
-        """Pack checked values; None where there are features that are not known."""
+        """Pack checked values; return None if a feature is unknown."""
         return self.pack_values(values) if values.keys() <= self._places.keys() else None
 
     def pack_values(self, values: dict[Hashable, float]) -> bytes:
@@ -112,7 +111,7 @@ class Prepared:
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
 
-    # Calls on one sample need it, once a sample has been learned.
+    # `_prepared` is for calls on one sample, once a sample has been learned.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
 
     def _renew(self) -> None:
@@ -139,7 +138,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         if label is None:
             warn_of_numbers(self._labels)
             label = self._grown().add_class()
-            # Others may be reading the labels so far.
+            # Other threads may be reading the labels so far.
             self._labels = self._labels | {y: label}
         return label
 
@@ -150,7 +149,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
             prepared = Prepared(trees, self._features, self._labels)
-            # Without a global lock each call takes the way that holds the model's.
+            # Without a global interpreter lock, calls take the path that holds the model's lock.
             if getattr(sys, "_is_gil_enabled", lambda: True)():
                 self._prepared = prepared
         return prepared
@@ -201,7 +200,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         return by_label(prepared.labels, prepared.unpack(out))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the most probable label; of several, the one seen first.
+        """Predict the most probable label; among equal ones, the one seen first.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What all classifiers share: numbers of labels, and predictions of rows."""
+"""Bases of the classifiers: numbers of labels, and predictions of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NumbersLabels(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # It is replaced, not changed: others may be reading it.
+        # Replaced, not changed: other threads may be reading it.
         self._labels: dict[Hashable, int] = {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -45,11 +45,11 @@ class NumbersLabels(Model):
 class ClassifiesRows(NumbersLabels):
     """A classifier that predicts the rows of frames."""
 
-    # Returns a frame's narwhals form, and the probabilities of the labels, a row for each.
+    # Returns a narwhals frame, or the array, and the probabilities of labels, shape (rows, labels).
     _predict_rows: Callable[[Any, bool], tuple[Any, NDArray[np.float64]]]
 
     def _best(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.int64]]:
-        """Return a frame's narwhals form, and the number of each row's label."""
+        """Return a narwhals frame, or the array, and the number of each row's label."""
         frame, found = self._predict_rows(X, progress)
         return frame, found.argmax(axis=1) if self._labels else np.zeros(len(found), np.int64)
 

@@ -1,4 +1,4 @@
-"""Models that have learned parts of the samples, merged into the model of all of them."""
+"""Merge models that have learned different samples, and divide forests into parts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     made, other = copy.deepcopy(a), copy.deepcopy(b)
     for name, value in made._arguments().items():
         its = other._arguments()[name]
-        # Functions are the same where they are one object.
+        # Functions are equal only if they are the same object.
         are_code = callable(value) or callable(its)
         if name != "features" and value is not its and (are_code or _differ(value, its)):
             raise ValueError(f"equal models are merged, but {name} is {value!r} and {its!r}")
@@ -86,7 +86,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
 
 
 def is_mergeable(model: Any) -> bool:
-    """Tell whether parts of the samples may be learned by copies of a new model, and merged."""
+    """Return whether new models with these arguments may learn parts of samples and be merged."""
     if isinstance(model, DensityForest):
         return model.origin is not None and model.seed is not None and not model._grows
     if not isinstance(model, RidgeRegressor) or model.window is not None:
@@ -98,7 +98,7 @@ def is_mergeable(model: Any) -> bool:
 
 
 def _stored(value: Any) -> tuple[str, list[bytes]]:
-    """Return what a file would have of a value."""
+    """Return the text and the arrays of a value in a file."""
     encoder = Encoder()
     text = json.dumps(encoder.encode(value, "value"))
     return text, [array.tobytes() for array in encoder.arrays.values()]
@@ -151,7 +151,7 @@ def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
 
 
 def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]:
-    """Give a map the columns of another one; returns by the other's columns which they are."""
+    """Add the columns of another map to a map; return their numbers, by the other's columns."""
     features, its = made._features, other._features
     if type(features) is not type(its):
         raise ValueError(f"the features are of {type(features).__name__} and {type(its).__name__}")
@@ -188,14 +188,14 @@ AnyForest = TypeVar("AnyForest", MondrianForestClassifier, MondrianForestRegress
 
 
 def check_parts(model: Any, n_parts: int) -> None:
-    """Refuse a model that cannot be divided into so many parts.
+    """Refuse a model that cannot be divided into `n_parts` parts.
 
     Raises
     ------
     TypeError
-        If it is no forest whose trees learn apart.
+        If it is no forest whose trees learn independently.
     ValueError
-        If it has not as many trees, or `max_nodes`, or a `window`.
+        If it has too few trees, `max_nodes`, or a `window`.
 
     """
     if type(model) not in (MondrianForestClassifier, MondrianForestRegressor):
@@ -230,10 +230,10 @@ def bounds_of(n_trees: int, n_parts: int) -> list[int]:
 
 
 def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
-    """Return forests with a part of the trees each.
+    """Return forests, each with a part of the trees.
 
-    They have the features, classes and arguments of the model but for `n_estimators`, and learn
-    what its trees would learn; the model has learned enough samples (`splits_at`).
+    They have the features, classes and arguments of the model except `n_estimators`, and their
+    trees learn exactly like the model's. The model must have learned enough samples (`splits_at`).
     """
     check_parts(model, n_parts)
     with model._lock:
@@ -249,8 +249,8 @@ def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
 def united(parts: Sequence[AnyForest], law: NDArray[np.float64] | None = None) -> AnyForest:
     """Return the forest with the trees of all parts.
 
-    A regressor that learns the tails of its noise needs their law: parts know of their own trees
-    alone.
+    A regressor that learns the tails of its noise needs `law`, which was learned from all trees:
+    a part knows its own trees only.
     """
     found: list[Any] = []
     for part in parts:

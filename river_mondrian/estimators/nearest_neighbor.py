@@ -121,7 +121,7 @@ class NearestNeighborDetector(ScoringDetector):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self.ranges, self.scale)
-        # All that is learned: each change that is not one kernel's replaces it.
+        # All learned state. A change that is not the call of one kernel replaces it.
         self._table: NeighborTable | None = None
 
     # The scores that pictures show.
@@ -143,7 +143,7 @@ class NearestNeighborDetector(ScoringDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Hold a sample, or with the probability `max_samples` / `window` if there is no room.
+        """Store a sample; if there is no room, with the probability `max_samples` / `window`.
 
         Parameters
         ----------

@@ -1,1 +1,1 @@
-"""Feature maps: transformers, and what linear learners stand on."""
+"""Feature maps: transformers, and inputs of linear learners."""

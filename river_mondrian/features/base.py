@@ -1,33 +1,33 @@
-"""What all feature maps share, and what learners may ask of them.
+"""The base of feature maps, and their interface for learners.
 
-A `FeatureMap` is the River transformer. It reads mappings and frames (`samples.SampleReader`) and
-holds, once it can map at all, a `CompiledMap`: the map as it stands, with a record through which
-kernels call it (see `maps.record`). There are two kinds. A *cell map* puts a sample into exactly
-one cell of each of `n_out` partitions, each cell a column with the value 1 / sqrt(n_out). A *dense
-map* gives each of `n_out` columns a value.
+A `FeatureMap` is the River transformer. It reads mappings and frames (`samples.SampleReader`). Once
+it can map, it holds a `CompiledMap`: the current map, with a record through which kernels call it
+(see `maps.record`). There are two kinds. A *cell map* puts a sample into exactly one cell of each
+of `n_out` partitions, each cell a column with the value 1 / sqrt(n_out). A *dense map* gives each
+of `n_out` columns a value.
 
-To add a map, write a class of records and a separate kernel that transforms a sample by one, a
-`CompiledMap` that has both, and a `FeatureMap` that makes the latter.
+To add a map, write a class of records, a separate kernel that transforms a sample by such a record,
+a `CompiledMap` that has both, and a `FeatureMap` that makes the `CompiledMap`.
 
-What a learner does with a map, on a copy of its own, for each labelled sample:
+A learner takes these steps with its own copy of a map, for each labelled sample:
 
-1. Where `_knows(x)` is false, `_observe` lets the map change for the sample: features that are new,
-   points that it is built from. What it has is replaced, or extended past its counts, so that a
-   learner that is interrupted can go back to what `_changing` were. It returns what the map has yet
-   to do from when the sample counts as learned: one that `_grows` learns it. Where `_knows(x)` is
-   true, such a map has yet to learn it, too, by `_map.learn`.
-2. If `_map` is another object than before, columns have got new meanings: the learner begins again
-   from zero weights, replays the labelled samples that `_pool` holds (a few per call, by
+1. If `_knows(x)` is false, `_observe` changes the map for the sample: it adds new features, or
+   points from which the map is built. State is replaced, or extended past its counts, so that an
+   interrupted learner can restore the objects of `_changing`. `_observe` returns the steps that
+   remain once the sample counts as learned: a map that `_grows` learns the sample by them. If
+   `_knows(x)` is true, such a map still has to learn the sample, by `_map.learn`.
+2. If `_map` is another object than before, columns have new meanings. The learner starts again from
+   zero weights, replays the labelled samples in `_pool` (a few per call, by
    `CompiledMap.transform_stored`), and predicts by the old map until it has caught up. A map whose
    `_map` never changes needs no replay and may have `_pool` None. `CompiledMap.n_columns` may grow
    at any time: the weights of a new column are zero.
-3. `_locate(x, compiled)` writes the sample where kernels read it, and one call of the learner's
-   kernel with the records of the learner, the map, the sample and its outputs maps, predicts and
-   updates.
+3. `_locate(x, compiled)` writes the sample where kernels read it. One call of the learner's kernel
+   maps, predicts and updates; it gets the records of the learner, the map, the sample and its
+   outputs.
 
 Batches go through `_observe_rows` and `_outputs` (the outputs of all rows), and the learner's
-kernel runs over those; a map that learns each by itself gives them by `_rows`. Rows in which
-features are new (`_new_rows`) go through the above.
+kernel runs over these outputs. A map that learns row by row provides the rows by `_rows`. Rows with
+new features (`_new_rows`) take the steps above.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def share_of_equals(first: Array, second: Array, n: int) -> Floats:
 
 
 def check_map(owner: object, compiled: Any, features: FeatureMap) -> None:
-    """Refuse a stored map that is none, or reads more features than a feature map knows."""
+    """Refuse a stored object that is no map, or reads more features than a feature map knows."""
     if not isinstance(compiled, CompiledMap):
         refuse(owner, "a map", compiled, "but it is of another kind")
     n = len(features._reader.index)
@@ -80,7 +80,7 @@ def check_map(owner: object, compiled: Any, features: FeatureMap) -> None:
 class FeatureMap(Model, base.MiniBatchTransformer):
     """Base of the feature maps.
 
-    A subclass is a dataclass whose fields are its parameters. It sets `_map` when it can.
+    A subclass is a dataclass whose fields are its parameters. It sets `_map` once it can map.
     """
 
     _SAVED: ClassVar[tuple[str, ...]] = ("_map", "_pool")
@@ -139,21 +139,21 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     @property
     def _is_final(self) -> bool:
-        """Whether `_map` is there and will not be replaced by another."""
+        """Whether there is a `_map` that will not be replaced."""
         return self._map is not None and self._pool is None
 
-    # Whether learning a sample changes the map even where it knows all features.
+    # Whether learning a sample changes the map even if it knows all features.
     _grows = False
 
     # Whether features may be categories.
     _takes_levels = False
 
     def _read_values(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Check a mapping's values, which are of their features' kinds; returns what there is."""
+        """Return a mapping's checked values without missing ones, of their features' kinds."""
         return self._reader.index.read(x, self._takes_levels)
 
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame, whose columns are of their features' kinds."""
+        """Read a frame; columns must be of their features' kinds."""
         return read_frame(X, self._reader.index if self._takes_levels else None)
 
     def _changing(self) -> list[Any]:
@@ -161,13 +161,13 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return [part for part in (self._reader, self._pool, self._map, self) if part is not None]
 
     def _knows(self, x: Mapping[Any, Any]) -> bool:
-        """Tell whether `_observe` has nothing to do for a sample."""
+        """Return whether `_observe` has nothing to do for a sample."""
         return False
 
     def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
-        """Let the map change for a checked sample that is about to be learned.
+        """Change the map for a checked sample that is about to be learned.
 
-        Returns the steps by which a map that grows learns it.
+        Return the steps by which a map that grows learns the sample.
         """
         self.learn_one(values)
         return []
@@ -181,17 +181,17 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         self._settle()
 
     def _rows(self, names: Sequence[Hashable], columns: Floats) -> Iterator[Sample] | None:
-        """Return the rows of a frame for a map that learns each by itself, else None."""
+        """Return the rows of a frame as samples, if the map learns row by row; else None."""
         return None
 
     def _new_rows(self, names: Sequence[Hashable], columns: Floats) -> set[int]:
-        """Return the rows of a frame at which a map that draws by features meets new ones."""
+        """Return the rows of a frame with new features for which the map has to change."""
         return set(self._reader.index.first_rows(names, columns).values())
 
     def _observe_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
-        """Let the map learn from the rows of a frame that a learner is about to learn.
+        """Update the map with the rows of a frame that a learner is about to learn.
 
-        It is called where `_is_final` only: before, a learner feeds the rows one by one.
+        It is called only if `_is_final`; before that, a learner feeds the rows one by one.
         """
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
@@ -206,7 +206,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return too_large(name, x[name])
 
     def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
-        """Map the rows of a frame; raises ValueError where a value is too large."""
+        """Return the outputs of a frame's rows; raise ValueError if a value is too large."""
         if compiled.sparse:
             out, bad = compiled.transform_csr(*self._reader.csr(names, columns))
         else:
@@ -217,11 +217,11 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             raise too_large(name, float(columns[row, list(names).index(name)]))
         return out
 
-    # Whether a learner's loss is to choose among lifetimes.
+    # Whether the loss of a learner chooses among lifetimes.
     _auto = False
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
-        """Return the copy that a learner learns with, which may or may not mix lifetimes."""
+        """Return a copy for a learner, which `mixes` lifetimes or not."""
         return copy.deepcopy(self)
 
     # One sample.
@@ -275,7 +275,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     # Many samples.
 
     def _read(self, X: Any, progress: bool = False) -> tuple[Any, Array]:
-        """Read a frame; returns it as a narwhals one with its rows' outputs."""
+        """Return a narwhals frame, or the array itself, and the outputs of its rows."""
         frame, names, columns = self._read_frame(X)
         ready = self._ready()
         return frame, in_pieces(lambda rows: self._outputs(names, rows, ready), columns, progress)
@@ -328,7 +328,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             columns = compiled.names(range(compiled.n_columns))
             return native_frame(dict(zip(columns, out.T, strict=True)), like=frame)
         if isinstance(frame, np.ndarray):
-            # Its columns have no names, so that each has its place.
+            # Columns of an array have no names: all are returned, in their places.
             return self._csr(out)
         present = np.unique(self._known(out))
         matrix = self._csr(out)[:, present]
@@ -348,8 +348,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        A matrix with a row per row and a column per column of the map. Matrices of different frames
-        fit together while the map stays the same.
+        A matrix with a row per row of `X` and a column per column of the map. Matrices of different
+        frames fit together while the map stays the same.
 
         Raises
         ------
@@ -372,9 +372,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        An array with a row per row of `X` and a column per row of `Y`. For a map of cells each is a
-        count over the number of partitions. For a dense map BLAS computes them, and their last
-        digits depend on the processor and on the number of rows.
+        An array with a row per row of `X` and a column per row of `Y`. For a map of cells each
+        value is a count divided by the number of partitions. For a dense map BLAS computes the
+        values, and their last digits depend on the processor and on the number of rows.
 
         Raises
         ------
@@ -386,11 +386,11 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return self._gram(first, first if Y is None else self._codes_many(Y))
 
     def _codes_many(self, X: Any) -> Array:
-        """Return what the kernel compares of the rows of a frame."""
+        """Return the outputs or codes of a frame's rows that the kernel compares."""
         return self._read(X)[1]
 
     def _gram(self, first: Array, second: Array) -> Floats:
-        """Return the kernels of rows, by what is compared of them."""
+        """Return the kernels of rows, from results of `_codes_many`."""
         if self._ready().dense:
             return first @ second.T
         return share_of_equals(first, second, self._ready().n_columns)

@@ -228,7 +228,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return out[out != UNKNOWN]
 
     def _cells(self, columns: Array) -> Array:
-        # Those that have not been met are -1.
+        # The cell without a column is -1, others are numbered from 0 on.
         return super()._cells(columns) - 1
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
@@ -495,7 +495,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         )
 
     def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
-        # Text would be as wide as its vocabulary there.
+        # On a device text would be a dense array, as wide as its vocabulary.
         if self.device == "cpu" or not isinstance(compiled, VoronoiMap) or compiled.sparse:
             return super()._outputs(names, columns, compiled)
         xp = device_namespace(self.device)

@@ -1,4 +1,4 @@
-"""What kinds of feature maps share: cells, numbers by a feature's name, and maps from a pool."""
+"""Bases of kinds of feature maps: of cells, with random numbers by feature, and from a pool."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CellFeatures(FeatureMap):
     """Base of the maps of cells."""
 
     def _cells(self, columns: Array) -> Array:
-        """Turn columns into what numbers the cells of each partition."""
+        """Convert columns to the numbers of cells in each partition."""
         return columns.astype(np.int64)
 
     @locked
@@ -43,11 +43,11 @@ class CellFeatures(FeatureMap):
             If the map cannot map yet.
 
         """
-        # Equation 2 of the isolation kernel's paper; here for any partitions.
+        # Equation 2 of the isolation kernel's paper, for any partitions.
         return float((self._codes(x) == self._codes(y)).mean())
 
     def _codes(self, x: Mapping[Any, Any]) -> Array:
-        """Return what tells a sample's cells from others."""
+        """Return a code of a sample's cell in each partition, different for each cell."""
         return self._output(x).copy()
 
     @locked
@@ -97,7 +97,7 @@ class CellFeatures(FeatureMap):
 
 
 class ByFeature(FeatureMap):
-    """A map that learns which features exist: each has its own random numbers."""
+    """A map that learns only which features exist; each has its own random numbers."""
 
     seed: int | None
 
@@ -234,7 +234,7 @@ class Pooled(FeatureMap):
         while start < len(columns) and self._pool is not None:
             stop = start + 1
             if self._next is None:
-                # Up to the one that makes the map begin anew.
+                # Up to the row at which the next build begins.
                 n = len(self._pool)
                 until = max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
                 stop = min(len(columns), start + until)
@@ -247,7 +247,7 @@ class Pooled(FeatureMap):
             start = stop
 
     def _go_on(self) -> None:
-        """Begin the next map where it is due, and build a part of it."""
+        """Begin the next map if it is due, and build a part of it."""
         n = len(self._pool)
         if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):
             self._next = self._begin(self._n_builds, self._pool)

@@ -30,8 +30,8 @@ from .kinds import CellFeatures
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of lifetime "auto": the number of lifetimes, the first and last in inverse median distances of two
-# samples, and the number of samples from which that is taken.
+# For lifetime "auto": the number of lifetimes; the first and the last, in units of the inverse
+# median distance of two samples; and the number of samples from which that median is taken.
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
 START = 256
@@ -41,7 +41,7 @@ MEAN_GAP = 1.0 / 3.0
 
 
 class _Start(Pool):
-    """The first samples of a stream, from which the scale of its lifetimes is taken."""
+    """The first samples of a stream, which determine the scale of the lifetimes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,14 +65,14 @@ class _Start(Pool):
                 refuse(self, f"row {i}", row.tolist(), "but all are finite in single precision")
 
     def check(self, n_features: int) -> None:
-        """Refuse stored samples that have more features than are known."""
+        """Refuse stored samples with more features than are known."""
         super().check(n_features)
         for i, row in enumerate(self.rows):
             if row.ndim != 1 or len(row) > n_features:
                 refuse(self, f"row {i}", row.shape, f"but {n_features} features are known")
 
     def lifetimes(self, directions: Directions, names: Sequence[Hashable]) -> list[float]:
-        """Return a grid of lifetimes about the inverse of the median distance of two samples."""
+        """Return a grid of lifetimes around the inverse of the median distance of two samples."""
         rows = np.full((len(self.rows), max(map(len, self.rows))), np.nan)
         for row, values in zip(rows, self.rows, strict=True):
             row[: len(values)] = values
@@ -84,7 +84,7 @@ class _Start(Pool):
 
 
 def _gaps(first: Floats, second: Floats) -> Floats:
-    """Return differences of samples: of two levels what their places differ by in the mean."""
+    """Return differences of samples; two different levels differ by `MEAN_GAP`."""
     gaps = first - second
     gaps[(first >= LEAST_LEVEL) & (gaps != 0.0) & ~np.isnan(gaps)] = MEAN_GAP
     return gaps
@@ -233,9 +233,9 @@ class MondrianFeatures(CellFeatures):
         return own
 
     def _begin(self) -> MondrianMap:
-        """Make the map anew, of the samples of the stream's start."""
+        """Return a new map that has learned the stored first samples."""
         names = self._reader.index.names
-        # The lifetimes tell when the partitions end.
+        # The lifetimes of the map determine when the partitions end.
         partitions = Partitions(self.n_partitions, math.inf, self.directions, seed=self.seed)
         made = MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
         for values in self._pool.rows:
@@ -264,7 +264,7 @@ class MondrianFeatures(CellFeatures):
         return [partial(self._learn_observed, compiled, compiled.trees.n_samples, values)]
 
     def _store(self, values: Mapping[Hashable, float]) -> bool:
-        """Store a sample of the stream's start; True where the map is made anew of all."""
+        """Store one of the first samples; return whether the map was rebuilt from all of these."""
         row = np.full(len(self._reader.index), np.nan)
         for name, value in values.items():
             row[self._reader.index.places[name]] = value
@@ -273,7 +273,7 @@ class MondrianFeatures(CellFeatures):
         if n & (n - 1):
             return False
         if self._map is not None:
-            # The learner may go on with it, but it learns no more.
+            # The learner may continue to use the old map, which learns no more.
             self._map.forget_before()
         self._map = self._begin()
         if n == START:
@@ -293,7 +293,7 @@ class MondrianFeatures(CellFeatures):
     def _learn_observed(
         self, compiled: MondrianMap, n_before: int, values: Mapping[Hashable, float]
     ) -> None:
-        """Learn a checked sample, unless the map has learned it."""
+        """Learn a checked sample, unless the map has already learned it."""
         compiled.complete()
         if compiled.trees.n_samples == n_before:
             compiled.learn(self._reader.read(values, self._takes_levels))
@@ -326,7 +326,7 @@ class MondrianFeatures(CellFeatures):
                 raise self._bad_input(bad, x)
 
     def _learn_known(self, sample: Sample) -> int:
-        """Extend the partitions by a sample; returns DONE or a bad input."""
+        """Extend the partitions by a sample; return DONE or the place of a bad input."""
         compiled = self._map
         self._pending = compiled
         bad = compiled.learn(sample)
@@ -340,7 +340,7 @@ class MondrianFeatures(CellFeatures):
             )
 
     def _rows(self, names: Sequence[Hashable], columns: Floats) -> Iterator[Sample] | None:
-        # Where a sample lacks values, its cell may be another after later ones.
+        # The cell of a sample with missing values may change when later samples are learned.
         return _samples(self._reader.arrange(names, columns))
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
@@ -360,11 +360,10 @@ class MondrianFeatures(CellFeatures):
 
     @locked
     def limit_kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
-        """Return the kernel to which that of the partitions tends as their number grows.
+        """Return the limit of the partitions' kernel as their number grows.
 
-        That is the mean of exp(-lifetime h) over the lifetimes, with h = |x - y|_1 along the axes,
-        |U (x - y)|_1 for given directions and |x - y|_2 for random ones, where it is the limit in
-        their number, too.
+        It is the mean of exp(-lifetime h) over the lifetimes, with h = |x - y|_1 along the axes,
+        |U (x - y)|_1 for given directions and |x - y|_2 for random ones, whose number grows, too.
 
         Parameters
         ----------
@@ -490,7 +489,7 @@ class MondrianFeatures(CellFeatures):
 
 
 def _samples(rows: Floats) -> Iterator[Sample]:
-    """Yield the rows of an array as samples, each until the next one."""
+    """Yield the rows of an array as samples; each is valid until the next one."""
     memory = Memory(Sample)
     sample, values, width = memory[0], Float64s.of(np.ascontiguousarray(rows)), rows.shape[1]
     for start in range(0, rows.size, width):
