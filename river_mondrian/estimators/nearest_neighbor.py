@@ -219,9 +219,9 @@ class NearestNeighborDetector(ScoringDetector):
             start = end + 1
 
     def forget_one(self, x: Mapping[Any, Any]) -> None:
-        """Remove a sample that is held, before its time.
+        """Remove a stored sample before it expires.
 
-        Widths are renewed, as if it had never been held; the scores of samples learned so far stay.
+        Widths are renewed as if it had never been stored; scores of samples learned so far stay.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class NearestNeighborDetector(ScoringDetector):
             return self._readings(x)[1]
 
     def raw_score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the expected distance to the nearest of a random subset of the samples held.
+        """Return the expected distance to the nearest of a random subset of the stored samples.
 
         Errors are those of `score_one`.
 
@@ -311,7 +311,7 @@ class NearestNeighborDetector(ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles the rows follow the samples learned, and each other.
+        With shingles, rows count as following the learned samples, and each other.
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class NearestNeighborDetector(ScoringDetector):
             n_jobs = n_threads_of(self.n_jobs)
             every = np.vstack([table.recent[:-1], rows])
             for part in pieces(len(rows), progress):
-                # A row's shingle goes back into the piece before.
+                # The shingle of a row reaches into the previous piece.
                 block = every[part.start : part.stop + self.shingle - 1]
                 scores[part] = table.score_rows(block, n_jobs)[:, RANK]
         return native_series(scores, name="score", like=frame)
@@ -370,7 +370,7 @@ class NearestNeighborDetector(ScoringDetector):
     @property
     @locked
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order in which samples are held."""
+        """The features seen so far, in the order in which samples are stored."""
         return list(self._known().features.names)
 
     @property
@@ -390,7 +390,7 @@ class NearestNeighborDetector(ScoringDetector):
     @property
     @locked
     def n_held(self) -> int:
-        """Number of samples held."""
+        """Number of stored samples."""
         return int(self._known().record.n_held)
 
     @property

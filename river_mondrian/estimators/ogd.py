@@ -29,16 +29,16 @@ from .labels import ClassifiesRows
 
 
 class OnlineGradientDescent(FeatureLearner):
-    """Online gradient descent on a feature map: what classifier and regressor share."""
+    """Online gradient descent on a feature map: the base of classifier and regressor."""
 
     # Losses by name.
     _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
-    # Rate of AdaGrad by default, measured on a9a, covertype and letter, and on california, kin8nm
-    # and cpu.
+    # Default rate of AdaGrad, measured on a9a, covertype and letter, and on california, kin8nm and
+    # cpu.
     _RATE: ClassVar[float]
-    # Whether features of texts count by themselves, beside the map's columns.
+    # Whether features of texts have their own weights, beside those of the map's columns.
     linear = False
-    # What the losses of River's that fit are.
+    # The class of the losses of River that fit.
     _KIND: ClassVar[type[optim.losses.Loss]]
 
     _MIXES = True
@@ -53,8 +53,8 @@ class OnlineGradientDescent(FeatureLearner):
             kind = self._KIND.__name__
             raise ValueError(f"loss must be one of {names} or a {kind} of River's, got {loss!r}")
         super().__post_init__()
-        # Places of the words that count by themselves once the map is final: those of its features,
-        # and of more. It is extended only: what no sample has moved changes nothing.
+        # Places of the words with their own weights, once the map is final: its features, then
+        # later words. It is only extended: words whose weights are 0 change nothing.
         self._words: dict[Hashable, int] | None = None
         of_river = self._LOSSES[loss]() if is_named else loss
         rate = optim.AdaGrad(self._RATE) if self.learning_rate is None else self.learning_rate
@@ -78,7 +78,7 @@ class OnlineGradientDescent(FeatureLearner):
     @property
     @abc.abstractmethod
     def _n_scores(self) -> int:
-        """Scores that the targets known so far take."""
+        """Number of scores for the targets known so far."""
 
     def _make_weights(self, compiled: CompiledMap) -> DescentWeights:
         has_words = self.linear and compiled.reads_text
@@ -104,14 +104,14 @@ class OnlineGradientDescent(FeatureLearner):
     @property
     @locked
     def lifetimes(self) -> dict[float, float]:
-        """Each lifetime with its share of the predictions, where the lifetime is "auto"."""
+        """Each lifetime with its share of the predictions, if the lifetime is "auto"."""
         if self._current is None:
             return {}
         shares = self._current.shares.tolist()
         return dict(zip(self._current.compiled.lifetimes, shares, strict=False))
 
     def _score(self, x: Mapping[Any, Any]) -> int:
-        """Write the scores of a sample to those of the current weights; returns the best class."""
+        """Write the scores of a sample to those of the current weights; return the best class."""
         weights = self._current
         status, best = weights.score(self._locate(x, weights, False))
         if status != DONE:
@@ -119,7 +119,7 @@ class OnlineGradientDescent(FeatureLearner):
         return best
 
     def _scores(self, X: Any, progress: bool) -> tuple[Any, Floats]:
-        """Read a frame; returns it as a narwhals one with the scores of its rows."""
+        """Return a narwhals frame, or the array itself, and the scores of its rows."""
         frame, names, columns = self._features._read_frame(X)
         weights = self._current
         if weights is None:
@@ -140,7 +140,7 @@ class OnlineGradientDescent(FeatureLearner):
     def _raw_memory_usage(self) -> int:
         size = super()._raw_memory_usage
         if self._words is not None:
-            # The map's features are counted there.
+            # The map counts its features.
             more = itertools.islice(self._words, len(self._features._reader.index), None)
             size += sys.getsizeof(self._words) + sum(map(sys.getsizeof, more))
         return size
@@ -363,7 +363,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         return 1 if len(self._labels) < 3 else len(self._labels)
 
     def _add_label(self, y: Hashable) -> float:
-        """Add a label; returns its number as a target."""
+        """Add a label; return its number as a target."""
         warn_of_numbers(self._labels)
         number = len(self._labels)
         self._labels = self._labels | {y: number}
@@ -493,7 +493,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             raise NotImplementedError('the hinge loss gives no probabilities: use loss="log"')
 
     def _probabilities(self, scores: Floats) -> Floats:
-        """Turn rows of scores into probabilities by class."""
+        """Convert rows of scores to probabilities by class."""
         n_classes = len(self._labels)
         if n_classes < 2:
             return np.ones((len(scores), n_classes))

@@ -21,7 +21,7 @@ from ..progress import in_pieces, pieces
 from .forgetting import WindowForest
 from .inspection import ScoringDetector
 
-# What `raw_scores_one` tells.
+# The readings that `raw_scores_one` returns.
 RAW_SCORES = {
     "displacement": displacement.DISPLACEMENT,
     "relative": displacement.RELATIVE,
@@ -36,7 +36,7 @@ Past: TypeAlias = tuple[int, tuple[Values, ...], tuple[Values, ...]]
 
 
 def _is_past(past: Any, shingle: int) -> bool:
-    """Tell whether what was stored are samples before the next one."""
+    """Return whether a stored object is a tuple of samples before the next one."""
     if type(past) is not tuple or len(past) >= shingle:
         return False
     if not all(type(sample) is dict for sample in past):
@@ -135,9 +135,9 @@ class RandomCutForest(WindowForest, ScoringDetector):
     >>> float(metric.get()) > 0.85
     True
 
-    What is rarer than one sample in a thousand, and is not to be learned. The filter has a quantile
-    of its own: ranks are among learned samples, so that a threshold of .999 would mark more and
-    more of those that come.
+    Mark samples that are rarer than one in a thousand, and do not learn them. The filter has its
+    own quantile: ranks are among learned samples, so a threshold of .999 would mark more and more
+    of the new samples.
 
     >>> from river import anomaly
 
@@ -181,8 +181,8 @@ class RandomCutForest(WindowForest, ScoringDetector):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        # The samples before the next one, the latest first: while there are so many samples, and
-        # from then on.
+        # A number n, the samples before the next one while n samples have been learned, and the
+        # samples before the next one otherwise; the latest first.
         self._past: Past = -1, (), ()
         super().__post_init__()
 
@@ -236,16 +236,16 @@ class RandomCutForest(WindowForest, ScoringDetector):
             values = self._read(x)
             joined = self._joined(values)
             if not is_alone:
-                # Levels as their codes: a file holds plain numbers.
+                # Levels are stored as their codes: a file holds plain numbers.
                 plain = {name: float(value) for name, value in values.items()}
                 before, n = self._past_now(), -1 if joined is None else self.n_samples
-                # From here on the past is another one once there is one sample more.
+                # From here on the new past is valid once the number of samples is no longer n.
                 self._past = n, before, (plain, *before)[: self.shingle - 1]
             if joined is not None:
                 self._learn_new(joined, self._learn_written)
 
     def _learn_written(self, trees: displacement.CutTrees) -> None:
-        """Learn what has been written to the trees' vector."""
+        """Learn the sample in the trees' vector."""
         self._check_input(trees, trees.learn())
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
@@ -276,12 +276,12 @@ class RandomCutForest(WindowForest, ScoringDetector):
         _, names, columns = self._read_frame(X)
         for part in pieces(len(columns), progress):
             for row in columns[part]:
-                # Others may call in between.
+                # Other threads may call in between.
                 self.learn_one(mapping_of(names, row))
 
     @locked
     def forget_one(self, x: Mapping[Any, Any]) -> None:
-        """Remove a stored sample from the trees before its time.
+        """Remove a stored sample from the trees before it expires.
 
         The trees are then distributed like trees that never had it (see
         `MondrianForestClassifier.forget_one`). Recorded scores stay. But a forest whose last sample
@@ -311,10 +311,10 @@ class RandomCutForest(WindowForest, ScoringDetector):
     # Shingles.
 
     def _kinds(self) -> FeatureIndex:
-        """Return the features of the samples that shingles join, of the kinds these have had."""
+        """Return the features of single samples, of their kinds so far."""
         categories, found = self._features.categories, FeatureIndex()
         if len(self._features):
-            # The past is a part of what was learned last.
+            # The past is a part of the shingle that was learned last.
             names: list[Any] = self._features.names
             found.add({name[0]: LEAST_LEVEL if name in categories else 0.0 for name in names})
         else:
@@ -323,13 +323,13 @@ class RandomCutForest(WindowForest, ScoringDetector):
         return found
 
     def _read(self, x: Mapping[Any, Any]) -> Values:
-        """Check a mapping's values, of their features' kinds where there are shingles."""
+        """Return a mapping's checked values; with shingles, of their features' kinds."""
         values = super()._read(x)
         return self._kinds().agreed(values) if self.shingle > 1 else values
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame, whose columns are of their features' kinds."""
+        """Read a frame; columns must be of their features' kinds."""
         return read_frame(X, self._kinds() if self.shingle > 1 else self._features)
 
     def _past_now(self) -> tuple[Values, ...]:
@@ -338,7 +338,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
         return before if n == self.n_samples else after
 
     def _joined(self, values: Values) -> Values | None:
-        """Return a sample and those before it as one; None where there are too few yet."""
+        """Return a sample joined with those before it; None if there are too few yet."""
         if self.shingle == 1:
             return values
         samples = (values, *self._past_now())
@@ -353,7 +353,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> Floats:
-        """Return what trees say of a sample, in their vector then; zeros where they hold none."""
+        """Return the trees' readings of a sample, which is then in their vector; zeros at first."""
         trees = self._whole()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)
@@ -396,7 +396,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles the rows follow the samples learned, and each other.
+        With shingles, rows count as following the learned samples, and each other.
 
         Parameters
         ----------
@@ -431,7 +431,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
     def _joined_rows(
         self, names: list[Hashable], columns: Floats
     ) -> tuple[list[Hashable], Floats, int]:
-        """Return the rows of a frame as shingles, and how many at first have too few before."""
+        """Return the rows of a frame as shingles, and the number of first rows without one."""
         past = self._past_now()[::-1]
         every = [*names, *ordered({name for values in past for name in values} - {*names})]
         rows = np.full((len(past) + len(columns), len(every)), np.nan)
@@ -510,7 +510,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
             return {}
         parts = trees.explain(trees.vector[: trees.n_inputs])[1]
         if not parts.any():
-            # All samples are equal: no feature tells more than another.
+            # All samples are equal: each feature gets the same share.
             parts = np.ones(len(parts))
         shares = parts / parts.sum()
         return dict(zip(self.feature_names, (score * shares).tolist(), strict=True))

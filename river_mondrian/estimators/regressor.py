@@ -266,7 +266,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
 
         """
         with self._lock:
-            # Calls cost: most targets are floats without a weight.
+            # Calls are slow, and most targets are floats without a weight.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
             trees = self._whole()
@@ -277,7 +277,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
                 self._learn(trees, y, w, horizons)
 
     def _learn(self, trees: TargetTrees, y: float, w: float, horizons: list[float] | None) -> None:
-        """Learn the sample in the trees' `inputs`, up to whose lifetime trees are cut."""
+        """Learn the sample in the trees' `inputs`; `horizons` may have the lifetime after it."""
         if horizons is not None:
             trees.forest.next_horizon = horizons[0]
         bad = trees.learn(y, w)

@@ -141,7 +141,7 @@ class RidgeRegressor(TargetLearner):
         intercept = bool(self.fit_intercept)
         return Posterior(compiled, self.l2, intercept, self.max_columns, self.window)
 
-    # Samples are learned in order of arrival where the oldest is to be known.
+    # With a window samples are learned in order of arrival, so that the oldest is known.
 
     @property
     def _steady(self) -> bool:
@@ -157,8 +157,8 @@ class RidgeRegressor(TargetLearner):
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Remove a stored sample from the posterior.
 
-        What is left is the posterior of the others, but for rounding. The map and its columns stay:
-        the samples from which it was built are not forgotten.
+        The result is the posterior of the others, up to rounding. The map and its columns stay: the
+        samples from which it was built are not forgotten.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class RidgeRegressor(TargetLearner):
         gone: set[int] = set()
         for i, (target, weight) in enumerate(zip(rows.y.tolist(), rows.w.tolist(), strict=True)):
             values = self._features._read_values(rows.mapping(i))
-            # Rows that are equal have the same places.
+            # Equal rows have the same places.
             left = [k for k in self._places_of(values, target, weight) if k not in gone]
             if not left:
                 text = f"row {i} with y = {target!r}, weight {weight!r}"
@@ -249,12 +249,12 @@ class RidgeRegressor(TargetLearner):
                 self._take_out(k)
 
     def _check_holds(self) -> None:
-        """Refuse to forget where there is no window."""
+        """Refuse to forget without a window."""
         if self.window is None:
             raise ValueError("samples are stored and forgotten with window= only, got window=None")
 
     def _catch_up(self) -> None:
-        """Let the weights of a new map learn all samples that are stored."""
+        """Update the weights of a new map until they have learned all stored samples."""
         while self._next is not None:
             n_stored = len(self._targets)
             stop = min(self._position + REPLAY, n_stored)
@@ -264,9 +264,9 @@ class RidgeRegressor(TargetLearner):
             self._settle()
 
     def _stored_in_window(self) -> NDArray[np.int64]:
-        """Return which of the samples stored for a map that is still built are in the window.
+        """Return the places of the samples in the window, among those stored for the map's build.
 
-        Those that are forgotten weigh 0.
+        Forgotten samples have weight 0.
         """
         assert self.window is not None
         return np.flatnonzero(np.array(self._weights) > 0.0)[-self.window :]
@@ -274,11 +274,11 @@ class RidgeRegressor(TargetLearner):
     def _places_of(
         self, values: Mapping[Hashable, float], target: float, weight: float
     ) -> list[int]:
-        """Return which samples of the window, by arrival, equal a checked one."""
+        """Return the places in the window, by arrival, of the samples that equal a checked one."""
         features, posterior, pool = self._features, self._current, self._features._pool
         known = features._reader.index.places
         is_new = any(value != 0.0 and name not in known for name, value in values.items())
-        # A map that is final since its pool was full learns no features any more.
+        # A map that is final because its pool was full learns no more features.
         if is_new and (pool is not None or not isinstance(features, Pooled)):
             return []
         if pool is None:
@@ -295,7 +295,7 @@ class RidgeRegressor(TargetLearner):
         return found
 
     def _take_out(self, k: int) -> None:
-        """Take the k-th sample of the window, by arrival, out."""
+        """Remove the k-th sample of the window, by arrival."""
         posterior, steps = self._current, []
         if self._features._pool is not None:
             rows, weights = self._stored_in_window(), np.zeros(len(self._weights))
@@ -304,7 +304,7 @@ class RidgeRegressor(TargetLearner):
             steps.append(partial(setattr, self, "_weights", array("d", weights.tolist())))
         if posterior is not None:
             steps.append(partial(posterior.forget, k, posterior.n_samples))
-        # From here on it is forgotten.
+        # From here on the sample is forgotten.
         self._pending = Steps(steps)
         self._settle()
 
@@ -339,7 +339,7 @@ class RidgeRegressor(TargetLearner):
         if self.noise_variance is not None or self._current is None or not self._current.freedom:
             return None
         half = 0.5 * self._current.freedom
-        # It takes long to import.
+        # This module takes long to import.
         from scipy import stats
 
         return stats.invgamma(half, scale=0.5 * self._current.residual)
@@ -364,9 +364,10 @@ class RidgeRegressor(TargetLearner):
         x
             A mapping from feature to number; unknown features are ignored.
         with_dist
-            Whether to return the distribution of the target, a `PredictiveDistribution`: normal
-            where `noise_variance` is given, else a Student's t distribution. Its degrees of freedom
-            are the samples, but one for the intercept. Its variance is infinite with two or less.
+            Whether to return the distribution of the target, a `PredictiveDistribution`: normal if
+            `noise_variance` is given, else a Student's t distribution. Its degrees of freedom are
+            the number of samples, less one with an intercept. Its variance is infinite with two or
+            fewer.
 
         Returns
         -------
