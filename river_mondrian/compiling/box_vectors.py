@@ -1,7 +1,7 @@
 """Boxes in blocks of dimensions: the vector instructions of `partitions.mondrian.boxes`.
 
-The last block overlaps the one before where it must. LLVM's own vectors leave what is behind the
-last whole block to a loop over single dimensions. With such loops instead of these instructions
+The last block overlaps the one before where it must. LLVM's own vectors leave dimensions after the
+last whole block to a loop over single dimensions. With such loops instead of these instructions,
 learning in an exact forest of ten trees took 1.04 times as long at 9 dimensions, 1.14 at 16, 1.05
 at 21 and 1.27 at 54, and predicting 1.0 to 1.08 times, 1.17 at 54. Padding scratch memory would not
 help: the boxes are in rows without padding, behind which other rows begin.
@@ -19,7 +19,7 @@ from ..records.numba_types import address_in
 
 BLOCK = 8
 
-# Parts of a batch whose distances are found together, at most.
+# The most parts of a batch whose distances are computed together.
 MOST_PARTS = 16
 
 _FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
@@ -29,7 +29,7 @@ _ALIGNMENT = 4
 
 
 def _place(builder: Any, address: Any, d: Any) -> Any:
-    """Return the pointer to a block of float32 that begins with the d-th behind an address."""
+    """Return the pointer to a block of float32 that begins with the d-th after an address."""
     word = builder.gep(builder.inttoptr(address, _FLOAT.as_pointer()), [d])
     return builder.bitcast(word, _FLOATS.as_pointer())
 
@@ -108,7 +108,7 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
 
 
 class _Points:
-    """Points of a batch, whose values are at a word of their rows, and a sample beside them."""
+    """Points of a batch, whose values are at a word of their rows, and a sample."""
 
     def __init__(self, builder: Any, batch: Any, word: Any, x: Any) -> None:
         self.builder = builder
@@ -118,7 +118,7 @@ class _Points:
         self.sides = [cgutils.alloca_once(builder, _FLOATS) for _ in range(2)]
 
     def begin(self) -> None:
-        """Let a block of the box hold nothing."""
+        """Make a block of the box empty."""
         for side, end in zip(self.sides, (math.inf, -math.inf), strict=True):
             self.builder.store(ir.Constant(_FLOATS, [end] * BLOCK), side)
 
@@ -134,7 +134,7 @@ class _Points:
                 builder.store(builder.select(moves, v, known), side)
 
     def gaps(self, d: Any) -> Any:
-        """Return how far the sample is outside of the block; no value there is no distance."""
+        """Return how far the sample is outside of the block; 0 in dimensions without values."""
         builder, zeros = self.builder, ir.Constant(_FLOATS, None)
         low, high = (builder.load(side) for side in self.sides)
         v = builder.load(_place(builder, self.x, d), align=_ALIGNMENT)
@@ -161,7 +161,7 @@ def distance_to_points(
 
 
 def distances_to_points(context: Any, builder: Any, batch: Any, *parts: Any) -> None:
-    """Do the same for the points from each of `n` starts to the last of all, at most MOST_PARTS.
+    """Do the same for the points from each of `n` starts to the end, at most MOST_PARTS times.
 
     Each block of dimensions goes over the points once, from the last part to the first.
     """
@@ -189,7 +189,7 @@ def distances_to_points(context: Any, builder: Any, batch: Any, *parts: Any) -> 
 
 
 def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Return sides that hold values, too; a side that is NaN moves to the value."""
+    """Return sides that hold values, too; a NaN side takes the value."""
 
     def moves(passes: str, side: Any) -> Any:
         return builder.or_(
@@ -216,7 +216,7 @@ def hold_points(context: Any, builder: Any, batch: Any, n: Any, word: Any, *box:
             moved = _moved(builder, v, *[builder.load(side) for side in sides])
             for side, value in zip(sides, moved, strict=True):
                 builder.store(value, side)
-        # Also what stays as it is: to ask first takes longer, since the answer is hard to foretell.
+        # Unchanged sides are stored, too: a branch would take longer, since it is hard to predict.
         for side, place in zip(sides, places, strict=True):
             builder.store(builder.load(side), place, align=_ALIGNMENT)
 

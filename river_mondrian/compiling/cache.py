@@ -1,13 +1,13 @@
 """Compiled code on disk, which is never older than the sources that it was made from.
 
-Numba's own cache looks at the one file that a kernel is written in, and not at those of its
-constants and helpers. Its index may also name another's code, where two processes write it at
-once. Here each compiled function is a file of its own, in a folder that belongs to the key of the
-whole package's sources (`Sources.key`). Its name has a digest of the function, the types, the
-processor and the settings for which it was compiled (`CodeCache.name_of`).
+Numba's own cache checks only the file that defines a kernel, not the files of its constants and
+helpers. Its index may also name another function's code, if two processes write it at once. Here
+each compiled function is a file of its own, in a folder for the key of the whole package's sources
+(`Sources.key`). The file's name has a digest of the function, the types, the processor and the
+settings for which it was compiled (`CodeCache.name_of`).
 
-Code that comes with the package (`packaged`) is taken first, then that of the user's folder.
-Functions that call each other by name come from one of both.
+Code that comes with the package (`packaged`) is used first, then code in the user's folder.
+Functions that call each other by name come from the same place.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ from .sources import Sources
 
 D = TypeVar("D")
 
-# What numba does not annotate.
+# Parts of numba without annotations.
 _config: Any = numba.config
 _nrt: Any = nrt
 _cpu_target: Any = cpu_target
 _dumps: Any = serialize.dumps
 _CompileResult: Any = compiler.CompileResult
 
-# Numba's switches count, all but those that differ from run to run and leave code as it is.
+# Settings of numba that are not part of a key: they differ from run to run and do not change code.
 _NOT_OF_CODE = (
     *("CACHE_", "COLOR_SCHEME", "CUDA_", "DEBUG_CACHE", "GDB_", "NUMBA_DEFAULT_NUM_THREADS"),
     *("NUMBA_NUM_THREADS", "RUNNING_UNDER_PROFILER", "THREADING_", "_HAVE_YAML"),
-    # They are in the target, which numba names.
+    # These are in the target's name and features.
     *("CPU_", "ENABLE_AVX"),
 )
 
 _CHECKSUM_BYTES = 16
 
-# How the names begin by which code refers to functions of the package that it is not linked with.
+# Prefix of the names by which code refers to separate functions of the package.
 SEPARATE = "river_mondrian:"
 
 
 class CodeCache:
     """The compiled code of a package.
 
-    The sources are read when this is made, ahead of the modules that define functions. The folder
-    is looked for when the first function is called.
+    The sources are read when this is made, before the modules that define functions. The folder is
+    searched when the first function is called.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class CodeCache:
     Attributes
     ----------
     n_unkept
-        How many functions were compiled whose code could not be written.
+        Number of compiled functions whose code could not be written.
     """
 
     def __init__(self, root: Path, package: str) -> None:
@@ -91,15 +91,15 @@ class CodeCache:
         self._settings = own, sys.flags.optimize
 
     def enable(self, dispatcher: D, links: Any = None, is_separate: bool = False) -> D:
-        """Let a function of the package take its compiled code from disk, and keep it there.
+        """Make a function of the package load its compiled code from disk, and keep it there.
 
-        `links` knows of other functions that the code refers to by name: `find` returns what is to
-        be kept of them, which is pickled; `load` compiles or loads these first. `is_separate` says
-        that others refer to this one.
+        `links` handles other functions that the code refers to by name: `find` returns their names
+        and types, which are pickled; `load` compiles or loads them first. `is_separate` says that
+        others refer to this function.
 
-        Functions of other packages are left without, since changes of their sources would not be
-        seen, and so are functions that are made by others from more than numbers and text. What is
-        not a dispatcher stays as it is: with `NUMBA_DISABLE_JIT` there are none.
+        Functions of other packages are not cached, since changes of their sources would not be
+        seen. Neither are closures over other values than numbers and text. An object that is not a
+        dispatcher stays as it is: with `NUMBA_DISABLE_JIT` there are none.
         """
         if isinstance(dispatcher, Dispatcher):
             compiled: Any = dispatcher
@@ -109,10 +109,10 @@ class CodeCache:
 
     @property
     def folder(self) -> Path | None:
-        """Where code is kept; None where there is no such place."""
+        """The folder of the compiled code; None if there is none."""
         if not self._looked:
             self._folder = folders.find(self._package, self._sources.key)
-            # Other threads ask meanwhile.
+            # Set last, since other threads may ask meanwhile.
             self._looked = True
         return self._folder
 
@@ -124,7 +124,7 @@ class CodeCache:
 
     @property
     def _made_for(self) -> dict[str, Any]:
-        """Return what all code of this process is made for, but the sources and the processor."""
+        """Return the versions and settings for which this process compiles code."""
         own, optimize = self._settings
         settings = {f"NUMBA_{name}": value for name, value in _numba_settings()}
         return {**sources.VERSIONS, "python -O": optimize, **dict(own), **settings}
@@ -150,16 +150,16 @@ class CodeCache:
         return f"{self.name(function)}-{key.hexdigest()}.nbc"
 
     def name(self, function: FunctionType) -> str:
-        """Return how the names of a function's files begin."""
+        """Return the prefix of the names of a function's files."""
         name = f"{function.__module__}.{function.__qualname__}"[len(self._package) + 1 :]
         return "".join(c if c.isalnum() or c in "._" else "" for c in name)[:100]
 
     def write(self, path: Path, content: bytes) -> None:
-        """Keep code in a file, where that is possible."""
+        """Write code to a file, if possible."""
         try:
             folders.write(path, content)
         except OSError as error:
-            # Another process has written the file and reads it, which is in the way on Windows.
+            # Another process has written the file and reads it, which blocks a write on Windows.
             if os.path.exists(path):
                 return
             self.n_unkept += 1
@@ -176,12 +176,12 @@ class CodeCache:
 
 
 class FunctionCache:
-    """The compiled code of one function: what a dispatcher asks of numba's own cache."""
+    """The compiled code of one function, with the interface of numba's own cache."""
 
     def __init__(self, package: CodeCache, dispatcher: Any, links: Any, is_separate: bool) -> None:
         self._package, self._links, self._is_separate = package, links, is_separate
         self._function: FunctionType = dispatcher.py_func
-        # Of one function there may be two dispatchers, one of them without fast sums.
+        # A function may have two dispatchers, one of them without fast sums.
         self._options = repr(
             sorted(
                 (name, sorted(value) if isinstance(value, set) else value)
@@ -196,9 +196,9 @@ class FunctionCache:
         return None if folder is None else str(folder)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return what was compiled for these types; None where that is not there or damaged."""
+        """Return the code compiled for these types; None if it does not exist or is damaged."""
         found = None
-        # Code that others refer to by name is taken from the package for packaged code only.
+        # A separate function is loaded from the package only for packaged code that calls it.
         if not self._is_separate:
             found = self.load_packaged(signature, target_context)
         if found is None and self._package.folder is not None:
@@ -211,7 +211,7 @@ class FunctionCache:
         return found
 
     def load_packaged(self, signature: Any, target_context: Any) -> Any:
-        """Return what was compiled for these types in the package; None if it is not there."""
+        """Return the package's code compiled for these types; None if it has none."""
         target, folder = self._package.packaged.target, self._package.packaged.folder
         return None if target is None else self._load(folder, target, signature, target_context)
 
@@ -220,7 +220,7 @@ class FunctionCache:
         if name is None:
             return None
         is_packaged = folder == self._package.packaged.folder
-        # Whatever is wrong with a file, the function can be compiled anew.
+        # If anything is wrong with a file, the function can be compiled again.
         try:
             read = Path.read_bytes if is_packaged else folders.read
             content = read(folder / name)
@@ -238,7 +238,7 @@ class FunctionCache:
             return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep what was compiled for these types."""
+        """Write the code that was compiled for these types."""
         # Addresses of this process are of no use to others.
         if result.library.has_dynamic_globals or any(not loop.can_cache for loop in result.lifted):
             return
@@ -247,7 +247,7 @@ class FunctionCache:
         name = self._package.name_of(self._function, self._options, signature, target)
         if folder is not None and name is not None:
             linked = None if self._links is None else self._links.find(result)
-            # The functions of C that the code calls.
+            # The C functions that the code calls.
             symbols = [
                 function.name
                 for function in result.library._final_module.functions
@@ -257,21 +257,21 @@ class FunctionCache:
             self._package.write(folder / name, _checksum(pickled) + pickled)
 
     def flush(self) -> None:
-        """Forget what was compiled, for `Dispatcher.recompile`."""
+        """Remove the function's files, for `Dispatcher.recompile`."""
         if self._package.folder is not None:
             for path in self._package.folder.glob(f"{self._package.name(self._function)}-*.nbc"):
                 path.unlink(missing_ok=True)
 
 
 def _ensure_symbols(symbols: list[str], target_context: Any) -> None:
-    """Have numba provide the functions of C that code calls: LLVM ends the process without.
+    """Make numba provide the C functions that code calls: without them LLVM ends the process.
 
-    Most code finds them as they are. All that numba has to provide takes it a fifth of a second.
+    Most code finds them already. Providing all of numba's functions takes a fifth of a second.
 
     Raises
     ------
     LookupError
-        If one is not there, as in code of another build of numba.
+        If a function does not exist, as in code of another build of numba.
     """
     for provide in (_nrt.rtsys.initialize, type(target_context).refresh):
         if not _missing(symbols):
@@ -292,7 +292,7 @@ def _checksum(content: bytes) -> bytes:
 
 
 def _numba_settings() -> list[tuple[str, str]]:
-    """Return numba's settings as they are now: a program may set them."""
+    """Return numba's present settings: a program may change them."""
     return [
         (name, repr(value))
         for name, value in sorted(vars(_config).items())
@@ -303,7 +303,7 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return what differs between functions of the same sources; None if that is not known."""
+    """Return a description that differs between functions of the same sources; None if unknown."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None

@@ -1,12 +1,12 @@
-"""What goes with compiling: a line in the log, and no search of all objects for garbage.
+"""Logging of compilation, and fewer searches of the garbage collector meanwhile.
 
-A first call takes seconds where kernels are compiled, and nobody sees why. So the first that are
-compiled in a process are told to the logger of the package: as a warning, which Python shows where
-no logging is set up, since a service or a test that stalls for seconds should learn the remedy.
-Who calls `warmup` expects it and is told at level INFO. Each function is told at level DEBUG.
+A first call takes seconds if kernels are compiled, without a visible reason. So the first
+compilation in a process is logged by the package's logger as a warning, which Python shows if no
+logging is set up: a user whose service or test stalls should learn the remedy. A caller of `warmup`
+expects it and gets level INFO. Each function is logged at level DEBUG.
 
-Numba makes many objects that live on, so that the garbage collector would search all objects of the
-process several times, which takes a tenth of the time. It searches only young ones meanwhile.
+Numba makes many long-lived objects, so that the garbage collector would search all objects of the
+process several times, which takes a tenth of the time. Meanwhile it searches only young objects.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..progress import Progress
 
 LOGGER = logging.getLogger(__name__.partition(".")[0])
 
-# So many searches of young objects come before one of all.
+# The threshold of the oldest generation, which is then never searched.
 _NEVER = 1_000_000
 
 _COMMAND = f"python -m {LOGGER.name} warmup"
 
 
 class Watch:
-    """What is known of the functions that a process compiles.
+    """The functions that a process compiles.
 
     Attributes
     ----------
@@ -47,14 +47,14 @@ class Watch:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Go with a call of numba's compiler, which may find all that it needs on disk."""
+        """Surround a call of numba's compiler, which may find all that it needs on disk."""
         with self._lock:
             self._n_open += 1
         try:
             yield
         finally:
             with self._lock:
-                # A call that forks ends in the child, too, where none is open.
+                # A call that forks ends in the child, too, where no call is open.
                 self._n_open = max(self._n_open - 1, 0)
                 if not self._n_open:
                     self._restore()
@@ -65,14 +65,14 @@ class Watch:
             self._thresholds = None
 
     def begin_anew(self) -> None:
-        """Forget the calls of other threads, which are not in the child after a fork."""
+        """Forget the calls of other threads, which do not exist in the child after a fork."""
         self._lock = threading.RLock()
         self._n_open = 0
         self._restore()
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
-        """Let this thread compile without a warning, and show how far it is if that is wanted."""
+        """Let this thread compile without a warning, and show its progress if `progress`."""
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown
@@ -82,7 +82,7 @@ class Watch:
                 self._expected.shown = before
 
     def compiles(self, name: str, folder: Path | None, unused: str = "") -> None:
-        """Note that a function is going to be compiled, which is kept in a folder.
+        """Note that a function is going to be compiled; its code is kept in `folder`.
 
         `unused` says why code of the package is not used.
         """

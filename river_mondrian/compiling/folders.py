@@ -24,7 +24,7 @@ UNUSED_DAYS = 30
 # or if so many others have been used since.
 MOST_OTHERS = 8
 
-# File that keeps digests of sources, and of their meanings.
+# File that keeps digests of sources, and of their bytecode.
 KNOWN = f"syntax-{sys.implementation.cache_tag}"
 
 # Only folders of such names are removed.
@@ -38,12 +38,12 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
 
     The folder is made if it does not exist, and so are folders above it, but for the user's home.
     A folder that exists and cannot be written is returned, too: an image of a container may come
-    with one. A new folder has old ones removed.
+    with one. When a new folder is made, old ones are removed.
 
     Warns
     -----
     RuntimeWarning
-        If a folder that comes first cannot be used.
+        If a preferred folder cannot be used.
     """
     problems = []
     for name, base in _bases():
@@ -72,7 +72,7 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
 
 
 def read(path: Path) -> bytes:
-    """Return what is in a file of compiled code.
+    """Return the content of a file of compiled code.
 
     Raises
     ------
@@ -82,14 +82,14 @@ def read(path: Path) -> bytes:
         If it cannot be read.
     """
     with open(path, "rb") as file:
-        # Another file may have the path by now.
+        # The open file is checked, since the path may have another file by now.
         if not _is_trusted(os.fstat(file.fileno()), path.parent):
             raise PermissionError(f"{path} belongs to another user")
         return file.read()
 
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
-    """Return whether this user made a file or folder, or named a folder that it cannot change."""
+    """Return whether this user owns a file or folder, or named a folder that it cannot write."""
     # Windows has no such owners. There the profile of a user is closed to others.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
@@ -159,13 +159,13 @@ def _bases() -> list[tuple[str, Path | None]]:
             found.append(("XDG_CACHE_HOME", Path(xdg)))
         in_home = ".cache"
     home = os.path.expanduser("~")
-    # A home that does not exist is not made: who has none has it so for a reason.
+    # A home that does not exist is not made: its absence may be intended.
     is_there = os.path.isabs(home) and os.path.isdir(home)
     return [*found, (f"~/{in_home}", Path(home, in_home) if is_there else None)]
 
 
 def use(folder: Path) -> None:
-    """Make a folder, or note the time of its use; a new one has old ones removed.
+    """Make a folder, or note the time of its use; remove old folders if it is new.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def use(folder: Path) -> None:
     is_new = not folder.is_dir()
     make(folder.parent)
     make(folder)
-    # Another process may have removed it: this one will keep nothing.
+    # Another process may have removed it: then this one keeps nothing.
     with contextlib.suppress(FileNotFoundError):
         os.utime(folder)
     if is_new:
@@ -183,7 +183,7 @@ def use(folder: Path) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove folders beside one that have not been used for long, and all but the last used."""
+    """Remove sibling folders that have not been used for long, and all but the last used ones."""
     used = []
     for other in folder.parent.iterdir():
         # Another process may remove it first.

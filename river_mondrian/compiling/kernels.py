@@ -1,15 +1,16 @@
-"""What a function over records becomes when it is compiled.
+"""Decorators that compile functions over records.
 
-- `kernel`: Python calls it, for one sample. It is compiled for the classes of the records that it
-  is given, by its annotations. `batch_kernel`: it is called for many; other threads run meanwhile.
+- `kernel`: Python calls it, for one sample. It is compiled for the classes of the records that are
+passed, by its annotations. `batch_kernel`: Python calls it for many samples; other threads run
+meanwhile.
 - `separate`: kernels call it, by name. It is compiled once for each set of types, and not again as
   part of each kernel that calls it.
 - `inlined`: a small helper, which becomes part of the kernels that call it; `merged` becomes lines
-  of theirs before types are found.
+of its caller before type inference.
 
-Each has a twin, `exact_...`, in which sums keep the order in which they are written. An exact
-kernel calls exact helpers only, since others keep their flags within it. Where numba's compiler is
-switched off (`NUMBA_DISABLE_JIT=1`) all of them are the functions themselves.
+Most have a twin, `exact_...`, in which sums keep the order in which they are written. An exact
+kernel calls exact helpers only, since others keep their flags within it. If numba's compiler is
+switched off (`NUMBA_DISABLE_JIT=1`), all of them are the functions themselves.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ _njit: Any = numba.njit
 
 COMPILES = not getattr(config, "DISABLE_JIT", 0)
 
-# What only kernels call needs no way in from Python: compiling that would take as long again.
+# Functions that only kernels call need no entry point for Python: compiling it would take as long
+# again.
 _FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 _FAST = {"fastmath": FASTMATH}
 
@@ -58,7 +60,7 @@ class _Links:
     """The separate functions that compiled code calls by name."""
 
     def find(self, compiled: Any) -> list[tuple[str, tuple[Any, ...]]]:
-        """Return their names and types."""
+        """Return the names and types of those that a compiled function calls."""
         declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
@@ -80,7 +82,7 @@ _hints: Any = functools.cache(get_type_hints)
 
 
 def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
-    """Return the types of a function's parameters; a type variable is the class that is given."""
+    """Return the types of a function's parameters; `classes` has the class of a type variable."""
     hints = [_hints(function)[name] for name in inspect.signature(function).parameters]
     return tuple(
         numba_type(classes.get(h.__name__, h.__bound__) if isinstance(h, TypeVar) else h)
@@ -109,9 +111,9 @@ class Kernel(Generic[P, T]):
     Parameters
     ----------
     function
-        The function that is compiled.
+        The function to compile.
     options
-        How.
+        Numba's options.
 
     """
 
@@ -120,13 +122,13 @@ class Kernel(Generic[P, T]):
         self.function = function
         self.dispatcher = _compiled(function, is_separate=False, **options)
         self._compiled: dict[tuple[type[Any], ...], Callable[P, T]] = {}
-        # What is called where no parameter has a class to find out.
+        # The compiled kernel, if no parameter has a type variable.
         self._only: Callable[P, T] | None = None
 
     def of(self, *classes: type[Any]) -> Callable[P, T]:
         """Return the compiled kernel for classes of records, in the order of its type variables.
 
-        Calling that is quicker than calling the kernel, which finds out the classes at each call.
+        Calling it is faster than calling the kernel, which looks up the classes at each call.
         """
         found = self._compiled.get(classes)
         if found is None:
@@ -137,7 +139,7 @@ class Kernel(Generic[P, T]):
         return found
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the kernel for the classes of the records that are given."""
+        """Run the kernel for the classes of the records that are passed."""
         if self._only is not None:
             return self._only(*args, **kwargs)
         classes = tuple(type(args[place]) for place in _type_variables(self.function).values())
@@ -164,7 +166,7 @@ def _type_variables(function: Any) -> dict[str, int]:
 
 
 class Plain(Generic[P, T]):
-    """A kernel where nothing is compiled: the function, dividing by zero as NumPy does."""
+    """A kernel without compilation: the function, dividing by zero as NumPy does."""
 
     def __init__(self, function: Callable[P, T]) -> None:
         functools.update_wrapper(self, function)
@@ -184,7 +186,7 @@ class Plain(Generic[P, T]):
 def kernel(function: Callable[P, T]) -> Kernel[P, T]:
     """Compile a function that Python calls for one sample, lazily, cached on disk where possible.
 
-    Other threads of Python wait: to let them run would take as long as learning a sample in one
+    Other threads of Python wait: releasing them would take as long as learning a sample in one
     tree. Reassociation lets sums use vector units. NaN and infinity keep their meaning: a missing
     value is a NaN.
     """
@@ -211,7 +213,7 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
 
 
 class _OfKernels(CPUDispatcher):
-    """A function without a way in from Python, which would crash there."""
+    """A function without an entry point for Python, which would crash there."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse the call."""
@@ -245,7 +247,7 @@ def merged(function: F) -> F:
 
 def exact_inlined(function: F) -> F:
     """Compile a small helper whose sums keep their order, also within kernels of other sums."""
-    # Where nothing is said numba takes the flags of the caller.
+    # Without this option, numba takes the flags of the caller.
     return _helper(function, fastmath=False)
 
 
@@ -255,11 +257,11 @@ def exact_method(function: F) -> F:
     return function
 
 
-# Functions that are compiled once, and what has been compiled of them.
+# Separate functions and their compiled instances.
 
 
 class Instance:
-    """A separate function as it was compiled for some types.
+    """A separate function, compiled for some types.
 
     Parameters
     ----------
@@ -268,7 +270,7 @@ class Instance:
     taken
         Numba's types of its arguments.
     packaged
-        Whether to load it from the package, and not to compile it.
+        Whether to load it from the package instead of compiling it.
 
     Raises
     ------
@@ -294,7 +296,7 @@ class Instance:
             raise LookupError(function.__qualname__)
         given = ", ".join(map(str, taken))
         made_for = hashlib.blake2b(repr(tuple(target)).encode(), digest_size=4).hexdigest()
-        # The name by which code of a target refers to it.
+        # The name by which compiled code for this target refers to it.
         name = f"{function.__module__}:{function.__qualname__}({given})"
         self.symbol = f"{cache.SEPARATE}{made_for}:{name}"
         self.result = self.compiled.signature.return_type
@@ -320,8 +322,8 @@ def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -
 def address_of(function: Any, **classes: type[Any]) -> Any:
     """Return the address of a separate function, compiled by its annotations.
 
-    It is for fields of records that hold the address of a kernel (`records.entry`). `classes` are
-    those that its type variables stand for.
+    It is for fields of records that hold the address of a kernel (`records.entry`). `classes` has
+    the classes of its type variables.
     """
     if not COMPILES:
         return register_entry(function)

@@ -1,8 +1,9 @@
 """Compiled code that comes with the package, in wheels that are built with it (`hatch_build.py`).
 
 It is made for the oldest processor of an architecture that is supported, which costs no speed. The
-file `index.json` beside it says what it was made for. Where anything of that differs none of it is
-used, and kernels are compiled here. `python -m` runs this module as a wheel is built.
+file `index.json` beside it lists the versions and settings that it was made for. If any of these
+differs, none of the code is used, and kernels are compiled here. `python -m` runs this module as a
+wheel is built.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class Packaged:
     Attributes
     ----------
     target
-        The processor's name and features by which numba knows the code; None if none is used.
+        The processor's name and features in numba's key of the code; None if no code is used.
     unused
-        Why code that is there is not used; empty if it is used, or there is none.
+        The reason why existing code is not used; empty if it is used, or there is none.
 
     """
 
@@ -53,7 +54,7 @@ class Packaged:
 
 
 def _difference(index: dict[str, Any], made_for: dict[str, Any], key: str | None) -> str:
-    """Return what prevents packaged code from being used; empty if nothing does."""
+    """Return the reason why packaged code cannot be used; empty if it can be."""
     for name, ours in made_for.items():
         theirs = index["made_for"][name]
         if json.loads(json.dumps(ours)) != theirs:
@@ -68,7 +69,7 @@ def _difference(index: dict[str, Any], made_for: dict[str, Any], key: str | None
 
 
 def write_index(folder: Path, target: tuple[str, ...], made_for: dict[str, Any], key: str) -> None:
-    """Write what the code in a folder was made for."""
+    """Write the index of the code in a folder."""
     needs = BASELINES[platform.machine()][1]
     index = {"made_for": made_for, "key": key, "target": target, "needs": needs}
     (folder / INDEX).write_text(json.dumps(index, indent=1))

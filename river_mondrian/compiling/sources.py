@@ -21,7 +21,7 @@ from . import folders
 # Sources, modules that come as bytecode only, and extensions.
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
 
-# The name of an extension names Python's ABI. NumPy's changes with its first number only.
+# An extension's suffix names Python's ABI. NumPy's ABI changes with its major version only.
 VERSIONS = {
     "Python": importlib.machinery.EXTENSION_SUFFIXES[0],
     "numba": numba.__version__,
@@ -33,7 +33,7 @@ _DIGEST_BYTES = 16
 
 
 class Sources:
-    """The sources of a package, as they are when this is made.
+    """The sources of a package at the time when this object is made.
 
     Modules that are imported later may come from other sources. So `unchanged` is false once a
     source has changed, and stays false.
@@ -47,9 +47,9 @@ class Sources:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._is_changed = False
-        # A change while the files are read shows as a change later.
+        # Taken before the files are read, so that a change meanwhile is seen later.
         self._seen = _look_at(root)
-        # Empty where a file cannot be read, or there are none, as in an executable.
+        # Empty if a file cannot be read, or there are no files, as in an executable.
         self._contents: dict[str, bytes] = {}
         with contextlib.suppress(OSError):
             self._contents = {path: Path(path).read_bytes() for path, *_ in self._seen}
@@ -59,7 +59,7 @@ class Sources:
         """Return the key of all code that is compiled from these sources, in hexadecimal.
 
         It is a digest of the files' names and bytecode without docstrings, and of the versions
-        of Python's ABI, numba, llvmlite and NumPy's ABI. It is empty where there are no sources.
+        of Python's ABI, numba, llvmlite and NumPy's ABI. It is empty if there are no sources.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class Sources:
 
     def _set_key(self, meanings: dict[bytes, bytes], known: Path | None) -> None:
         """Set the key, with known digests; compile new sources only if there is a file for them."""
-        # Another thread may set the key, and let the contents go.
+        # Another thread may set the key and drop the contents.
         contents = self._contents
         if not contents:
             self._key = self._key or ""
@@ -127,7 +127,7 @@ def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]
 def _meaning(source: bytes) -> bytes:
     """Return a source's bytecode without docstrings and lines; the source if Python refuses it.
 
-    Assertions are not in it either: kernels have none.
+    Assertions are left out, too: kernels have none.
     """
     try:
         code = compile(source, "", "exec", dont_inherit=True, optimize=2)

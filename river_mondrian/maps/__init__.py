@@ -1,1 +1,1 @@
-"""Feature maps as kernels see them: what a sample, its outputs and a map are in memory."""
+"""Feature maps for kernels: the records of samples, outputs and maps."""

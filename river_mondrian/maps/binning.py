@@ -1,8 +1,8 @@
-"""Random binning: the cell of a sample in a random grid, and the table of cells met so far.
+"""Random binning: the cell of a sample in a random grid, and the table of known cells.
 
-A cell is a bin in each feature. Since 0 is always in bin 0, a cell is known by its features that
-are in another bin, whatever the number of features; it is told apart by two independent 64-bit
-sums over them, its code. The table is open-addressed.
+A cell is a bin in each feature. Since 0 is always in bin 0, the features in other bins determine
+the cell, whatever the number of features. Two independent 64-bit sums over them are the cell's
+code, which identifies it. The table is open-addressed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..records import Array, Float64s, Int32s, Int64, Int64s, Record, UInt64, de
 from . import record as maps
 from .record import MapRecord, Outputs, Places, RowPerFeature, Sample, Starts, Values
 
-# The column of all cells that have not been met.
+# The column of all cells that are not in the table.
 UNKNOWN = 0
 
 # Bins end where their numbers still fit integers of 64 bits.
@@ -29,12 +29,12 @@ FARTHEST_BIN = 9e18
 # Slots of a table at first.
 SMALLEST_TABLE = 256
 
-# Cells that one call of a kernel finds, so that a signal has not to wait for long.
+# The most cells that one call of a kernel finds, so that signals do not wait long.
 CELLS = 200_000
 
 
 class Code(Record):
-    """What tells a feature, or a cell, from others."""
+    """The code that identifies a feature or a cell."""
 
     first: UInt64
     second: UInt64
@@ -45,16 +45,16 @@ class Slot(Record):
 
     code_first: UInt64
     code_second: UInt64
-    # The cell's column, or UNKNOWN where the slot is empty.
+    # The cell's column, or UNKNOWN if the slot is empty.
     column: Int64
 
 
 class BinningRecord(MapRecord):
-    """Random grids and the cells in them that have been met."""
+    """Random grids and the known cells in them."""
 
     # A row for each input: pitch and shift of each partition, then the feature's own code.
     grids: Float64s
-    # Slots of cells, of which there are a power of two.
+    # Slots of cells; their number is a power of two.
     table: Array[Slot]
     n_slots: Int64 = derived()
 
@@ -73,7 +73,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 @exact_inlined
 def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code) -> None:
-    """Write what tells a sample's cell apart; its values have to be checked."""
+    """Write the code of a sample's cell; its values have to be checked."""
     grids, width = record.grids, 2 * (record.n_out + 1)
     first, second = np.uint64(0), np.uint64(0)
     for j in range(sample.n_entries):
@@ -108,7 +108,7 @@ def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
 
 @exact_inlined
 def column_of(record: BinningRecord, code: Code) -> int:
-    """Return a cell's column, the next one where it is new; there has to be room."""
+    """Return a cell's column, or the next one if it is new; there has to be room."""
     slot = slot_of(record.table, record.n_slots, code)
     if slot.column == UNKNOWN:
         slot.code_first, slot.code_second = code.first, code.second
@@ -119,7 +119,7 @@ def column_of(record: BinningRecord, code: Code) -> int:
 
 @exact_separate
 def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample to the columns of its cells, `UNKNOWN` for those that have not been met."""
+    """Map a sample to the columns of its cells, `UNKNOWN` for new cells."""
     binning = BinningRecord(record)
     bad = maps.bad_entry(binning, sample)
     if bad >= 0:
@@ -133,7 +133,7 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_batch_kernel
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
-    """Write a word for each of a sample's cells, met or not; returns DONE or a bad input."""
+    """Write a word for each of a sample's cells, known or not; returns DONE or a bad input."""
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
@@ -158,9 +158,9 @@ def write_codes_of_rows(
 
 @exact_kernel
 def learn_one(record: BinningRecord, sample: Sample) -> int:
-    """Give the cells of a sample that are new their columns.
+    """Assign columns to the new cells of a sample.
 
-    Returns DONE, NO_ROOM where the table has to grow first, or a bad input.
+    Returns DONE, NO_ROOM if the table has to grow first, or a bad input.
     """
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
@@ -180,9 +180,9 @@ def learn_one(record: BinningRecord, sample: Sample) -> int:
 def learn_rows(
     record: BinningRecord, places: Int32s, entries: Float64s, starts: Int64s, row: int, n: int
 ) -> int:
-    """Give the new cells of the checked rows of a CSR matrix from one on their columns.
+    """Assign columns to the new cells of checked rows of a CSR matrix, from `row` on.
 
-    Returns the row for which room was short, or `n`.
+    Returns the row that had no room, or `n`.
     """
     sample = _room_for_sample()[0]
     while row < n:
@@ -195,9 +195,9 @@ def learn_rows(
 
 @exact_batch_kernel
 def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s) -> int:
-    """Give `n` cells of another table, from the i-th on, columns, and write these.
+    """Assign columns to `n` cells of another table, from the i-th on, and write them.
 
-    Returns the cell for which room was short, or `n`.
+    Returns the cell that had no room, or `n`.
     """
     while i < n and 2 * (record.n_columns + 1) < record.n_slots:
         # A slot begins with its cell's code.
@@ -208,7 +208,7 @@ def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns
 
 @exact_batch_kernel
 def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
-    """Copy the cells to a larger table, which is the record's from then on."""
+    """Copy the cells to a larger table, and set it as the record's table."""
     for place in range(record.n_slots):
         source = record.table[place]
         if source.column != UNKNOWN:
@@ -220,7 +220,7 @@ def move_cells(record: BinningRecord, table: Array[Slot], n_slots: int) -> None:
 
 
 class BinningMap(RowPerFeature):
-    """Random grids and the cells in them that have been met.
+    """Random grids and the known cells in them.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class BinningMap(RowPerFeature):
     KIND = BinningRecord
     _DERIVED: ClassVar[frozenset[str]] = RowPerFeature._DERIVED | {"_next_table"}
     record: BinningRecord
-    # While the table grows.
+    # Set while the table grows.
     _next_table: NDArray[np.int64] | None = None
 
     def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
@@ -260,7 +260,7 @@ class BinningMap(RowPerFeature):
         checks.check_arrays(self, {"table": (np.int64, (n, Slot.SIZE // 8))})
         columns = self.table[:, -1]
         checks.check_array(self, "table", columns, np.int64, 0, self.n_columns - 1)
-        # A search ends at a slot that is empty.
+        # A search ends at an empty slot, so the table must not be full.
         n_used = int(np.count_nonzero(columns))
         checks.check_number(self, "the number of used slots", n_used, 0, n // 2)
         checks.check_equal(self, self.record, is_dense=0, n_columns=n_used + 1)
@@ -290,7 +290,7 @@ class BinningMap(RowPerFeature):
         self._end_growth()
 
     def _end_growth(self) -> None:
-        """Keep the table that kernels use, which is the next one once they have moved the cells."""
+        """Keep the table that kernels use: the next one, once they have moved the cells."""
         table = self._next_table
         if table is not None and self.record.n_slots == len(table):
             self.table = table
@@ -301,18 +301,18 @@ class BinningMap(RowPerFeature):
         return super().__getstate__()
 
     def learn(self, sample: Sample) -> int:
-        """Give the new cells of a sample columns; returns DONE or a bad input.
+        """Assign columns to the new cells of a sample; returns DONE or a bad input.
 
-        It may be done again.
+        The call may be repeated.
         """
         while (bad := learn_one(self.record, sample)) == NO_ROOM:
             self._grow()
         return bad
 
     def learn_csr(self, places: Places, values: Values, starts: Starts) -> None:
-        """Give the new cells of the rows of a CSR matrix columns; all values have to be finite.
+        """Assign columns to the new cells of rows of a CSR matrix; all values have to be finite.
 
-        It may be done again.
+        The call may be repeated.
         """
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
         row, n, most = 0, len(starts) - 1, max(1, CELLS // self.n_out)
@@ -323,9 +323,9 @@ class BinningMap(RowPerFeature):
                 self._grow()
 
     def add_cells_of(self, other: BinningMap) -> NDArray[np.int64]:
-        """Give the cells that another map of the same grids has met columns.
+        """Assign columns to the known cells of another map of the same grids.
 
-        Returns the columns here, by the columns there.
+        Returns this map's columns, indexed by the other's columns.
         """
         cells = other.table[other.table[:, -1] != UNKNOWN]
         cells = np.ascontiguousarray(cells[np.argsort(cells[:, -1])])
@@ -338,7 +338,7 @@ class BinningMap(RowPerFeature):
         return np.append(UNKNOWN, found)
 
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:
-        """Return what tells a sample's cells from others, met or not, and DONE or a bad input."""
+        """Return the codes of a sample's cells, known or not, and DONE or a bad input."""
         found = np.empty(self.n_out, dtype=np.int64)
         return found, write_codes(self.record, sample, Int64s.of(found))
 

@@ -125,14 +125,14 @@ class StoredRows(Record):
     # Rate of the kernel.
     rate: Float64
     n_rows: Int64
-    # Columns of which sums over the rows are asked for.
+    # Number of columns of the sums over the rows.
     n_columns: Int64 = derived()
-    # Where each row's entries begin.
+    # Start of each row's entries.
     starts: Int64s
     # Features and values of the entries.
     places: Int32s
     values: Float64s
-    # A sample as a vector, with a place for each feature; zero but for the length of a call.
+    # A sample as a vector, with a place for each feature; zero except during a call.
     vector: Float64s = transient()
     # Room for the sums.
     sums: Float64s = transient()
@@ -143,9 +143,9 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
     The vector has `n_nonzero` values that are not 0, and the norm `size` (squared for the
-    Gaussian); both may cover features that no row has, too. Only the places where the row is not
-    0 are visited: what the vector has elsewhere is its norm less what it has here, and nothing,
-    without any rounding, where all of it is here.
+    Gaussian); both may cover features that no row has, too. Only the places where the row is not 0
+    are visited. The vector's part elsewhere is its norm less its part here; it is exactly 0 if all
+    of the vector is here.
     """
     kind, vector, places, values = rows.kind, rows.vector, rows.places, rows.values
     apart, here, met = 0.0, 0.0, 0
@@ -185,7 +185,7 @@ def weighted_sums(
 ) -> None:
     """Write each column's sum of coefficient times kernel over the rows, to `sums`.
 
-    The sample has the entries at places that rows may have, of `n_nonzero` in all.
+    `entries` are those of the sample at places that rows may have, of `n_nonzero` in all.
     """
     vector, (places, values, n_entries) = rows.vector, entries
     for j in range(n_entries):
@@ -215,7 +215,7 @@ def weighted_shares(
 
 
 class NystromRecord(MapRecord):
-    """Landmarks, and the coefficients by which their kernels become columns."""
+    """Landmarks, and the coefficients that turn their kernels into columns."""
 
     landmarks: StoredRows
     # A row of `n_out` for each landmark.
@@ -275,7 +275,7 @@ class NystromMap(CompiledMap):
         self, number: int, pool: Pool, n_inputs: int, rank: int, kernel: str, rate: float
     ) -> None:
         n = len(pool)
-        # As many outputs as landmarks at first: the kernels with them.
+        # First as many outputs as landmarks, which are the kernels with them.
         super().__init__(number, n, n, n_inputs, dense=True, sparse=True)
         self.landmarks = Memory(StoredRows)
         rows = self.landmarks[0]

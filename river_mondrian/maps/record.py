@@ -1,7 +1,7 @@
 """The record of a feature map, and how kernels map samples by it.
 
-A map is a kernel over a record, whose address is in the record. So a learner's kernel maps,
-predicts and updates in one call from Python, and neither is compiled for the other.
+A map is a kernel over a record that holds the kernel's address. So a learner's kernel maps,
+predicts and updates in one call from Python, and is not compiled for each map.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ..records.record import entry, transient
 class Sample(Record):
     """A sample as maps read it: a vector, or the entries of a sparse one.
 
-    Infinite values, and those that are too large for single precision, are for maps to refuse. An
-    entry that is NaN counts as none.
+    Maps refuse infinite values and values that are too large for single precision. A NaN entry is
+    ignored.
     """
 
-    # A vector of `n_inputs` values, NaN where they are missing; not there for a sparse sample.
+    # A vector of `n_inputs` values, NaN if missing; none for a sparse sample.
     values: Float64s
-    # Number of a sparse sample's entries, which may be fewer than there is room for.
+    # Number of a sparse sample's entries; the arrays may be longer.
     n_entries: Int64
     # Inputs of the entries, in any order, each once; negative and unknown ones are ignored.
     places: Int32s
@@ -54,8 +54,8 @@ class MapRecord(Record):
     """A feature map; those of one kind add fields of their own.
 
     `transform` maps a sample. It returns DONE, or the first input that is not finite in single
-    precision, in which case the outputs mean nothing. It changes nothing else that lasts, so that
-    it is safe to call for predictions.
+    precision; then the outputs are undefined. It changes no state of the map, so that it is safe to
+    call for predictions.
     """
 
     transform: Callable[[MapRecord, Sample, Outputs], int] = entry()
@@ -71,8 +71,8 @@ class MapRecord(Record):
     n_inputs: Int64
     # Whether samples are read by their entries rather than as vectors.
     is_sparse: Int64
-    # Where there are several lifetimes: the cells of the sample that was learned last, from before
-    # it was learned; not there where no sample has just been learned.
+    # With several lifetimes: the cells that the last learned sample had before it was learned; none
+    # if no sample has just been learned.
     before: Int32s = transient()
     # Whether the map has learned a sample that its learner has not learned yet.
     is_ahead: Int64 = transient()
@@ -106,7 +106,7 @@ def scaled(value: float, factor: float) -> float:
 
 @exact_inlined
 def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float32s) -> int:
-    """Write a vector to a row, scaled, with 0 for what is missing; returns like a map."""
+    """Write a scaled vector to a row, with 0 for missing values; returns like a map."""
     values = sample.values
     for place in range(record.n_inputs):
         value = values[place]
@@ -128,7 +128,7 @@ def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_inlined
 def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) -> None:
-    """Let `found` be the outputs of a row, among those of all rows."""
+    """Set `found` to the outputs of a row, within the outputs of all rows."""
     n = record.n_out
     if record.is_dense:
         found.values = outputs.values.part(n * row, n)
@@ -140,7 +140,7 @@ def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) 
 def move_entries(
     sample: Sample, places: Int32s, entries: Float64s, starts: Int64s, row: int
 ) -> None:
-    """Let a sparse sample be a row of a CSR matrix."""
+    """Set a sparse sample to a row of a CSR matrix."""
     start = starts[row]
     n = starts[row + 1] - start
     sample.n_entries = n
@@ -179,10 +179,10 @@ def map_sparse_rows(
     return DONE
 
 
-# Owners of feature maps: of a map's record, and of the arrays to which that refers.
+# Owners of feature maps: they own a map's record, and the arrays to which it refers.
 #
-# `Pool` stores the samples of which maps are built. `CompiledMap` is the base of all maps,
-# `RowPerFeature` that of maps with random numbers for each feature.
+# `Pool` stores the samples from which maps are built. `CompiledMap` is the base of all maps,
+# `RowPerFeature` the base of maps with random numbers for each feature.
 
 
 Array = NDArray[Any]
@@ -270,15 +270,15 @@ class Pool(OwnsArrays):
         checks.check_ascending_rows(self, "_places", self._places, self._starts)
 
     def check(self, n_features: int) -> None:
-        """Refuse stored samples that have more features than are known."""
+        """Refuse stored samples with features beyond the known ones."""
         checks.check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
 
 
 class CompiledMap(OwnsArrays, abc.ABC):
-    """A map as it stands, for kernels.
+    """The owner of a map's record and arrays.
 
-    A subclass has a class of records, `_transform`, which tells the kernel that maps a sample,
-    and `_bind`, which lets the record refer to the map's arrays.
+    A subclass has a class of records, `_transform`, which returns the kernel that maps a sample,
+    and `_bind`, which sets the record's references to the map's arrays.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     # The class of the map's record.
     KIND: ClassVar[type[MapRecord]] = MapRecord
-    # What `_finish` and `_place` derive from the rest.
+    # Attributes that `_finish` and `_place` derive from the others.
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {"record", "out", "outputs", "_results", "_map_one"}
     )
@@ -317,8 +317,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
-        # Of cells: the kernel is the dot product of two samples' outputs then, not its t-th part as
-        # in section 5.1 of the isolation kernel's paper (Definition 2).
+        # For cells, the kernel is then the dot product of two samples' outputs, not its t-th part
+        # as in section 5.1 of the isolation kernel's paper (Definition 2).
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _place(self) -> None:
@@ -330,23 +330,23 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @abc.abstractmethod
     def _bind(self) -> None:
-        """Let the record refer to the map's arrays."""
+        """Set the record's references to the map's arrays."""
 
     @abc.abstractmethod
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns."""
 
     def advance(self) -> bool:
-        """Do a bounded part of the work that building takes; True once the map is ready."""
+        """Do a bounded part of building the map; return True once it is ready."""
         return True
 
     def _finish(self) -> None:
-        """Derive what kernels need; called once the arrays are there, and again when they move."""
+        """Set derived attributes; called once the arrays are there, and again when they move."""
         self.record.transform = address_of(self._transform())
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
-        # Found once: that takes as long as a call.
+        # Looked up once: that takes as long as a call.
         self._map_one = map_one.of()
         self._bind()
 
@@ -402,15 +402,15 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def reads_text(self) -> bool:
-        """Whether samples have few of very many features, as texts have words."""
+        """Whether samples have few of very many features, like the words of texts."""
         return False
 
     def learn(self, sample: Sample) -> int:
-        """Let a map that grows learn a sample; returns DONE or a bad input."""
+        """Learn a sample, if the map grows; returns DONE or a bad input."""
         return DONE
 
     def complete(self) -> int:
-        """End what an interrupted `learn` has begun; returns DONE."""
+        """Complete an interrupted `learn`; returns DONE."""
         return DONE
 
     @property
@@ -420,7 +420,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def lifetimes(self) -> list[float]:
-        """The lifetimes that a learner mixes; none where there is nothing to choose."""
+        """The lifetimes that a learner mixes; empty if there is nothing to choose."""
         return []
 
     @property
@@ -435,7 +435,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
         """Map rows of at least `n_inputs` values; returns the outputs, and DONE or a bad input.
 
-        A bad input is given as row * `n_inputs` + place.
+        A bad input is returned as row * `n_inputs` + place.
         """
         values = np.ascontiguousarray(values)
         n, width = values.shape
@@ -507,11 +507,11 @@ class RowPerFeature(CompiledMap):
         """Draw the row of a feature."""
 
     def add(self, names: Sequence[Hashable]) -> None:
-        """Draw the rows of the features that have none yet, behind those in use."""
+        """Draw the rows of the features that have none yet."""
         n = self.n_inputs
         self.rows = grown(self.rows, len(names))
         for name, row in zip(names[n:], self.rows[n:], strict=False):
-            # The generator of a feature is the same whatever other features there are.
+            # The generator of a feature does not depend on other features.
             text = f"{self.seed} {'str' if isinstance(name, str) else 'other'} {name}"
             digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
             key = int.from_bytes(digest.digest(), "little")

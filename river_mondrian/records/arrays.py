@@ -23,7 +23,7 @@ from .record import (
     read_address,
 )
 
-# An array of some records is one of their base: a subclass may narrow the type of its arrays.
+# An array of records is also an array of their base: a subclass may narrow its arrays' type.
 R = TypeVar("R", bound=Record, covariant=True)
 Q = TypeVar("Q", bound=Record)
 N = TypeVar("N", int, float)
@@ -45,7 +45,7 @@ def address_of(array: NDArray[Any]) -> int:
 
 
 class Span:
-    """Elements that lie side by side: where the first one is, and how many there are.
+    """Elements that lie side by side: the address of the first one, and their number.
 
     Compiled kernels know the length in the checked mode only.
     """
@@ -57,7 +57,7 @@ class Span:
     owner: object
 
     def __init__(self, base: Any, word: int = 0, length: int = 0, owner: object = None) -> None:
-        """Make the span of `length` elements so many 4-byte words behind a record's start."""
+        """Make a span of `length` elements, `word` 4-byte words after a record's start."""
         self.address, self.length = int(base) + WORD_BYTES * int(word), int(length)
         self.owner = owner
 
@@ -86,7 +86,7 @@ class Words(Span, Generic[N]):
 
     @classmethod
     def of_array(cls, kind: Any, array: NDArray[Any]) -> Self:
-        """Return the elements of a NumPy array, by the annotation of what they are."""
+        """Return the elements of a NumPy array, for an annotation."""
         return cls.of(array)
 
     @classmethod
@@ -152,11 +152,11 @@ class Float64s(Words[float]):
 
 
 class Packed(Record):
-    """What a kernel reads from the `bytes` that Python gives it, for as long as the call takes."""
+    """The `bytes` that Python passes to a kernel, to be read during the call."""
 
 
 class Room(Record):
-    """What a kernel writes to the `bytearray` that Python gives it, in the same way."""
+    """The `bytearray` that Python passes to a kernel, to be written during the call."""
 
 
 def record_of(given: Any) -> Any:
@@ -210,14 +210,14 @@ class Array(Span, Generic[R]):
         return found
 
     def known(self, record: Record) -> R:
-        """Return a record of this array that has been found before, and kept by its address."""
+        """Return a record of this array from its address."""
         return self.record(record)
 
     def __getitem__(self, i: int) -> R:
         self._check(i)
         found = self.record(self.address + self.record.SIZE * int(i))
         if self.owner is not None:
-            # A record that is left lives in memory that is.
+            # A record that outlives the array keeps its memory.
             found.__dict__["owner"] = self.owner
         return found
 
@@ -239,7 +239,7 @@ class Table(Record, Generic[R]):
 
     @classmethod
     def class_of(cls, kind: Any) -> type[Table[Any]]:
-        """Return the class of the tables that an annotation `Table[Kind]` means."""
+        """Return the class of tables for an annotation `Table[Kind]`."""
         return _table_of(get_args(kind)[0])
 
     def row(self, j: int) -> R:
@@ -250,11 +250,11 @@ class Table(Record, Generic[R]):
         return self.ROW(chunk + (int(j) & CHUNK_MASK) * self.row_bytes)
 
     def known(self, record: Record) -> R:
-        """Return a row of this table that has been found before, and kept by its address."""
+        """Return a row of this table from its address."""
         return self.ROW(record)
 
     def none(self) -> R:
-        """Return what stands for no row."""
+        """Return the record that stands for no row."""
         return self.ROW(0)
 
 

@@ -18,7 +18,7 @@ from .record import WORD_BYTES, Record, Role, Word
 
 
 class Stamp(NamedTuple):
-    """What wrote a pickle: version of the package, byte order, digest of the records' layout."""
+    """The origin of a pickle: version of the package, byte order, digest of the records' layout."""
 
     version: str
     byte_order: str
@@ -51,7 +51,7 @@ def layout_digest(kind: Any) -> str:
 
 
 def stamp_of(kind: Any) -> Stamp:
-    """Return what a pickle of records of a kind carries."""
+    """Return the stamp for a pickle of records of a kind."""
     return Stamp(__version__, sys.byteorder, layout_digest(kind))
 
 
@@ -84,7 +84,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """Numbers that each of some records has, and where.
+    """Numbers that each record of an array has, and their place.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Column:
     strides: Shape
 
     def over(self, memory: NDArray[Any], n: int, stride: int) -> NDArray[Any]:
-        """Return the numbers of `n` records that lie `stride` bytes apart, where they are."""
+        """Return the numbers of `n` records that lie `stride` bytes apart, over the same memory."""
         if n == 0:
             return np.empty((0, *self.shape), self.dtype)
         shape, strides = (n, *self.shape), (stride, *self.strides)
@@ -124,8 +124,8 @@ def columns_of(
 ) -> list[Column]:
     """Return the columns of a number or of a record's state.
 
-    Neither addresses are among them, nor what is derived or transient. Of fields that have the same
-    place, the first is.
+    Addresses, derived and transient fields are left out. Of fields with the same place, only the
+    first is included.
     """
     if isinstance(kind, Word):
         return [Column(name, kind.name, offset, shape, strides)]
@@ -150,7 +150,7 @@ def columns_of(
 
 
 class Part(NamedTuple):
-    """Numbers or records of one kind that a row has behind its record, or behind another part."""
+    """Numbers or records of one kind that follow a row's record, or another part."""
 
     name: str
     kind: Word | type[Record]
@@ -164,7 +164,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """What a table's rows are: a record, and the parts that follow it."""
+    """The layout of a table's rows: a record, and the parts that follow it."""
 
     kind: type[Record]
     parts: Sequence[Part] = ()

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Let a record, and those that lie within it, keep their memory and read it directly."""
+    """Make a record, and those within it, keep their memory and read it directly."""
     kept = record.__dict__
     kept["bytes"] = memory
     if len(memory) % 8 == 0:
@@ -30,7 +30,7 @@ def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
 
 
 def owned(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what a pickle holds with arrays that may be written to.
+    """Return the state of a pickle with arrays that may be written to.
 
     An unpickled array may lie in memory that is shared with other processes, or read-only.
     """
@@ -48,7 +48,7 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
     Raises
     ------
     ModelFormatError
-        If an attribute has not its shape.
+        If an attribute has another shape.
 
     """
     for name, shape in shapes.items():
@@ -65,7 +65,7 @@ class OwnsArrays:
     After unpickling the arrays are its own (see `owned`).
     """
 
-    # Attributes that follow from the others: they are no state.
+    # Attributes that follow from the others and are not state.
     _DERIVED: ClassVar[frozenset[str]] = frozenset()
     # Attributes that others own.
     _BORROWED: ClassVar[frozenset[str]] = frozenset()
@@ -114,7 +114,7 @@ class Memory(Generic[R]):
 
     """
 
-    # What `own` is doing.
+    # The assignment by `own` that has begun.
     _owning: tuple[str, str, int, NDArray[Any]] | None = None
 
     def __init__(self, kind: type[R], n: int = 1) -> None:
@@ -150,7 +150,7 @@ class Memory(Generic[R]):
         return found
 
     def word(self, name: str) -> memoryview:
-        """Return the first record's field, an int64, for an owner that reads it in each call.
+        """Return a view of the first record's int64 field, for an owner that reads it in each call.
 
         Reading that takes a fifth as long as reading the field.
         """
@@ -158,10 +158,10 @@ class Memory(Generic[R]):
         return self.bytes[: self.kind.SIZE].data.cast("q")[place : place + 1]
 
     def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
-        """Let a record's field refer to an array, and keep that.
+        """Make a record's field refer to an array, and keep the array.
 
-        What the field refers to is kept at any moment. Where this is interrupted, `settle` tells by
-        the field which array counts.
+        The array that the field refers to is kept at any moment. If this is interrupted, `settle`
+        finds by the field which array counts.
         """
         self.settle()
         key = name if len(self.records) == 1 else f"{name}[{i}]"
@@ -171,12 +171,12 @@ class Memory(Generic[R]):
         self._owning = None
 
     def refer(self, owner: object, *names: str) -> None:
-        """Let the first record's fields refer to an owner's arrays of the same names."""
+        """Make the first record's fields refer to an owner's arrays of the same names."""
         for name in names:
             setattr(self.records[0], name, getattr(owner, name))
 
     def settle(self) -> None:
-        """Keep the arrays that fields refer to, where `own` was interrupted."""
+        """Keep the array that a field refers to, if `own` was interrupted."""
         if self._owning is not None:
             key, name, i, array = self._owning
             if getattr(self.records[i], name).address == address_of(array):
@@ -190,7 +190,7 @@ class Memory(Generic[R]):
         return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
 
     def copied(self) -> Self:
-        """Return a copy of the records, whose fields refer to the same arrays, which it keeps."""
+        """Return a copy of the records, which refers to the same arrays and keeps them."""
         made = type(self)(self.kind, len(self))
         made.bytes[:] = self.bytes
         made.arrays = self.arrays.copy()
@@ -221,7 +221,7 @@ class Memory(Generic[R]):
 
 
 def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8]:
-    """Return a copy of records' memory in which all that is no state is 0, as addresses are."""
+    """Return a copy of records' memory in which all but state is 0, including addresses."""
     found = np.zeros(len(memory), np.uint8)
     old, new = np.ascontiguousarray(memory).view(kind.dtype()), found.view(kind.dtype())
     for field in state_words(kind):
@@ -246,13 +246,13 @@ def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
     return longer
 
 
-# A table's chunks; their addresses, with room for more; and the address of that, which is what
-# kernels get.
+# A table's chunks; an array of their addresses, with room for more; and the address of that array,
+# which kernels get.
 _Table = tuple[list[NDArray[np.int32]], NDArray[np.int64], int]
 
 
 def _capacity(chunks: list[NDArray[np.int32]]) -> int:
-    """Return for how many rows there is room in a table's chunks."""
+    """Return the number of rows that a table's chunks hold."""
     return len(chunks[0]) + CHUNK_ROWS * (len(chunks) - 1) if chunks else 0
 
 
@@ -264,19 +264,19 @@ def _table_of(chunks: list[NDArray[np.int32]]) -> _Table:
     return chunks, places, address_of(places)
 
 
-# What grows gets a table of its own.
+# A growing table gets a new tuple.
 _EMPTY = _table_of([])
 
 
 class ChunkedRows:
     """Rows of 32-bit words, one growing sequence of rows per table.
 
-    Growth adds a chunk, so nothing is copied, no call pays for the whole and at most one chunk
-    per table is slack. Only a table's first chunk starts small and grows by copying.
+    Growth adds a chunk, so nothing is copied, no call pays for the whole and at most one chunk per
+    table is slack. Only a table's first chunk starts small and grows by copying.
 
-    Kernels read where the chunks are from records of tables (`show`). An owner whose change was
-    interrupted shows them all again before a kernel runs. Each growth counts by its last assignment
-    or `append`.
+    Kernels read the chunks' addresses from records of tables (`show`). An owner whose change was
+    interrupted shows them all again before a kernel runs. A growth takes effect by its last
+    assignment or `append`.
 
     Parameters
     ----------
@@ -310,18 +310,18 @@ class ChunkedRows:
         return [chunks for chunks, _, _ in self._tables]
 
     def holder(self, table: int) -> object:
-        """Return what holds a table's memory, to be kept as long as kernels may refer to it."""
+        """Return the holder of a table's memory, to be kept as long as kernels may refer to it."""
         return self._tables[table]
 
     def show(self, table: int, record: Table[Any]) -> None:
-        """Tell kernels where a table's rows are, and for how many there is room."""
+        """Write the address of a table's rows, and their capacity, to its record for kernels."""
         chunks, _, address = self._tables[table]
         record.chunks = address
         record.row_bytes = self.row_bytes
         record.capacity = _capacity(chunks)
 
     def show_all(self, name: str, words: NDArray[Any], tables: Sequence[int]) -> None:
-        """Tell it of all tables, by the words of the records that have one of this name each.
+        """Do what `show` does for many records, by the words of their tables of this name.
 
         `tables` has the number of each record's table.
         """
@@ -331,13 +331,13 @@ class ChunkedRows:
         words[f"{name}.row_bytes"] = self.row_bytes
 
     def grow(self, table: int, record: Table[Any], n_rows: int) -> None:
-        """Make room for `n_rows` rows in a table, and let its record refer to it."""
+        """Make room for `n_rows` rows in a table, and update its record."""
         if n_rows > record.capacity:
             record.capacity = self.reserve(table, n_rows)
             record.chunks = self._tables[table][2]
 
     def reserve(self, table: int, n_rows: int) -> int:
-        """Make room for `n_rows` rows in a table; returns for how many there is room then."""
+        """Make room for `n_rows` rows in a table; returns its new capacity."""
         chunks, places, _ = self._tables[table]
         capacity = _capacity(chunks)
         if n_rows <= capacity:
@@ -356,7 +356,7 @@ class ChunkedRows:
             if len(chunks) == len(places):
                 places = np.append(places, np.zeros_like(places))
                 self._tables[table] = chunks, places, address_of(places)
-            # Nobody looks there before the next line.
+            # No kernel reads this place before the next line.
             places[len(chunks)] = address_of(chunk)
             chunks.append(chunk)
             capacity += CHUNK_ROWS
@@ -379,7 +379,7 @@ class ChunkedRows:
         return np.concatenate(parts)[:n_rows]
 
     def extend(self, table: int, n_rows: int, rows: NDArray[np.int32]) -> None:
-        """Copy rows behind the first `n_rows` of a table, which fill whole chunks."""
+        """Copy rows to a table after its first `n_rows`, which fill whole chunks."""
         self.reserve(table, n_rows + len(rows))
         start = 0
         for chunk in self.chunks[table][n_rows // CHUNK_ROWS :]:
@@ -388,7 +388,7 @@ class ChunkedRows:
             start += len(chunk)
 
     def trim(self, table: int, n_rows: int) -> None:
-        """Give back the chunks behind the first `n_rows` rows."""
+        """Free the chunks after the first `n_rows` rows."""
         chunks, _, _ = self._tables[table]
         n = len(chunks)
         while n > 1 and _capacity(chunks[:n]) - CHUNK_ROWS >= n_rows:
@@ -397,7 +397,7 @@ class ChunkedRows:
             self._tables[table] = _table_of(chunks[:n])
 
     def clear(self, table: int) -> None:
-        """Give back all memory of a table."""
+        """Free all memory of a table."""
         self._tables[table] = _EMPTY
 
     def relaid(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> ChunkedRows:
@@ -426,7 +426,7 @@ class ChunkedRows:
         return made
 
     def fill(self, starts: Sequence[int], places: NDArray[np.int64], bits: int) -> None:
-        """Write the bits to all rows' words at some places from each of these starts on."""
+        """Write `bits` to the words at `places` after each of the `starts`, in all rows."""
         words = np.add.outer(np.array(starts, dtype=np.int64), places).reshape(-1)
         for chunks, _, _ in self._tables if len(words) else ():
             for chunk in chunks:
@@ -463,7 +463,7 @@ class PackedRows:
         Raises
         ------
         ModelFormatError
-            If the rows are not those of the layout.
+            If the rows do not fit the layout.
 
         """
         for rows in self.rows:
@@ -489,7 +489,7 @@ class TableState:
     counts
         Number of rows of each that are in use.
     layout
-        What a row is.
+        The layout of a row.
 
     """
 

@@ -1,4 +1,4 @@
-"""How numba compiles fields and methods of records, and elements of arrays."""
+"""Code generation for fields and methods of records, and elements of arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, obse
 
 _njit: Any = numba.njit
 
-# How methods of records are compiled: as lines of the kernels that call them.
+# Flags of floating-point arithmetic in kernels and methods of records.
 FASTMATH = {"reassoc", "contract", "nsz"}
 
 
@@ -34,7 +34,7 @@ _METHODS: dict[Any, Any] = {}
 
 
 def method_dispatcher(function: Any) -> Any:
-    """Return the dispatcher of a method, which kernels alone call.
+    """Return the dispatcher of a method, which only kernels call.
 
     A decorator of methods (`compiling.exact_method`) may have set how it is compiled.
     """
@@ -113,7 +113,7 @@ _ENTRIES: set[Any] = set()
 def call_function(
     context: Any, builder: Any, function: Any, result: Any, taken: Any, args: Any
 ) -> Any:
-    """Call a function of numba's convention; what it raises is raised."""
+    """Call a function by numba's convention; its exceptions are passed on."""
     status, value = context.call_conv.call_function(builder, function, result, taken, args)
     with cgutils.if_unlikely(builder, status.is_error):
         context.call_conv.return_status_propagate(builder, status)
@@ -191,7 +191,7 @@ class _NoRow(AbstractTemplate):
 
 
 class Known(AbstractTemplate):
-    """How a record that was found before gets the type that a table or an array has."""
+    """The type of `known`: a record from its address, of a table's or an array's kind."""
 
     key = ("table", "known")
 
@@ -233,7 +233,7 @@ def _no_row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return BITS(0)
 
 
-# Making records and arrays from others: `Kind(record, word)`, `Float32s(record, word, length)`.
+# Records and arrays made from others: `Kind(record, word)`, `Float32s(record, word, length)`.
 
 
 def _is_place(typ: Any) -> bool:
@@ -241,7 +241,7 @@ def _is_place(typ: Any) -> bool:
 
 
 def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Return the address so many words behind the start of the first argument."""
+    """Return the address that is a number of words after the start of the first argument."""
     base = args[0]
     if isinstance(sig.args[0], SpanType):
         base = numba_types.address_in(builder, base)
@@ -254,7 +254,7 @@ def _behind(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _make_callable(cls: type[Record]) -> None:
-    """Let kernels call a class of records: with an address, or a record and a word."""
+    """Enable calls of a class of records in kernels: with an address, or a record and a word."""
 
     @type_callable(cls)
     def typed(context: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Numba's types of records, arrays and tables, and functions with instructions of their own.
+"""Numba's types of records, arrays and tables, and functions with their own LLVM code.
 
-A record is an int64 to compiled code: its address. An array is its address alone, or with its
-length in the checked mode. Reading widens, writing narrows. Loads and stores are aligned to words
-of 4 bytes, at any of which rows begin.
+A record is an int64 to compiled code: its address. An array is its address; in the checked mode it
+also has its length. Reading widens, writing narrows. Loads and stores are aligned to words of 4
+bytes only, since rows may begin at any word.
 
 `room_of_words` and `room_of_array` make functions that reserve a fixed size on the stack of the
 kernel that calls them. `new_array` and `new_int64s` reserve any size until `release`.
@@ -57,7 +57,7 @@ class RecordType(types.Type):
 
 
 class BufferType(RecordType):
-    """Numba's type of the memory of `bytes` or of a `bytearray`, which is theirs."""
+    """Numba's type of the memory of `bytes` or of a `bytearray`, which own it."""
 
 
 class SpanType(types.Type):
@@ -128,7 +128,7 @@ def address_in(builder: Any, value: Any) -> Any:
 
 
 def pointer_to(builder: Any, value: Any, kind: Any) -> Any:
-    """Return LLVM's pointer to what is at an array's start, or a record's, as one to a type."""
+    """Return LLVM's pointer of a type to the start of an array or a record."""
     address = value if isinstance(value.type, ir.IntType) else address_in(builder, value)
     return builder.inttoptr(address, kind.as_pointer())
 
@@ -146,14 +146,14 @@ def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
 
 
 def check_index(context: Any, builder: Any, value: Any, index: Any, name: str) -> None:
-    """Raise an IndexError where an array has no such element, in the checked mode."""
+    """Raise an IndexError if an array has no such element, in the checked mode."""
     if CHECKS:
         wrong = builder.icmp_unsigned(">=", index, length_in(builder, value))
         check(context, builder, wrong, f"element of {name} out of range")
 
 
 def check_record(context: Any, builder: Any, address: Any, text: str) -> None:
-    """Raise an IndexError where there is no record, in the checked mode."""
+    """Raise an IndexError if there is no record, in the checked mode."""
     if CHECKS:
         check(context, builder, builder.icmp_unsigned("==", address, BITS(0)), text)
 
@@ -175,12 +175,12 @@ def store(context: Any, builder: Any, word: Word, address: Any, value: Any, give
 
 
 def load_address(builder: Any, address: Any) -> Any:
-    """Read the address that is kept at one."""
+    """Read the address that is stored at an address."""
     return builder.load(builder.inttoptr(address, BITS.as_pointer()), align=WORD_BYTES)
 
 
 def store_address(builder: Any, address: Any, value: Any) -> None:
-    """Keep an address at one."""
+    """Store an address at an address."""
     builder.store(value, builder.inttoptr(address, BITS.as_pointer()), align=WORD_BYTES)
 
 
@@ -205,7 +205,7 @@ def _unbox_record(typ: Any, value: Any, c: Any) -> Any:
 
 @register_unbox(BufferType)
 def _unbox_buffer(typ: Any, value: Any, c: Any) -> Any:
-    # It raises a TypeError where the value is of another class.
+    # It raises a TypeError if the value is of another class.
     name = "PyBytes_AsString" if typ.record is Packed else "PyByteArray_AsString"
     signature = ir.FunctionType(c.pyapi.cstring, [c.pyapi.pyobj])
     function = cgutils.get_or_insert_function(c.pyapi.module, signature, name)
@@ -238,7 +238,7 @@ def _same(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any
     return value
 
 
-# A record is true where there is one.
+# A record is true if its address is not 0.
 @lower_builtin(bool, RecordType)
 def _is_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.icmp_unsigned("!=", args[0], BITS(0))
@@ -278,11 +278,11 @@ def _unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Functions that are Python, and something else to compiled kernels.
+# Functions in Python with other code in compiled kernels.
 
 
 def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a typed Python function the instructions to which kernels compile its calls.
+    """Return a decorator that sets the LLVM code of a typed Python function's calls in kernels.
 
     `codegen(context, builder, *arguments)` gets LLVM values of the annotated types.
     """
@@ -301,7 +301,7 @@ def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
 
             def generic(self, args: Any, kws: Any) -> Any:
                 result, taken = types_of()
-                # A record of a subclass is one of its base.
+                # A record of a subclass is also a record of its base.
                 given = [
                     arg if isinstance(want, RecordType) and isinstance(arg, RecordType) else want
                     for arg, want in zip(args, taken, strict=True)
@@ -324,7 +324,7 @@ R = TypeVar("R", bound=Record)
 W = TypeVar("W", bound=Words[Any])
 
 _INT64, _INT32 = ir.IntType(64), ir.IntType(32)
-# Of a prefetch: bytes of a cache line, and the most bytes.
+# Bytes of a cache line, and the most bytes of a prefetch.
 _CACHE_LINE = 64
 _MOST_BYTES = 512
 
@@ -335,9 +335,9 @@ def _python_memory(n_bytes: int) -> tuple[int, Any]:
 
 
 def compiles(function: Any, result: Callable[..., Any]) -> Any:
-    """Return a decorator of a function that makes the instructions of a call of another one.
+    """Return a decorator for the function that generates the LLVM code of another one's calls.
 
-    `result` returns numba's type of what is returned, by the types of the arguments; None refuses
+    `result` returns numba's type of the call's result for the types of the arguments; None refuses
     these.
     """
 
@@ -363,7 +363,7 @@ def _make_room(function: Any, result: SpanType, length: int) -> None:
 
 
 def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
-    """Make a function that gives room for so many words, for one call of a kernel."""
+    """Return a function that reserves `length` words for one call of a kernel."""
 
     def room() -> W:
         address, buffer = _python_memory(kind.WORD.size * length)
@@ -374,7 +374,7 @@ def room_of_words(kind: type[W], length: int) -> Callable[[], W]:
 
 
 def room_of_array(record: type[R], length: int) -> Callable[[], Array[R]]:
-    """Make a function that gives room for so many records, for one call of a kernel."""
+    """Return a function that reserves `length` records for one call of a kernel."""
 
     def room() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)
@@ -386,12 +386,12 @@ def room_of_array(record: type[R], length: int) -> Callable[[], Array[R]]:
     return room
 
 
-# What Python has allocated, by its address.
+# Memory that Python has allocated, by its address.
 _ALLOCATED: dict[int, Any] = {}
 
 
 def new_array(record: type[R], length: int) -> Array[R]:
-    """Return room for so many records, until it is released."""
+    """Return memory for `length` records, to be released by `release`."""
     address, buffer = _python_memory(record.SIZE * length)
     _ALLOCATED[address] = buffer
     found = Array[R](address, 0, length)
@@ -400,7 +400,7 @@ def new_array(record: type[R], length: int) -> Array[R]:
 
 
 def new_int64s(length: int) -> Int64s:
-    """Return room for so many integers, until it is released."""
+    """Return memory for `length` integers, to be released by `release`."""
     address, buffer = _python_memory(8 * length)
     _ALLOCATED[address] = buffer
     return Int64s(address, 0, length)
@@ -409,14 +409,14 @@ def new_int64s(length: int) -> Int64s:
 @compiles(new_array, lambda record, length: SpanType(None, record.typing_key))
 @compiles(new_int64s, lambda length: SpanType(Int64s))
 def _allocate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    # Where there is no memory this raises a MemoryError.
+    # Without memory this raises a MemoryError.
     n_bytes = builder.mul(args[-1], _INT64(sig.return_type.element_size))
     found = context.nrt.allocate(builder, n_bytes)
     return make_span(builder, builder.ptrtoint(found, _INT64), args[-1])
 
 
 def release(array: Span) -> None:
-    """Give back what `new_array` or `new_int64s` has given."""
+    """Free an array that `new_array` or `new_int64s` has returned."""
     del _ALLOCATED[array.address]
 
 
@@ -427,7 +427,7 @@ def _release(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def copy_record(source: Record, target: Record) -> None:
-    """Copy a record, of the type that the first argument has, to where another one is."""
+    """Copy the record `source`, with the size of its type, to the memory of `target`."""
     ctypes.memmove(int(target), int(source), type(source).SIZE)
 
 
@@ -440,7 +440,7 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def prefetch(place: Record | Span, n_words: int) -> None:
-    """Bring 4-byte words of a record or an array close, up to 128 of them; never faults."""
+    """Prefetch 4-byte words of a record or an array, up to 128 of them; never faults."""
 
 
 @compiles(
@@ -476,11 +476,11 @@ def lowest_bit(word: int) -> int:
 
 def _number(context: Any, builder: Any, is_true: Any) -> Any:
     number = builder.zext(is_true, _INT64)
-    # An empty instruction, about whose result the compiler knows nothing.
+    # An empty instruction, so that the compiler knows nothing of the result.
     return builder.asm(ir.FunctionType(_INT64, [_INT64]), "", "=r,0", [number], False)
 
 
 @lowered(_number)
 def as_number(is_true: bool) -> int:
-    """Return 1 or 0 for a truth value without a jump, which processors would often guess wrong."""
+    """Return 1 or 0 for a truth value without a branch, which would often be mispredicted."""
     return int(is_true)

@@ -1,15 +1,16 @@
-"""How kernels and the helpers that become parts of them are compiled: faster than by default.
+"""Pipelines that compile kernels and their helpers faster than numba's defaults.
 
-- Numba optimizes every function and makes machine code of it, whoever calls it. A helper becomes
-  part of the kernels that call it, and is optimized there again. So helpers are only made small.
-- LLVM unrolls only loops of constant length, within a function. With all others it would make twice
-  the code in twice the time, which runs no faster.
+- Numba optimizes every function and generates its machine code. But a helper becomes part of the
+kernels that call it, and is optimized there again. So helpers get the first optimization only, and
+no machine code.
+- LLVM unrolls only loops of constant length, within a function. Unrolling all others would take
+twice the time for twice the code, which runs no faster.
 - Functions that run rarely are optimized less (`rare`): that takes less than half of the time.
 - Passes for what kernels never contain are left out (`_NOT_NEEDED`).
 
-This needs parts of numba that are not promised to stay. They are tried once, before the first
-function is compiled: where they have changed, functions are compiled by numba's defaults, and first
-calls take longer.
+This uses numba's internals, which may change. They are tried once, before the first function is
+compiled: if they have changed, functions are compiled by numba's defaults, and first calls take
+longer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from numba.core import compiler
 
 LOG = logging.getLogger("river_mondrian")
 
-# What numba does not annotate.
+# Parts of numba without annotations.
 _Compiler: Any = compiler.Compiler
 _njit: Any = numba.njit
 llvm: Any = _llvm
@@ -34,7 +35,7 @@ _NO_ADDRESS = 0
 # Passes for closures, NumPy's overloads and expressions of arrays.
 _NOT_NEEDED = {"InlineClosureLikes", "InlineOverloads", "NopythonRewrites"}
 
-# Level at which functions that run rarely are optimized, without vector units. Numba's is 3.
+# Optimization level of functions that run rarely, without vector units. Numba's level is 3.
 _RARE_LEVEL = 1
 
 Pipelines = list[Any]
@@ -42,7 +43,7 @@ Pipelines = list[Any]
 
 @functools.cache
 def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return numba's pass that makes code, and ours: all that numba does not promise is in here."""
+    """Return numba's lowering pass, and ours; all uses of numba's internals are in here."""
     import numba._dynfunc
     from numba.core import codegen, compiler_machinery, config, typed_passes
 
@@ -53,7 +54,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
     settings: Any = config
 
     class KernelLibrary(library):  # type: ignore[misc]
-        """Code in which only loops of constant length are unrolled."""
+        """A library in which only loops of constant length are unrolled."""
 
         level = 3
         has_vectors = True
@@ -78,24 +79,24 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
             builder.getModulePassManager().run(self._final_module, builder)
 
     class HelperLibrary(KernelLibrary):
-        """Code to be linked into that of others."""
+        """A library to be linked into others."""
 
         def _optimize_final_module(self) -> None:
-            """Leave it to those into which this is linked."""
+            """Leave this to the libraries into which it is linked."""
 
         def _finalize_final_module(self) -> None:
             """Make no machine code."""
             self._finalized = True
 
     class RareLibrary(KernelLibrary):
-        """Code that runs rarely."""
+        """A library of code that runs rarely."""
 
         level = _RARE_LEVEL
         has_vectors = False
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class HelperLowering(lowering):  # type: ignore[misc]
-        """Make code without a way in from Python."""
+        """Lower without an entry point for Python."""
 
         _name = "helper_lowering"
 
@@ -116,7 +117,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class KernelLowering(lowering):  # type: ignore[misc]
-        """Make machine code without other unrolled loops."""
+        """Lower to machine code with fewer unrolled loops."""
 
         _name = "kernel_lowering"
         library = KernelLibrary
@@ -129,7 +130,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class RareLowering(KernelLowering):
-        """Make machine code in less time."""
+        """Lower to machine code in less time."""
 
         _name = "rare_lowering"
         library = RareLibrary
@@ -139,7 +140,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
 
 
 def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
-    """Leave out passes, and replace the one that makes code."""
+    """Leave out passes, and replace the lowering pass."""
     lowering, own = _lowerings()
     for pipeline in pipelines:
         pipeline.passes = [
@@ -154,7 +155,7 @@ def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
 def _compiler(kind: str, is_tried: bool = False) -> Any:
     """Make numba's compiler with other pipelines (`njit(pipeline_class=...)`).
 
-    They are changed if numba's internals are as expected, or where that `is_tried`.
+    They are changed if numba's internals are as expected, or in a trial (`is_tried`).
     """
 
     class Compiler(_Compiler):  # type: ignore[misc]
@@ -165,8 +166,8 @@ def _compiler(kind: str, is_tried: bool = False) -> Any:
     return Compiler
 
 
-# Compilers for functions that become parts of others, that become machine code, and that run too
-# rarely to be optimized as well.
+# Compilers for helpers that become parts of kernels, for kernels, and for functions that run too
+# rarely to be fully optimized.
 HelperCompiler, KernelCompiler, RareCompiler = map(_compiler, ("helper", "kernel", "rare"))
 
 
@@ -185,7 +186,7 @@ def is_numba_known() -> bool:
             return helper(x)
 
         return _njit(pipeline_class=_compiler("rare", is_tried=True))(call)(1.5) == 3.0
-    # Whatever numba says of it: another version may fail in any way.
+    # Any error: another version of numba may fail in any way.
     except Exception as error:
         LOG.info("first calls take longer with numba %s: %r", numba.__version__, error)
         return False

@@ -6,18 +6,18 @@
         cut: Float32  # in scaled units
 
 `node.cut` reads a float64 from the float32 in memory and `node.cut = v` writes one, in compiled
-kernels and in Python alike. A subclass has the fields of its base first, and may narrow the type of
-one. Methods of a record are compiled for the type of record they are called on, so that a subclass
-chooses at compile time what a kernel over the base does.
+kernels and in Python alike. A subclass has the fields of its base first, and may narrow a field's
+type. Methods of a record are compiled for the type of record on which they are called, so that a
+subclass chooses at compile time how a kernel over the base behaves.
 
     left: Int32 = stored(Ref("nodes"))
 
-declares that the field refers to a row of a table, `Bounds` which numbers it has: stored records
-are checked by that (see `restored`).
+declares that the field refers to a row of a table; `Bounds` declares its range. Stored records are
+checked by these declarations (see `restored`).
 
-A field is *state* unless it says otherwise: `transient()` for what only one call needs, `derived()`
-for what its owner makes anew from the rest. Addresses are never state. Pickling follows from that
-(see `memory.Memory`).
+A field is *state* unless it is marked: `transient()` for one call's data, `derived()` for data that
+its owner restores from the other fields. Addresses are never state. Pickling follows from that (see
+`memory.Memory`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import numpy as np
 # With the environment variable set, every access of every kernel is checked.
 CHECKS = bool(os.environ.get("RIVER_MONDRIAN_CHECKS"))
 
-# Words in which places within rows are counted, and to which all fields are aligned.
+# Size of the words that count places within rows, and to which all fields are aligned.
 WORD_BYTES = 4
 ADDRESS_BYTES = 8
 
@@ -51,9 +51,10 @@ class Word:
     name
         NumPy's and numba's name of its type.
     c_type
-        That of ctypes.
+        Its type in ctypes.
     read
-        What Python gets: NumPy's float64, so that a division by zero is what it is in a kernel.
+        Converts the number for Python: floats to NumPy's float64, so that a division by zero acts
+        as in a kernel.
 
     """
 
@@ -82,7 +83,7 @@ Float64 = Annotated[float, FLOAT64]
 
 
 class Role(enum.Enum):
-    """What a field is to its owner."""
+    """The role of a field for its owner."""
 
     STATE = "state"
     TRANSIENT = "transient"
@@ -100,16 +101,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which numbers a stored field has: none else, and no NaN.
+    """The range of a stored field; NaN is out of range.
 
     Parameters
     ----------
     least, most
         The bounds.
     below
-        A field, or a method, of the record that all rows share: the number is less than that.
+        A field, or a method, of the record that all rows share: an exclusive upper bound.
     when
-        In which rows the field has such numbers; None for all.
+        The rows in which the field has such numbers; None for all.
 
     """
 
@@ -121,7 +122,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Ref:
-    """What a stored field refers to: a row, to which no other field refers.
+    """The target of a stored reference: a row to which no other field refers.
 
     Parameters
     ----------
@@ -134,11 +135,11 @@ class Ref:
     first
         The number of the first row.
     when
-        In which rows the field is a reference; None for all.
+        The rows in which the field is a reference; None for all.
     finds
-        To which rows of `to` it may refer; None for all.
+        The rows of `to` to which it may refer; None for all.
     ends
-        Whether the references of the row that it finds do not count.
+        Whether the references of its target do not count.
     chain
         Only fields of one chain are followed together, and share the rows that they refer to.
 
@@ -156,7 +157,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Option:
-    """What stands behind the `=` of a field."""
+    """The value after the `=` of a field."""
 
     role: Role = Role.STATE
     length: int = 0
@@ -168,7 +169,7 @@ class Option:
 
 
 def transient(*shape: int | str) -> Any:
-    """Mark a field that holds something for the length of a call; it is not pickled.
+    """Mark a field that is used during one call; it is not pickled.
 
     The shape of an array is as for `sized`.
     """
@@ -176,7 +177,7 @@ def transient(*shape: int | str) -> Any:
 
 
 def sized(*shape: int | str, bounds: Bounds | None = None) -> Any:
-    """Mark an array by its shape, which its owner follows, and by the bounds of its numbers.
+    """Mark an array by its shape, which its owner ensures, and by the bounds of its numbers.
 
     A part of the shape is a number, or the name of a field or a method that has it.
     """
@@ -189,7 +190,7 @@ def derived() -> Any:
 
 
 def inline(length: int) -> Any:
-    """Mark an array that lies within the record, with so many elements."""
+    """Mark an array of `length` elements that lies within the record."""
     return Option(length=length)
 
 
@@ -199,12 +200,12 @@ def entry() -> Any:
 
 
 def instead_of(name: str, declared: Bounds | Ref | None = None) -> Any:
-    """Mark a field that has the place of another one, in records that have no use for that."""
+    """Mark a field that shares its place with another one, which such records do not use."""
     return Option(instead_of=name, **_declared(declared))
 
 
 def stored(declared: Bounds | Ref) -> Any:
-    """Mark a field by what it is in a stored record (see `restored`)."""
+    """Mark a field by its declaration for stored records (see `restored`)."""
     return Option(**_declared(declared))
 
 
@@ -216,14 +217,14 @@ def _declared(declared: Bounds | Ref | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record: where it is, and what."""
+    """A field of a record: its place and its kind."""
 
     name: str
     offset: int
     size: int
     role: Role
-    # A Word; a class of arrays, whose address and length are in the record; a record's class, whose
-    # address is there; or, where it is `embedded`, an array or a record that lies within.
+    # A Word; a class of arrays, whose address and length are in the record; a class of records,
+    # whose address is in the record; or, if `embedded`, an array or a record that lies within.
     kind: Any
     embedded: bool = False
     length: int = 0
@@ -250,7 +251,7 @@ def observe(observer: Callable[[Any], None]) -> None:
 
 
 class Record(int):
-    """A record at an address, which is what it is as an integer; 0 stands for none."""
+    """A record at an address, which is its value as an integer; 0 stands for none."""
 
     FIELDS: ClassVar[dict[str, Field]] = {}
     # Bytes, and words of 4 bytes.
@@ -260,12 +261,12 @@ class Record(int):
     WITHIN: ClassVar[list[Field]] = []
     # Whether values of this type lie within a record that has a field of it.
     EMBEDDED: ClassVar[bool] = False
-    # The record's memory as int64, where its owner has set it: reading that takes half as long as
+    # The record's memory as int64, if its owner has set it: reading it takes half as long as
     # reading at an address, and owners read integers for each sample.
     int64s: ClassVar[Any] = None
 
     def __new__(cls, base: Any, word: int = 0) -> Self:
-        """Return the record at an address, or so many 4-byte words behind another's start."""
+        """Return the record at an address, or `word` 4-byte words after another's start."""
         return super().__new__(cls, int(base) + WORD_BYTES * word)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -336,7 +337,7 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
     if option.is_entry:
         return Field(name, offset, ADDRESS_BYTES, option.role, hint, is_entry=True)
     base = get_origin(hint) or hint
-    # Arrays are made of what lies at an address by `of_kind`.
+    # `of_kind` makes an array over the memory at an address.
     if not isinstance(base, type) or not (issubclass(base, Record) or hasattr(base, "of_kind")):
         raise TypeError(f"{name} has no type that a record can hold: {hint!r}")
     if option.length:
@@ -350,18 +351,18 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
 
 
 def number_of(record: Record, what: int | str) -> int:
-    """Return a number, or that which a field or a method of a record has."""
+    """Return a number, or the number of a record's field or method of that name."""
     found = getattr(record, what) if isinstance(what, str) else what
     return int(found() if callable(found) else found)
 
 
 def read_address(address: int) -> int:
-    """Return the address that is kept at one."""
+    """Return the address that is stored at an address."""
     return ctypes.c_int64.from_address(address).value
 
 
 def write_address(address: int, value: int) -> None:
-    """Keep an address at one."""
+    """Store an address at an address."""
     ctypes.c_int64.from_address(address).value = value
 
 
@@ -432,7 +433,7 @@ def _int64_setter(field: Field) -> Callable[[Record, Any], None]:
 
 
 def _embedded_getter(base: Any, field: Field) -> Callable[[Record], Any]:
-    # Found when it is needed first: a record may be annotated by a class that comes later.
+    # Set at first use: a record may be annotated by a class that is defined later.
     found: list[Any] = []
 
     def get_embedded(self: Record) -> Any:
@@ -490,13 +491,13 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     return set_array
 
 
-# Kernels that records refer to, by what stands in the field: the address of compiled code or, where
+# Kernels that records refer to, by the value of the field: the address of compiled code or, if
 # nothing is compiled, a number.
 _ENTRIES: dict[int, Callable[..., Any]] = {}
 
 
 def register_entry(kernel: Any) -> int:
-    """Return what a field of a record keeps of a kernel, or of what `address_of` says of one."""
+    """Return the value of a field for a kernel, or for a result of `address_of`."""
     if isinstance(kernel, int):
         return kernel
     _ENTRIES[id(kernel)] = kernel
