@@ -1,1 +1,1 @@
-"""How kernels are compiled, and where compiled code is kept."""
+"""Compiling kernels, and keeping the compiled code on disk."""

@@ -1,9 +1,9 @@
 """Logging of compilation, and fewer searches of the garbage collector meanwhile.
 
-A first call takes seconds if kernels are compiled, without a visible reason. So the first
-compilation in a process is logged by the package's logger as a warning, which Python shows if no
-logging is set up: a user whose service or test stalls should learn the remedy. A caller of `warmup`
-expects it and gets level INFO. Each function is logged at level DEBUG.
+A first call takes seconds if kernels are compiled, without a visible reason. So the package's
+logger logs the first compilation in a process as a warning, which Python shows if no logging is set
+up. A user whose service or test stalls should learn the remedy. A caller of `warmup` expects it and
+gets level INFO. Each function is logged at level DEBUG.
 
 Numba makes many long-lived objects, so that the garbage collector would search all objects of the
 process several times, which takes a tenth of the time. Meanwhile it searches only young objects.

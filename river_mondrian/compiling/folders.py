@@ -1,4 +1,4 @@
-"""Where compiled code is kept: a folder for each key of the sources. Old folders are removed."""
+"""Folders of compiled code: one for each key of the sources. Old folders are removed."""
 
 from __future__ import annotations
 

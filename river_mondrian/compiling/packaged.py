@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 FOLDER = "compiled"
 INDEX = "index.json"
 
-# The oldest processors for which code is packaged, and what others need to run it.
+# The oldest processors for which code is packaged, and the features that others need to run it.
 BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86_64": ("nehalem", ("cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")),
     "aarch64": ("generic", ("neon",)),

@@ -16,7 +16,7 @@ sample has been has the cell that it would have as the pivot of its region.
 
 Trees may begin at an *origin* instead. It is the pivot of the whole space; the pivot of a region is
 that of the region before, moved to the cut between them in the cut's dimension. So a pivot is a
-function of earlier draws, and the distribution is the same, while all cells are functions of the
+function of earlier draws, and the distribution is the same. All cells are then functions of the
 tree's key: no sample is stored, cells without samples are known, and counts of trees with the same
 key add up (`walks.add_regions`). A tree stores each region on the path to a sample's region.
 

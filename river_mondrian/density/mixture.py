@@ -9,10 +9,10 @@ which is above 0 everywhere: before the first level, each tree's last cell that 
 others counts as if it held one sample. Levels are weighted by their predictions of the samples so
 far, each before it was learned, the latest ones most.
 
-Scores tell a sample's *rarity*: how far its surprise, -log f(x), is above the median of those of
-the samples learned, in units of their mean deviation from that. With several lifetimes, the one
-that predicts best says little about rarity: most samples are nearly alone in their cells there, and
-a few similar ones are dense. So rarity is the largest over the levels at which samples share cells
+Scores measure a sample's *rarity*: how far its surprise, -log f(x), is above the median surprise of
+the samples learned, in units of their mean deviation from it. With several lifetimes, the one that
+predicts best says little about rarity: most samples are nearly alone in their cells there, and a
+few similar ones are dense. So rarity is the largest over the levels at which samples share cells
 with a moderate part of the others.
 """
 

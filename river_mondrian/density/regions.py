@@ -193,7 +193,7 @@ def start_at_origin(partition: P, t: int) -> None:
 
 @exact_inlined
 def has_room(partition: P, n_regions: int) -> bool:
-    """Return whether there is room for a sample and so many regions."""
+    """Return whether there is room for a sample and `n_regions` regions."""
     regions, samples = partition.regions, partition.samples
     if n_regions - partition.n_unused_regions > regions.capacity - regions.n_rows:
         return False

@@ -333,7 +333,7 @@ class PivotTrees(OwnsArrays):
 
     @property
     def lifetime(self) -> float:
-        """Lifetime of the first tree, and of all where it is not random."""
+        """Lifetime of the first tree, and of all trees if it is not random."""
         return float(self._first_tree.lifetime)
 
     # Learning.

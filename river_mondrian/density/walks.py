@@ -1,7 +1,7 @@
 """Walks to a sample's region: to add, remove or count it, and to reveal its cell.
 
-`walk` changes or reads the counts on the path, `reveal` finds the cell from the cuts on all sides
-of the pivots on the path, and `add_regions` adds the counts of trees with the same keys.
+`walk` changes or reads the counts on the path. `reveal` finds the cell from the cuts on all sides
+of the pivots on the path. `add_regions` adds the counts of trees with the same keys.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ class IsolationTrees(MapRecord):
 class Part(Record):
     """Points that are yet to be isolated, and the place of their node in the tree."""
 
-    # Places of the first point and behind the last one in the order.
+    # Places of the first point and after the last one in the order.
     begin: Int64
     end: Int64
     # Number of the parent, -1 for none, and the side of it.
@@ -270,8 +270,8 @@ class Growth(Record):
     first_column: Int64
     # Entries that have been visited.
     n_visited: Int64
-    # Room for each feature: the range of its values and how often it has been met, which is zero
-    # before and after; features that have been met.
+    # Room for each feature: the range of its values and the number of its entries, which is zero
+    # before and after; features that occur.
     low: Float32s
     high: Float32s
     count: Int64s
@@ -285,7 +285,7 @@ class Growth(Record):
 
 @exact_inlined
 def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write the features in which a part's points differ to `met`; returns how many these are."""
+    """Write the features in which a part's points differ to `met`; returns their number."""
     size = end - begin
     if size <= 1:
         return 0
@@ -386,7 +386,7 @@ def grow(growth: Growth) -> None:
                 only.children[BELOW] = leaf
                 only.children[ABOVE] = leaf
             continue
-        # A node, whose cut is drawn from the range of one of the features met.
+        # A node, whose cut is drawn from the range of one of the varying features.
         k, number = growth.n_draws, growth.n_nodes
         growth.n_draws = k + 2
         growth.n_nodes = number + 1

@@ -1,14 +1,14 @@
 """Ranges of features that ignore a few outliers: the whiskers of a box plot.
 
-The range of a feature is that of its values within fences, which are some interquartile ranges
+The range of a feature is that of its values within fences. These are some interquartile ranges
 below the lower quartile and above the upper one: 3 (Tukey's outer fences [^1]) or more. Up to a
 quarter of the values at either end may be of any size: they move the quartiles only within the
 other values.
 
-If more than half of the values are the same, as in rare binary, sparse and many discrete features,
-the range is that of the other values, within their own fences, together with this commonest value.
-(Its share decides, not whether both quartiles are the same: if a quarter of the values, or a few
-more, are not 0, the upper quartile is the least of them, and of any size.)
+If more than half of the values are the same (rare binary, sparse and many discrete features), the
+range is that of the others, within their own fences, together with this commonest value. (Its share
+decides, not whether both quartiles are the same. If a quarter of the values, or a few more, are not
+0, the upper quartile is the least of them, and of any size.)
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -42,14 +42,14 @@ def robust_ranges(rows: Array, fence: float = FENCE) -> tuple[Array, Array]:
     Parameters
     ----------
     rows
-        Numbers of shape (samples, features), at most 1e300 in size; NaN where one is missing.
+        Numbers of shape (samples, features), at most 1e300 in size; NaN if missing.
     fence
         How many interquartile ranges the fences are beyond the quartiles.
 
     Returns
     -------
-    Both of shape (features,): values of the column. They are equal where all of its values are,
-    and NaN where it has none.
+    Both of shape (features,): values of the column. They are equal if all of its values are, and
+    NaN if it has none.
 
     Examples
     --------
@@ -282,8 +282,8 @@ def find_ranges(
 ) -> None:
     """Write the ranges of columns; each has `counts` ordered values from its start on.
 
-    With `is_rest` they are the values other than 0, which is the commonest. `out` has the fields of
-    `KnownRanges`, shape (4, columns).
+    With `is_rest` the values are those other than 0, which is the commonest. `out` has the fields
+    of `KnownRanges`, shape (4, columns).
     """
     found = _room_of_found()
     for c in range(n_columns):

@@ -33,7 +33,7 @@ class Cell(Record):
 class Sweep(Record):
     """Points and the cells of all partitions at a time; points that are learned come first."""
 
-    # Number of points, of those that are learned, of their features and of partitions.
+    # Numbers of points, of learned points, of features and of partitions.
     n_points: Int64
     n_learned: Int64
     n_dims: Int64
@@ -49,7 +49,7 @@ class Sweep(Record):
     # The points of each partition cell by cell: first those that are learned, then the others
     # (n_partitions rows of n_points).
     order: Int32s
-    # Where each cell's points are in that order.
+    # The place of each cell's points in that order.
     ranges: Array[Cell]
     # Room for a box (n_dims each).
     lower: Float64s
@@ -74,7 +74,7 @@ def draw_cut(
 ) -> tuple[float, int, float]:
     """Draw a cell's cut from three uniform numbers: the time until then, the feature, the place.
 
-    The time is infinite where no points differ.
+    The time is infinite if no points differ.
     """
     n_dims, lower, upper, own = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[cell]
     # The box of the cell's learned points, and its linear dimension.
@@ -197,7 +197,7 @@ class LifetimeSweep:
             self._draw(cell, 0.0)
 
     def _reserve(self, n: int) -> None:
-        """Make room for so many cells."""
+        """Make room for `n` cells."""
         old = self._ranges
         self._ranges = Memory(Cell, n)
         self._ranges.words[: len(old)] = old.words
@@ -211,7 +211,7 @@ class LifetimeSweep:
 
     @property
     def next_time(self) -> float:
-        """Time of the next cut, infinite where there is none."""
+        """Time of the next cut, infinite if there is none."""
         return self._due[0][0] if self._due else math.inf
 
     def cut(self) -> tuple[int, int, int, float]:

@@ -97,7 +97,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
 
 @inlined
 def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
-    """Return whether the box of a child is within its node's, where that keeps one."""
+    """Return whether the box of a child is within its node's box, if that has one."""
     if not node.has_box(forest):
         return True
     capacity = forest.dim_capacity
@@ -245,7 +245,7 @@ def _check_arrivals(owner: Any) -> None:
 
 
 def _check_values(owner: Any) -> None:
-    """Refuse points with a value that is too large, or missing where none is."""
+    """Refuse points with a value that is too large, or missing although `has_missing` is 0."""
     n_moved = owner._n_rows()["remainders"][0]
     for kind, n in (("points", owner.n_points), ("remainders", n_moved)):
         table: ChunkedRows = getattr(owner, kind)

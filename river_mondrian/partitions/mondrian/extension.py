@@ -169,9 +169,9 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
 
 @merged
 def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
-    """Extend a tree by point `p` at a leaf's row (Algorithm 10 where it is paused, else 4).
+    """Extend a tree by point `p` at a leaf's row (Algorithm 10 if it is paused, else 4).
 
-    Returns False where the tree first needs room.
+    Returns False if the tree first needs room.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -208,8 +208,8 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
 def extend_end(forest: F, t: int) -> bool:
     """Extend a tree by the walk's point where the walk ends: at nothing, a point or a leaf's row.
 
-    Returns False where the tree first needs room for `rows_needed` more rows; nothing has changed
-    then and the call can be repeated.
+    Returns False if the tree first needs room for `rows_needed` more rows; then nothing has changed
+    and the call can be repeated.
     """
     tree = forest.trees[t]
     ref, p = tree.walk_ref, tree.walk_point
@@ -224,7 +224,7 @@ def extend_end(forest: F, t: int) -> bool:
 
 @inlined
 def _start_walk(forest: Forest, tree: Tree) -> bool:
-    """Put the walk at the root; False where the tree first needs room for another cut."""
+    """Put the walk at the root; False if the tree first needs room for another cut."""
     tree.walk_ref = tree.root
     tree.walk_parent = NONE
     tree.walk_time = 0.0
@@ -275,7 +275,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
     x = Float32s(lane.point, value_word, layout.capacity)
-    # Where forests are not wide, all nodes have boxes in their rows.
+    # In forests that are not wide, all nodes have boxes in their rows.
     lower = Float32s(node, layout.box_word, layout.capacity)
     upper = Float32s(node, layout.box_word + layout.capacity, layout.capacity)
     if layout.light_size == 0:

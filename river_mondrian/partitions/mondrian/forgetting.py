@@ -7,8 +7,8 @@ the rest. The leaf's sibling replaces that node, and the times since their paren
 shrink to the span of their points: a cut that still separates points is within the smaller box.
 
 Which blocks pause is a function of their points' labels and numbers. If a block pauses again, the
-cuts within it are forgotten: given all that is visible, they are a Mondrian tree on the block's
-points from its parent's time on, and so are the cuts drawn when its pause ends.
+cuts within it are forgotten. Given all that is visible, they are a Mondrian tree on the block's
+points from its parent's time on. So are the cuts drawn when its pause ends.
 
 Points are forgotten from the leaf up. On the way down each followed reference is reversed, to point
 at the parent (`UP`), and the way up restores it. So no memory is allocated, and nothing can fail
@@ -27,7 +27,7 @@ from .constants import COMPLETE, EMPTY, FREE, LARGEST_UP, LEFT, NONE, PAUSED, RI
 from .records import F, Forest, Node, Tree
 from .sampling import clear_tree, put_point
 
-# Trees in which a point is looked for in lock-step.
+# Trees in which a point is searched in lock-step.
 LANES = 16
 
 # The way down to a point.

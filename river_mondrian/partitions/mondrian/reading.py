@@ -36,7 +36,7 @@ class TreeTable:
     Parameters
     ----------
     refs
-        The nodes' references; none where the tree is empty.
+        The nodes' references; none if the tree is empty.
     levels
         For each level the numbers of its internal nodes, and those of their left children, which
         the right ones follow.
@@ -351,9 +351,9 @@ def contributions(
     B_j that on branching off there, and w the probability of not branching off at all. A tree
     predicts sum_j w_j B_j + w G_leaf, which is G_root + sum_j M_j (G_j - G_parent) + sum_j w_j
     (B_j - G_j), where M_j is the sum of w and of all w_i from j on: the probability of coming to
-    node j. The dimension of the parent's cut gets the terms of the first sum; those of the second
-    are shared by the dimensions in which the sample is outside of the node's box, by the distances
-    there: the rates at which a cut would have been drawn there.
+    node j. The dimension of the parent's cut gets the terms of the first sum. The dimensions in
+    which the sample is outside of the node's box share the terms of the second sum, in proportion
+    to the distances. These are the rates at which a cut would have been drawn there.
 
     Parameters
     ----------

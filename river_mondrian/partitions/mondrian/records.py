@@ -72,7 +72,7 @@ WAITING_WORD = 3
 
 
 class Point(Record):
-    """A stored sample; its values and links follow what its kind keeps."""
+    """A stored sample; its values and links follow the kind's fields."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Return whether a block of this point and another one pauses."""
@@ -101,8 +101,8 @@ class Node(Record):
     dim: Int32 = stored(Bounds(FREE, below="n_dims"))
     # Where the cut is: smaller values, and equal ones, go left.
     cut: Float32 = stored(Bounds(-FARTHEST_SINGLE, FARTHEST_SINGLE, when=INNER))
-    # Of a leaf, where there is a window: 1 plus the last point of its list; 0 where that is not
-    # known. Points are in order of arrival there, so that the oldest comes first.
+    # Of a leaf, if there is a window: 1 plus the last point of its list; 0 if that is not known.
+    # Points are in order of arrival there, so that the oldest comes first.
     list_end: Int32 = instead_of("cut")
     # Time of the cut since the parent's. A difference of float32 times would have no precision deep
     # down.
@@ -118,7 +118,7 @@ class Node(Record):
         return True
 
     def box(self, forest: Forest, tree: Tree) -> Float32s:
-        """Return both corners of the box, where there is one: the lower, and then the upper."""
+        """Return both corners of the box, if it has one: the lower, then the upper."""
         return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
 
     def lower(self, forest: Forest, tree: Tree) -> Float32s:
@@ -236,7 +236,7 @@ class BoxRow(Record):
     """The box of a node in a row of its own: the lower corner, and then the upper one."""
 
     def next_free(self) -> Int32s:
-        """Return the number of the next free row, or NONE, which stands in place of the box."""
+        """Return the number of the next free row, or NONE, which replaces the box."""
         return Int32s(self, 0, 1)
 
     def box(self, forest: Forest) -> Float32s:
@@ -266,11 +266,11 @@ class LightNode(Node):
     """
 
     def box_row(self, forest: Forest) -> Int32s:
-        """Return the number of the box's row, or NONE, where boxes are in rows of their own."""
+        """Return the number of the box's row, or NONE, if boxes are in rows of their own."""
         return Int32s(self, forest.box_word, 1)
 
     def begin_row(self, forest: Forest) -> None:
-        """Begin without a box, where that is in a row of its own."""
+        """Begin without a box, if boxes are in rows of their own."""
         if forest.light_size > 0:
             self.box_row(forest)[0] = NONE
 
@@ -279,7 +279,7 @@ class LightNode(Node):
         return forest.light_size == 0 or self.box_row(forest)[0] != NONE
 
     def box(self, forest: Forest, tree: Tree) -> Float32s:
-        """Return both corners of the box, where there is one: the lower, and then the upper."""
+        """Return both corners of the box, if it has one: the lower, then the upper."""
         if forest.light_size == 0:
             return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
         return tree.boxes.row(self.box_row(forest)[0]).box(forest)
@@ -330,7 +330,7 @@ class LightNode(Node):
 
 
 class Arrival(Record):
-    """The place of a stored sample in the order of arrival, where that is kept."""
+    """The place of a stored sample in the order of arrival, if that is kept."""
 
     # The samples before and after it, or NONE.
     older: Int32
@@ -364,8 +364,8 @@ class Tree(Record):
     # The place of its links in a point's row, and of its rows among the owner's tables.
     slot: Int64
     # The walk of a point down the tree: the present reference, the parent's row and the side there,
-    # and the time of the parent's cut; the point, the end of the points to come, and for how many
-    # rows, and boxes, the tree needs room.
+    # and the time of the parent's cut. Then the point, the end of the points to come, and the
+    # number of rows (and boxes) that lack room.
     walk_ref: Int64 = transient()
     walk_parent: Int64 = transient()
     walk_side: Int64 = transient()
@@ -381,7 +381,7 @@ class Tree(Record):
 
 
 class Forest(Record):
-    """What all trees of a forest share."""
+    """The data that all trees of a forest share."""
 
     trees: Array[Tree]
     # Trees that predict. If widths are renewed a spare tree follows them, which has a slot, too.
@@ -399,7 +399,7 @@ class Forest(Record):
     values_word: Int64 = derived()
     inputs_word: Int64 = derived()
     links_word: Int64 = derived()
-    # Samples up to which a node has no box; 0 where all have it in their rows.
+    # Samples up to which a node has no box; 0 if all nodes have boxes in their rows.
     light_size: Int64
     # Kernels for boxes of light nodes; none if there are no light nodes.
     light: LightBoxes = derived()
@@ -424,7 +424,7 @@ class Forest(Record):
     has_missing: Int64 = stored(Bounds(0, 1))
     # Value of inputs that are yet to come: NaN, which is unknown, or 0.
     absent: Float64
-    # Time at which trees are read, where that is before their lifetime.
+    # Time at which trees are read, if before their lifetime.
     horizon: Float64
     # Samples learned, samples stored, and points after these that walks have begun to add: they
     # count once all trees have them.
@@ -436,7 +436,7 @@ class Forest(Record):
     # Samples learned that were forgotten, and how many are held at most.
     n_forgotten: Int64
     window: Int64 = stored(Bounds(1, UNLIMITED))
-    # Where there is a window: the order of arrival, and the points at its ends, or NONE.
+    # With a window: the order of arrival, and the points at its ends, or NONE.
     arrivals: Table[Arrival]
     first_arrival: Int64 = stored(Ref("arrivals", chain="newer"))
     last_arrival: Int64

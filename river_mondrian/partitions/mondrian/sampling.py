@@ -204,7 +204,7 @@ def link_to_parent(tree: Tree, ref: int) -> None:
 #
 # With the lifetime infinite and nothing paused, a tree is the restriction of a Mondrian process
 # to the boxes of its points. A paused tree is that tree pruned by a rule that does not look at
-# the cuts (Algorithm 9). What hides below a paused block is sampled when it is needed, or a
+# the cuts (Algorithm 9). Hidden nodes below a paused block are sampled when they are needed, or a
 # little earlier (`hide_limit`), which leaves the distribution unchanged: hidden nodes are predicted
 # as the paused leaf.
 
@@ -231,7 +231,7 @@ def exponential(tree: Tree, rate: float) -> float:
 
 @merged
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
-    """Draw as `exponential` does; infinity where the time is not before `end`.
+    """Draw as `exponential` does; infinity if the time is not before `end`.
 
     Since -log(u) >= 1 - u, most draws that are too late show it without a logarithm.
     """
@@ -344,8 +344,8 @@ def part_leaf(
 def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
-    Returns the time since the parent, or infinity where there is no cut within the lifetime: then
-    the leaf is complete.
+    Returns the time since the parent, or infinity if there is no cut within the lifetime: then the
+    leaf is complete.
     """
     node = tree.nodes.row(j)
     box, capacity = boxes.box_of(forest, tree, j, tree.room), forest.dim_capacity
@@ -413,7 +413,7 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
 def build(forest: F, first: int, last: int, n_points: int) -> None:
     """Sample trees `first` to `last` afresh from the first points (Algorithms 1, 2, 9).
 
-    Each has room for `n_points` rows, twice as many where points have missing values.
+    Each has room for `n_points` rows, twice as many if points have missing values.
     """
     for t in range(first, last):
         tree = forest.trees[t]

@@ -109,7 +109,7 @@ def next_point(forest: F, inputs: Float64s) -> int:
 
 
 # Relative and absolute tolerances for values that have been rounded differently: by the last bit or
-# two of single precision, and of the 48 bits to which inputs are known, near an end of the range.
+# two of single precision or, near an end of the range, of the 48 bits to which inputs are known.
 NEAR = 2.0**-22
 NEAR_ZERO = 2.0**-32
 
@@ -202,8 +202,8 @@ def forget_equal(forest: F) -> int:
     """Forget a stored point that equals the sample in `inputs`; returns how many: 1, or 0.
 
     See `find_equal`. Another point takes its number, so that numbers have no gaps. While trees are
-    redrawn, points that the spare tree has taken come first, then those that have been moved: the
-    last one of each group takes the free number, and its own becomes free.
+    redrawn, points that the spare tree has taken come first, then those that have been moved. The
+    last one of each group takes the free number, and its own number becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)

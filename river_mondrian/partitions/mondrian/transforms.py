@@ -227,7 +227,7 @@ class CutDirections(OfTrees):
     """Cut directions of trees (see above).
 
     Given directions serve all trees; each tree draws its own random ones. Inputs are added as they
-    appear. A random direction is uniform on the sphere of the first sample's features; a later
+    appear. A random direction is uniform on the sphere of the first sample's features. A later
     feature adds a normal coefficient whose mean size is that of a direction of its own.
 
     Parameters
@@ -340,7 +340,7 @@ class CutDirections(OfTrees):
             self.coefficients[:, old:n] = deviation * self.generator.standard_normal(shape)
 
     def redraw(self) -> None:
-        """Draw random directions for all inputs, where some have been added since the last draw."""
+        """Draw random directions for all inputs, if some have been added since the last draw."""
         if self.given is None and self.n_drawn < self.n_inputs:
             self.n_drawn = self.n_inputs
             for one in self.coefficients:

@@ -42,20 +42,20 @@ from .transforms import Categories, CutDirections
 
 # Dimensions from which on nodes may be light, and the most samples that a light node has then. With
 # fewer dimensions, boxes in rows of their own cost more time than they save, since walks wait for
-# two places instead of one: with 21 dimensions and 8 samples, a regressor learns and predicts a
+# two places instead of one. With 21 dimensions and 8 samples, a regressor learns and predicts a
 # third slower. With more dimensions, memory matters more.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
 def light_size_for(n_dims: int) -> int:
-    """Return the number of samples up to which nodes are light; 0 where none is."""
+    """Return the number of samples up to which nodes are light; 0 if none is."""
     return next((size for wide, size in LIGHT_SIZES.items() if n_dims >= wide), 0)
 
 
 # The tables that each tree has for itself.
 TABLES = ("nodes", "boxes", "side_rows")
 
-# Samples after which widths are looked at only now and then, and gamma is fixed.
+# Samples after which widths are only checked now and then, and gamma is fixed.
 WARM_UP = 256
 
 
@@ -192,7 +192,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self._set_up()
         # Offsets and factors of the inputs in either frame, shape (2, 2, input_capacity).
         self.frames = np.array([[[0.0], [1.0]]] * 2)
-        # The ends of the ranges that are given, by input; NaN for others.
+        # The ends of given ranges, by input; NaN for others.
         self.given = np.zeros((2, 0))
         self.known_ranges = dict(partitions.ranges)
         # The inputs of the samples so far, while the ranges may change.
@@ -243,7 +243,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return self.shared[0].window != UNLIMITED
 
     def _set_words(self) -> None:
-        """Write where the parts of nodes' and points' rows begin."""
+        """Write the words at which the parts of nodes' and points' rows begin."""
         forest = self.forest
         forest.box_word = self._NODE.WORDS + words_of(self._kept_parts())
         forest.n_values = self._n_columns * forest.dim_capacity
@@ -424,7 +424,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.points.show(0, self.forest.points)
 
     def _reserve_rows(self, t: int, n: int, n_side: int = 1) -> None:
-        """Make room in a tree for `n` more rows, and for `n_side` of those beside them."""
+        """Make room in a tree for `n` more rows, and for `n_side` more rows beside the nodes."""
         tree = self.trees[t]
         nodes, boxes, side_rows, slot = tree.nodes, tree.boxes, tree.side_rows, tree.slot
         self.nodes.grow(slot, nodes, nodes.n_rows + n)
@@ -540,7 +540,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return state
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of what is stored."""
+        """Return the shapes of the stored arrays."""
         forest = self.forest
         capacity = forest.input_capacity
         found: dict[str, tuple[int, ...]] = {"frames": (2, 2, capacity)}

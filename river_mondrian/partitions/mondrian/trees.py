@@ -230,7 +230,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         return (values + np.float32(0.0)).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
-        """Count the stored samples that equal the one in `inputs`, up to so many.
+        """Count the stored samples that equal the one in `inputs`, up to `most`.
 
         `put` writes the sample, except its inputs, to the point whose number is passed.
         """
@@ -356,11 +356,11 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         # Classes and cells are counted on the way.
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
-        """Call `work` on parts of 0..n, in threads where there are several jobs; -1 for all."""
+        """Call `work` on parts of 0..n, in threads if there are several jobs; -1 for all."""
         n_threads = max(1, min(n_threads_of(n_jobs), n))
         bounds = np.linspace(0, n, n_threads + 1).astype(int).tolist()
-        # The last part is done here: a thread that only waited would have its processor taken by
-        # those that it has started, one after the other.
+        # The last part is done here: a thread that only waited would lose its processor to the
+        # threads that it has started, one after the other.
         self._begin_jobs(work, bounds[:-1])
         work(*bounds[-2:])
         self._end_jobs()
@@ -512,7 +512,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         return rows.column(place, self._n_rows()[table][place], column)
 
     def table(self, t: int) -> TreeTable:
-        """Return the table of a tree's nodes, with those that are hidden."""
+        """Return the table of a tree's nodes, including hidden ones."""
         left, right, dims = (self.column("nodes", name, t) for name in ("left", "right", "dim"))
         return make_table(int(self.trees[t].root), left, right, dims < 0)
 

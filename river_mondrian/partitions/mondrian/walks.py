@@ -1,6 +1,6 @@
 """Walks of samples down trees: the geometry that predictions need, for any posterior.
 
-A walk notes at each node how far the sample lies outside its box and with what probability it has
+At each node a walk notes the sample's distance from the box, and the probability that it has
 branched off by then: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end, the method
 `add_walk` of the prediction's record applies the posterior to the walk. There is one kind of walk,
 and a subclass of `Prediction` for each kind of prediction.
@@ -76,7 +76,7 @@ class Walk(Record):
     # `reach` and `above` of the next step.
     reach: Float64
     above: Float64
-    # Steps that there is room for. The path is moved where it becomes longer.
+    # Steps that there is room for. The path is moved if it becomes longer.
     capacity: Int64
     sample: Float32s
     path: Array[Step]
@@ -254,14 +254,14 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
 def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int) -> int:
     """Continue a walk to its end; returns how many branches are then waiting.
 
-    At a cut on a missing value both sides are followed, each with its share of the weight; a side
+    At a cut on a missing value both sides are followed, each with its share of the weight. A side
     with less weight than `LEAST_WEIGHT` is skipped, and the other side gets its weight.
     """
     layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)
     while _step(forest, layout, walk, False):
         if walk.depth + 2 >= walk.capacity:
-            # The path is moved to where there is twice the room.
+            # The path is moved to memory with twice the room.
             longer = new_array(Step, 2 * walk.capacity)
             for i in range(walk.capacity):
                 copy_record(walk.path[i], longer[i])

@@ -51,15 +51,15 @@ Numbers = NDArray[np.int64]
 
 NAN_BITS = 0x7FC00000
 
-# A value may set its feature's range up to this many interquartile ranges beyond the quartiles:
-# many, since long tails are common, and trees do worse with these outside of the range.
+# A value may set its feature's range up to this many interquartile ranges beyond the quartiles.
+# They are many, since long tails are common, and trees do worse with tails outside of the range.
 FENCE = 100.0
 
 
 # Kernels.
 
-# Points that the spare tree takes for each sample and each tree of the whole forest: all trees are
-# redrawn after at most a third as many samples as there were.
+# Points that the spare tree takes for each sample and each tree of the whole forest. So all trees
+# are redrawn after at most a third as many samples as there were.
 TAKEN = 4
 
 # Points that are rebased for each sample.
@@ -256,7 +256,7 @@ FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
 # FENCE for a feature that has shrunk: earlier values must not set its range.
 NEAR_FENCE = 10.0
-# The share of samples that have to tell something of a feature that it is believed.
+# The share of samples that a feature's range needs as evidence (`KnownRanges.known`).
 EVIDENCE = 1 / 32
 # Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
 # bits of the largest width so far, which is at most 4,096 times the present one.
@@ -367,7 +367,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
 
     @staticmethod
     def _recent_places(n: int, n_rows: int) -> Numbers:
-        """Return some of `n` places, of which half are among the last 3 of 10."""
+        """Return some of `n` places; half of them are in the last 30 %."""
         return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
 
     def _begin_renewal(self, scaling: Floats) -> None:
@@ -399,7 +399,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
     def _samples_to_event(self) -> int:
-        """Return how many samples there are until a tree is whole or widths are looked at."""
+        """Return how many samples there are until a tree is redrawn or widths are checked."""
         forest, n = self.forest, self.n_samples
         if forest.phase == STEADY:
             return int(forest.next_look) - n

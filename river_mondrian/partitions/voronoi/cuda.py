@@ -38,7 +38,7 @@ BOUND_BYTES = 12
 # least number of splits: a contested minimum costs a search of its split.
 BLOCKS = 4
 SPLITS_LEAST = 8
-# Part of the device's free memory that one call fills, and most rows that it takes at once.
+# Part of the device's free memory that one call fills, and the most rows that it takes at once.
 SHARE = 0.6
 ROWS_MOST = 1 << 14
 # Columns that an owner has room for, beside the place of a point in its tile.
@@ -105,7 +105,7 @@ def owners_by_tile(
     Returns
     -------
     starts
-        Where the owners of each tile and partition begin, tile by tile, and where the last end.
+        The start of the owners of each tile and partition, tile by tile, and the end of the last.
     owners
         The place within the tile plus `POINTS` times the column; of a tile and partition in
         ascending order of columns.

@@ -38,9 +38,9 @@ DEVICE_BLOCK = 256
 # Samples of the pool by which the searches are compared.
 TRIALS = 32
 
-# Costs of searches in nanoseconds, measured on letter, covertype, a9a and mnist with pools of 1,024
-# to 100,000 points: per centre of a diagram, entry visited in the index from features to points,
-# value of a compared point, and so on.
+# Costs of searches in nanoseconds: per centre of a diagram, entry visited in the index from
+# features to points, value of a compared point, and so on. They were measured on letter, covertype,
+# a9a and mnist with pools of 1,024 to 100,000 points.
 CENTRE = 0.9
 INDEX_ENTRY = 1.3
 SCAN_VALUE = 0.23

@@ -88,12 +88,12 @@ def sum_as_tree(lane: list[float]) -> float:
 
 # The only routine for distances, so that every search finds the same nearest point.
 #
-# Ties are common (on binary data in half of the searches), and a tie that rounding breaks one way
-# in one search and another way in the next makes the cells depend on how they were found. So the
-# sum is fixed to the last bit: differences in single precision, whose squares are exact in double
-# precision (whether or not the processor fuses multiplication and addition); eight partial sums,
-# the j-th square added to the one of number j modulo 8 in ascending order; and those summed as a
-# tree. A term of zero changes nothing, so that a sparse sum over the others is the same number.
+# Ties are common (on binary data in half of the searches). If rounding breaks a tie differently in
+# two searches, the cells depend on the search. So the sum is fixed to the last bit. Differences are
+# in single precision; their squares are exact in double precision (whether or not the processor
+# fuses multiplication and addition). There are eight partial sums: the j-th square is added to the
+# one of number j modulo 8 in ascending order. These are summed as a tree. A term of zero changes
+# nothing, so that a sparse sum over the others is the same number.
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
@@ -242,7 +242,7 @@ def multiply(
 
 @batch_kernel
 def orthogonalize(directions: Float64s, n: int, d: int) -> None:
-    """Make `n` rows orthogonal and of length 1, or 0 where they depend on those before."""
+    """Make `n` rows orthogonal and of length 1, or 0 if they depend on earlier rows."""
     for c in range(n):
         own = directions.part(d * c, d)
         before = 0.0
