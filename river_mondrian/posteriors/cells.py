@@ -1,14 +1,14 @@
-"""Mondrian trees whose leaves are cells with a number.
+"""Mondrian trees whose leaves are numbered cells.
 
-A cell belongs to a lifetime: it is what a partition that is cut up to then has around a sample.
-One walk down a tree grown to the last of `lifetimes` passes the cells of all of them. A row has
-one number for these, of which the k-th lifetime's column is the k-th after it, wherever that
-lifetime ends in the row: between the cut above it and its own. So a row that is inserted above
-another takes over its number, the cell stays what it was, and only the new leaf gets columns,
-one for each lifetime after the new cut.
+A cell belongs to a lifetime: it is the cell around a sample in the partition that is cut up to that
+lifetime. One walk down a tree grown to the last of `lifetimes` passes the cells of all lifetimes.
+Each row has one number. If the k-th lifetime ends in the row, between the cut above the row and its
+own cut, its column is this number plus k. So a row that is inserted above another copies its
+number, existing cells keep their columns, and only the new leaf gets columns: one for each lifetime
+after the new cut.
 
-Points are not linked: a point that is a leaf has its cell where others have their link. Blocks
-never pause, and leaves keep no points.
+Points are not linked: a point that is a leaf stores its cell in place of a link. Blocks never
+pause, and leaves keep no points.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from ..restored import Followed, Rows
 
 
 class CellNode(Node):
-    """A node with the number of its cell, or of those that were there before its cut."""
+    """A node with the number of its cells (see the module's docstring)."""
 
     cell: Int32
     # Time of the cut.
@@ -64,15 +64,15 @@ class CellNode(Node):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a cut that is put above this one: it is not later."""
+        """Return the time of a cut inserted above this one, at most the time of this cut."""
         return min(time, self.cut_time)
 
     def set_time(self, time: float) -> None:
-        """Note the time of a new cut."""
+        """Set the time of a new cut."""
         self.cut_time = time
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Take over the cell of what was there: a leaf's point, or what a cut is put above."""
+        """Copy the cell number of `ref`: a leaf's point, or the child that this cut is above."""
         self.cell = cell_of(CellForest(forest), CellTree(tree), t, ref)
 
 
@@ -80,7 +80,7 @@ class CellTree(Tree):
     """A tree of cells."""
 
     nodes: Table[CellNode]
-    # Cells that have been numbered.
+    # Number of numbered cells.
     n_cells: Int64
 
 
@@ -99,15 +99,15 @@ class CellForest(Forest):
     # A row for each tree, in ascending order.
     lifetimes: Float64s
     n_lifetimes: Int64 = stored(Bounds(1))
-    # Of each column.
+    # By column.
     owners: Array[Owner]
     n_columns: Int64 = stored(Bounds(0))
     horizon: Float64 = stored(Bounds(math.inf))
-    # Columns for which there is room.
+    # Capacity for columns.
     column_capacity: Int64 = derived()
 
     def lists_points(self) -> bool:
-        """Tell that leaves keep no points."""
+        """Return False: leaves keep no points."""
         return False
 
     def lifetimes_of(self, t: int) -> Float64s:
@@ -139,15 +139,15 @@ class CellView(NodeView):
 class CellTrees(MondrianTrees[CellForest, CellView]):
     """Mondrian trees of numbered cells.
 
-    A point is stored where it opens a cell, so that memory grows with the cells.
+    A point is stored only if it opens a cell, so memory grows with the number of cells.
 
     Parameters
     ----------
     partitions
         Arguments of trees of all kinds.
     lifetimes
-        Lifetimes whose cells are numbered, in ascending order, at which cuts end at the last. None
-        stands for that of each tree.
+        Lifetimes whose cells are numbered, in ascending order; trees are cut up to the last one.
+        None uses the lifetime of each tree.
 
     """
 
@@ -178,12 +178,12 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         sides = [nodes.column(name)[inner] for name in ("left", "right")]
         refs = np.concatenate([*sides, root if root != [EMPTY] else []]).astype(np.int64)
         since = np.concatenate([times[inner], times[inner], [-1.0]])[: len(refs)]
-        # What numbers below 0 refer to is a point, and ends no more than leaves do.
+        # References below 0 are points, which never end, like leaves.
         ends, cells = np.append(np.where(inner, times, np.inf), np.inf), nodes.column("cell")
         until, below = ends[np.maximum(refs, -1)], refs < 0
         numbers = np.zeros(len(refs), np.int64)
         numbers[below], numbers[~below] = links[~refs[below]], cells[refs[~below]]
-        # There are columns at the lifetimes that end there.
+        # A reference has a column for each lifetime that ends there.
         first = np.searchsorted(self.lifetimes[t], since, "right")
         last = np.searchsorted(self.lifetimes[t], until, "right") - 1
         bad = (numbers + first < 0) | (numbers + last >= self.forest.n_columns)
@@ -203,7 +203,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self._reserve_columns()
 
     def _reserve_columns(self) -> None:
-        """Make room for the columns that a sample may need."""
+        """Reserve memory for the columns that a sample may need."""
         self.owners = grown(self.owners, self.n_columns + self.lifetimes.size)
         self.forest.owners = Array.over(Owner, self.owners)
         self.forest.column_capacity = len(self.owners)
@@ -218,29 +218,29 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     @property
     def n_columns(self) -> int:
-        """Number of cells in all, of all lifetimes."""
+        """Number of cells of all lifetimes together."""
         return self.forest.n_columns
 
     # Learning.
 
     def make_room(self) -> None:
-        """Make room for the point and the columns of the next sample."""
+        """Reserve memory for the point and the columns of the next sample."""
         self.close()
         self._reserve_points(self.n_points + 1)
         self._reserve_columns()
         self.open()
 
     def make_rows(self, t: int) -> None:
-        """Make room for the rows that a tree needs to go on."""
+        """Reserve memory for the rows that a tree needs to continue."""
         self._reserve_rows(t, self.trees[t].rows_needed)
 
     def keep_change(self) -> None:
-        """Let a change stay, and close the trees until what has begun is complete."""
+        """Keep a change, and close the trees until begun walks are complete."""
         self._before = None
         self.enter()
 
     def _complete(self) -> None:
-        """Leave walks to the map, which knows where cells are to be written."""
+        """Do nothing: the map completes walks, since it has the array that cells are written to."""
 
     # Inspection.
 
@@ -256,14 +256,14 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
 
 class Descent(Record):
-    """A sample's way down one of the trees, which walk in lock-step."""
+    """A sample's walk down one of the trees, which are walked in lock-step."""
 
     ref: Int64
     # The row at `ref`, or none at a point.
     node: CellNode
     # The first lifetime whose cell has not been found yet.
     lifetime: Int64
-    # The tree of the i-th walk that has not arrived.
+    # The tree of the i-th unfinished walk.
     active: Int64
 
 
@@ -271,13 +271,13 @@ class MondrianRecord(MapRecord):
     """A map to the cells of Mondrian partitions."""
 
     forest: CellForest
-    # Room for a walk down each tree.
+    # Buffer for a walk down each tree.
     descents: Array[Descent] = derived()
 
 
 @inlined
 def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descent) -> None:
-    """Note where a way has come to, and bring that close."""
+    """Move a walk to a reference, and prefetch its row or link."""
     descent.ref = ref
     if ref >= 0:
         node = tree.nodes.row(ref)
@@ -312,7 +312,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
             t = descents[i].active
             descent, tree = descents[t], forest.trees[t]
             node = tree.nodes.known(descent.node)
-            # The last cell lasts for ever.
+            # The cell of a leaf never ends.
             time = node.cut_time if node and node.dim >= 0 else math.inf
             k, lifetimes = descent.lifetime, forest.lifetimes_of(t)
             if lifetimes[k] <= time:
@@ -333,11 +333,11 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @inlined
 def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
-    """Give columns to the cells that a point has opened, and count the sample.
+    """Add columns for the cells that a point has opened, and count the sample.
 
-    The columns of the point's cells are written, with several lifetimes those that are new. A
-    point that has opened none is not kept. Unless all walks have ended, by their status, the trees
-    are closed until their owner has let them end. Returns the status.
+    The columns of the point's cells are written; with several lifetimes, only the new ones. A
+    point that has opened no cell is not kept. If `status` says that walks have not ended, the trees
+    are closed until their owner completes them. Returns the status.
     """
     forest = record.forest
     if status != DONE:
@@ -349,7 +349,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         leaf = tree.n_cells
-        # A tree has one leaf more than cuts.
+        # A tree has one leaf more than cuts. Otherwise the sample has opened a cell.
         if leaf > tree.n_splits:
             if n_lifetimes == 1:
                 out[t] = cell_of(forest, tree, t, tree.walk_ref)
@@ -380,7 +380,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
 
 @batch_kernel
 def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
-    """Complete what `learn_one` has begun, if there is anything; returns as that does."""
+    """Complete walks that `learn_one` has begun, if there are any; returns as it does."""
     forest = record.forest
     if forest.n_walking == 0:
         return DONE
@@ -391,8 +391,8 @@ def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
 def learn_one(record: MondrianRecord, sample: Sample, outputs: Outputs) -> int:
     """Extend all trees by a sample, stored as the next point, and number its new cells.
 
-    Returns WAITS where there has to be room for a point and columns first, or like
-    `extension.learn_point`. Where that is a tree, `complete` goes on.
+    Returns WAITS if there is no room for a point and its columns, otherwise as
+    `extension.learn_point` does. If this is a tree, `complete` continues.
     """
     forest = record.forest
     p = forest.n_points
@@ -410,7 +410,7 @@ class MondrianMap(CompiledMap):
     }
     _SAVED = ("memory", "descents")
     record: MondrianRecord
-    # From its first use on.
+    # Set at its first use.
     _learn_one: Callable[[MondrianRecord, Sample, Outputs], int] | None = None
 
     def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
@@ -437,7 +437,7 @@ class MondrianMap(CompiledMap):
         super()._finish()
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
         self._before = outputs_of(self.before)
-        # Made once: that takes as long as a call.
+        # Made once, since making them takes as long as a call.
         self._cells_before, self._outputs_before = Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:
@@ -446,9 +446,9 @@ class MondrianMap(CompiledMap):
         self.record.forest = self.trees.forest
 
     def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
-        """Add features, each with the first value that was seen of it.
+        """Add features, each with its first value.
 
-        From then on `complete` lets them stay, and `trees.settle` undoes what is the trees'.
+        Afterwards `complete` keeps the features, and `trees.settle` removes them from the trees.
         """
         self.trees.begin_change()
         self.trees.add_inputs(names, first_values)
@@ -458,7 +458,7 @@ class MondrianMap(CompiledMap):
     def learn(self, sample: Sample) -> int:
         """Extend the partitions by a sample; returns DONE or a bad input's place.
 
-        Where it is interrupted `complete` ends it, if it has begun.
+        If the call is interrupted after walks have begun, `complete` completes them.
         """
         learn = self._learn_one
         if learn is None:
@@ -466,7 +466,7 @@ class MondrianMap(CompiledMap):
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before
-            # Where the sample opens no cell, it has those that the walk has found.
+            # If the sample opens no cell, its cells are those found before learning it.
             self.out[:] = self.before
         status = learn(self.record, sample, self.outputs)
         if status == WAITS:
@@ -477,12 +477,12 @@ class MondrianMap(CompiledMap):
         return status if status == DONE else TOO_LARGE - status
 
     def complete(self) -> int:
-        """End what `add_inputs` or an interrupted `learn` has begun; returns DONE."""
+        """Complete `add_inputs` or an interrupted `learn`; returns DONE."""
         self.trees.keep_change()
         return self._go_on()
 
     def _go_on(self) -> int:
-        """Let the walks of a sample end, where there are such."""
+        """Complete the walks of a sample, if there are any; returns DONE."""
         trees = self.trees
         while (needy := complete_walks(self.record, self.outputs)) >= 0:
             trees.make_rows(needy)
@@ -490,26 +490,26 @@ class MondrianMap(CompiledMap):
         return DONE
 
     def settle(self) -> None:
-        """Complete what an interrupted call has left."""
+        """Complete an interrupted call."""
         self.complete()
 
     def forget_before(self) -> None:
-        """Say that no sample has just been learned."""
+        """Clear the cells that the last sample had before it was learned."""
         self.record.before = Int32s(0)
 
     @property
     def maps_learned(self) -> bool:
-        """Whether `out` holds the cells of the sample that has just been learned."""
+        """Whether `learn` writes the cells of its sample to `out`."""
         return self.n_lifetimes == 1 or bool(self.record.before)
 
     @property
     def lifetimes(self) -> list[float]:
-        """The lifetimes where there are several; empty where there is one."""
+        """The lifetimes if there are several, otherwise an empty list."""
         found: list[float] = self.trees.lifetimes[0].tolist()
         return found if self.n_lifetimes > 1 else []
 
     def transform_stored(self, pool: Any, start: int, stop: int) -> NDArray[Any]:
-        """Map samples of the start of a stream."""
+        """Map samples `start` to `stop` - 1 of a pool."""
         rows = np.full((stop - start, max(1, self.n_inputs)), np.nan)
         for row, values in zip(rows, pool.rows[start:stop], strict=True):
             known = values[: len(row)]

@@ -1,11 +1,11 @@
 """The course of detectors' scores: ranks of averages, and values outside the range of a feature.
 
 The surprise of a sample is -log(1 - score). The mean m of the latest surprises is ranked among the
-means before it: p = (1 + number of these that are at least m) / (1 + their number). With several
-detectors p is the geometric mean.
+earlier means: p = (1 + number of earlier means that are at least m) / (1 + number of earlier
+means). With several detectors, p is the geometric mean of theirs.
 
-Surprises are kept in units of 2^-32. Their sums are exact, so that equal surprises have equal means
-in any order.
+Surprises are integers in units of 2^-32. So sums are exact, and equal surprises have equal means in
+any order.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ..records import Bounds, Float64, Float64s, Int64, Int64s, Memory, Record, 
 from ..records.memory import OwnsArrays, check_shapes
 from ..restored import Rows, check_numbers
 
-# A surprise of 1 in its units.
+# A surprise of 1, in units of 2^-32.
 UNIT = 4294967296.0
 # A score is at most 1 minus this.
 LEAST_CHANCE = 1e-12
 
 
 class Course(Record):
-    """What is known of the samples so far."""
+    """The state of detectors' scores and of features' ranges."""
 
-    # What the user sets.
+    # The user's parameters.
     window: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     average: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     threshold: Float64
@@ -43,24 +43,24 @@ class Course(Record):
     n_views: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     n_inputs: Int64
     n: Int64
-    # Rings of a detector's surprises and of their means, one after the other, and the sums of the
-    # surprises; the ring of the largest excesses.
+    # By detector: the ring of its surprises, the sum of these, and the ring of their means. The
+    # ring of the largest excesses.
     surprises: Int64s
     sums: Int64s
     means: Float64s
     excesses: Float64s
-    # Of each feature: its range, its last value, numbers of values and of changes.
+    # By feature: its range, its last value, and the numbers of values and of changes.
     lows: Float64s
     highs: Float64s
     latest: Float64s
     n_values: Int64s
     n_changes: Int64s
-    # The next sample: its values, and its scores by the detectors; how far each value exceeds the
-    # range of its feature, as a share of it.
+    # The next sample: its values, its scores by detector, and by how much each value exceeds the
+    # range of its feature, relative to the range.
     inputs: Float64s
     given: Float64s
     beyond: Float64s
-    # Its own score, whether a value is novel, and whether all features are constant.
+    # The next sample: its score, whether a value is novel, and whether all features are constant.
     score: Float64 = transient()
     is_novel: Int64 = transient()
     is_flat: Int64 = transient()
@@ -69,7 +69,7 @@ class Course(Record):
 @inlined
 def _surprise(course: Course, view: int) -> int:
     chance = 1.0 - course.given[view]
-    # Neither does a NaN pass.
+    # The negation also catches NaN.
     if not chance > LEAST_CHANCE:
         chance = LEAST_CHANCE
     return int(-math.log(min(chance, 1.0)) * UNIT)
@@ -77,7 +77,7 @@ def _surprise(course: Course, view: int) -> int:
 
 @inlined
 def _sum_with(course: Course, view: int, surprise: int) -> int:
-    """Return the sum of a detector's latest surprises, of which one is new."""
+    """Return the sum of a detector's latest surprises including a new one."""
     total = course.sums[view] + surprise
     if course.n >= course.average:
         total -= course.surprises[course.average * view + course.n % course.average]
@@ -113,7 +113,10 @@ def _is_number(value: float) -> bool:
 
 @inlined
 def _compare(course: Course) -> float:
-    """Write the excesses of all features, and whether all are constant; return the largest one."""
+    """Write the excesses of all features, and whether all are constant; return the largest excess.
+
+    An excess is relative to the range of its feature, and 0 below the tolerance.
+    """
     most, n_numbers, is_flat = 0.0, 0, True
     for j in range(course.n_inputs):
         value, excess = course.inputs[j], 0.0
@@ -121,7 +124,7 @@ def _compare(course: Course) -> float:
             n_numbers += 1
             if course.n_values[j] > 0:
                 low, high, size = course.lows[j], course.highs[j], _size(course, j)
-                # How far the value exceeds the range of its feature; 0 up to the tolerance.
+                # Distance of the value from the range of its feature.
                 beyond, width = max(value - high, low - value), max(high - low, size)
                 if beyond > 0.0:
                     excess = beyond / width if width > 0.0 else math.inf
@@ -136,7 +139,7 @@ def _compare(course: Course) -> float:
 
 @kernel
 def look(course: Course) -> int:
-    """Write the score of the next sample, whether it is novel, and whether all is constant.
+    """Write the next sample's score, whether it is novel, and whether all features are constant.
 
     Returns the place of a number that is too large, or DONE.
     """
@@ -190,14 +193,14 @@ _NEXT = ("inputs", "given", "beyond")
 
 
 class CourseTable(OwnsArrays):
-    """The owner of a course, and of the features whose ranges it has.
+    """The owner of a course and of its features.
 
     Parameters
     ----------
     n_views
         Number of detectors.
     window, average, threshold, tolerance
-        Those of `Alarms`.
+        Parameters of `Alarms`.
 
     """
 
@@ -220,7 +223,7 @@ class CourseTable(OwnsArrays):
         self._bind()
 
     def _bind(self) -> None:
-        """Make what is derived, and let the record refer to the arrays."""
+        """Make derived arrays, and set the record's references to all arrays."""
         n = len(self.features)
         self.course = self.memory[0]
         self.course.n_inputs = n
@@ -258,7 +261,7 @@ class CourseTable(OwnsArrays):
         return made
 
     def recent_surprises(self) -> NDArray[np.float64]:
-        """Return the mean surprises of the latest samples over detectors, the latest first."""
+        """Return surprises averaged over detectors, shape (samples,), the latest sample first."""
         course = self.course
         n = min(int(course.n), int(course.average))
         places = (int(course.n) - 1 - np.arange(n)) % int(course.average)

@@ -1,12 +1,12 @@
 """Random cut forests: trees, and displacement scores.
 
-A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples in a dimension that
-is drawn in proportion to the sides, at a uniform place, until each sample is alone: it is a
-Mondrian tree without a lifetime. So its trees are those of `partitions.mondrian`, with samples
-taken out as well as put in, and its nodes keep nothing else.
+A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples until each sample is
+alone. The dimension of a cut is drawn in proportion to the sides, its place uniformly. So the tree
+is a Mondrian tree without a lifetime. The trees are those of `partitions.mondrian`, with samples
+inserted and removed, and nodes keep no other statistics.
 
-Full trees may take a part of the samples only, each with the same probability, so that they hold a
-random part of more samples than they have room for. These are drawn without a look at the trees.
+Full trees may accept only some of the samples, each with the same probability. Then they hold a
+random subset of a longer stretch of the stream. The draws do not depend on the trees.
 """
 
 from __future__ import annotations
@@ -46,12 +46,11 @@ from ..records import (
     transient,
 )
 
-# Where a score stands among those of the samples learned last.
+# The rank of a score among those of the samples learned last.
 #
-# The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i, the mean of
-# these where several are equal, and linear in between. It is linear from 0 to s_1, too. Beyond
-# s_m it is 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m + 1) if s_m is 0. So a rank is from 0 to less
-# than 1.
+# The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i, or the mean of
+# these for equal scores. It is linear in between, and from 0 to s_1. Beyond s_m it is
+# 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m + 1) if s_m is 0. So 0 <= rank < 1.
 
 
 # Number of scores that are kept.
@@ -59,11 +58,11 @@ KEPT = 4096
 
 
 class Ranks(Record):
-    """The scores of the samples learned last, each before it was learned: in a ring, and sorted."""
+    """The scores of the samples learned last, from before learning: in a ring, and sorted."""
 
     scores: Float64s = sized(KEPT)
     ranked: Float64s
-    # How many there are, and where the next one is written.
+    # Number of scores, and the place of the next one in the ring.
     n_scores: Int64 = stored(Bounds(0, KEPT))
     next_score: Int64 = stored(Bounds(0, KEPT - 1))
 
@@ -83,7 +82,7 @@ def _n_below(ranked: Float64s, n: int, value: float) -> int:
 
 @inlined
 def rank_of(ranks: Ranks, value: float) -> float:
-    """Return the rank of a score of 0 or more, 0 if there are no others."""
+    """Return the rank of a score of at least 0; 0 if there are no other scores."""
     ranked, n = ranks.ranked, int(ranks.n_scores)
     if n == 0:
         return 0.0
@@ -102,10 +101,11 @@ def rank_of(ranks: Ranks, value: float) -> float:
 
 @inlined
 def add_score(ranks: Ranks, value: float) -> None:
-    """Add the score of a sample that is learned; past `KEPT` the oldest one goes."""
+    """Add the score of a learned sample; with `KEPT` scores, the oldest one is dropped."""
     scores, ranked = ranks.scores, ranks.ranked
     n, place = int(ranks.n_scores), int(ranks.next_score)
-    # The place in the order of the score that goes, or the end; scores in between move on by one.
+    # The place of the dropped score in the order, or the end. Scores between it and the new score
+    # move by one place.
     hole = n
     if n == KEPT:
         hole = _n_below(ranked, n, scores[place])
@@ -134,7 +134,7 @@ class RecentScores(Learned[Ranks]):
         self.show()
 
     def show(self, predicted: NDArray[np.float64] | None = None) -> None:
-        """Let the record refer to the scores, and to these in order."""
+        """Set the record's references to the scores, and to the sorted scores."""
         super().show()
         ranked, n = np.zeros(KEPT), int(self.record.n_scores)
         ranked[:n] = np.sort(self.learned["scores"][:n])
@@ -152,30 +152,30 @@ class RecentScores(Learned[Ranks]):
         return scores[KEPT - int(self.record.n_scores) :]
 
 
-# `noted_at` where no score is noted.
+# `noted_at` if no score is noted.
 NOTHING_NOTED = -1
 
 
 class CutForest(Forest):
     """A forest of random cut trees."""
 
-    # Relative displacements.
+    # Ranks of relative displacements.
     ranks: Ranks
     horizon: Float64 = stored(Bounds(math.inf))
-    # The probability with which a sample enters full trees, from what state that is drawn, and how
-    # many samples have not entered.
+    # Probability with which a sample enters full trees, the state of these draws, and the number of
+    # samples that have not entered.
     entering: Float64
     entry_state: Int64
     n_passed: Int64
-    # The sample that was scored last, its score, and after how many changes that was.
+    # The sample scored last, its score, and the number of changes at that time.
     noted_inputs: Float64s
     noted_score: Float64 = transient()
     noted_at: Int64 = transient()
 
     def passes(self) -> bool:
-        """Tell whether the next sample is not to enter the trees, which are full.
+        """Return whether the trees are full and the next sample does not enter them.
 
-        It is the same however often it is asked, until the sample has been learned.
+        Repeated calls return the same until the sample has been learned.
         """
         if self.n_points < self.window:
             return False
@@ -187,33 +187,33 @@ class CutForest(Forest):
         return self.n_samples + self.n_forgotten
 
     def may_forget(self) -> bool:
-        """Tell that samples may be forgotten."""
+        """Return True: samples may be forgotten."""
         return True
 
 
 C = TypeVar("C", bound=CutForest)
 
 
-# How much a sample changes the trees that it is put in: displacement, depth, density.
+# How much a sample changes the trees that it is inserted into: displacement, depth, density.
 #
-# Where a sample x is put into a tree, the samples beside a node above it move one cut further
+# If a sample x is inserted into a tree, the samples beside a node above it move one cut further
 # down (Guha et al. 2016, Section 3). The collusive displacement of x is the largest number of
-# these for each sample on its own side (Definition 4, over the subtrees that x is in): the
+# such samples per sample on its own side (Definition 4, over the subtrees that x is in): the
 # maximum, over the nodes v from its leaf up to below the root, of
 #
 #     |sibling of v| / |v|, x among the samples of v.
 #
-# Guha et al. put x in and take it out again. Here nothing is put in: a walk knows with what
-# probability x branches off at each node of its path (`partitions.mondrian.walks`), and so the
-# expectation over all places where it may. Let n_1, n_2, ... be the numbers of samples at the
-# nodes of the path. Where x branches off above node j, its leaf is beside n_j samples, and the
-# subtrees further up, i <= j, have n_i + 1 samples beside n_(i-1) - n_i. Where x ends in a leaf
-# of samples that equal it, only these are there.
+# Guha et al. insert x and remove it again. Here x is not inserted. A walk knows the probability
+# that x branches off at each node of its path (`partitions.mondrian.walks`), so it computes the
+# expectation over all insertion points. Let n_1, n_2, ... be the numbers of samples at the nodes
+# of the path. If x branches off above node j, its leaf is beside n_j samples, and the subtrees
+# further up, i <= j, have n_i + 1 samples beside n_(i-1) - n_i. If x ends in a leaf of samples
+# that equal it, only these subtrees count.
 
 
-# What is written of a sample. Means over trees: of its displacement; of the logarithm of 1 + that,
-# relative to that of a sample apart from all others; of the number of cuts above it; and of the
-# share of the samples in its cell at a lifetime. And its rank among the samples learned last.
+# Readings of a sample. Means over trees of: its displacement; the logarithm of 1 + displacement,
+# relative to that of a sample apart from all others; the number of cuts above it; the share of
+# the samples in its cell at a lifetime. And its rank among the samples learned last.
 DISPLACEMENT = 0
 RELATIVE = 1
 DEPTH = 2
@@ -221,28 +221,29 @@ DENSITY = 3
 RANK = 4
 N_READINGS = 5
 
-# Samples held, from which on scores are kept, or the window's where that is smaller: of few samples
-# each stands out.
+# Scores are kept once so many samples are held, or the window is full: among few samples, each is
+# anomalous.
 LEAST_HELD = 32
 
-# At it the share of the samples in a cell is, on average, the mean of exp(-2 |x - y|_1) over them.
+# At this lifetime, the expected share of samples in x's cell is the mean of exp(-2 |x - y|_1) over
+# the samples y.
 DENSITY_LIFETIME = 2.0
 
 
 class Scores(Prediction):
-    """What the trees say of samples, a row of `N_READINGS` for each."""
+    """Readings of samples, a row of `N_READINGS` for each."""
 
     readings: Float64s
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add what tree `t` says of the `row`-th sample."""
+        """Add the readings of the `row`-th sample by tree `t`."""
         own = self.readings.part(N_READINGS * row, N_READINGS)
         add_readings(CutForest(forest), t, walk, own)
 
 
 @separate
 def add_readings(forest: C, t: int, walk: Walk, out: Float64s) -> None:
-    """Add what a walk says, over all places where its sample may branch off."""
+    """Add the readings of a walk: expectations over all places where its sample may branch off."""
     tree = forest.trees[t]
     # The largest displacement by the subtrees above, and the number of samples there.
     most, n_above = 0.0, 0
@@ -273,7 +274,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: Float64s) -> None:
 
 @inlined
 def _read(forest: CutForest, rows: Float32s, n: int, scores: Scores) -> None:
-    """Write what the trees, which hold a sample, say of `n` rows of values."""
+    """Write the readings of `n` rows of values; the trees hold at least one sample."""
     out, n_held = scores.readings, float(forest.n_held())
     for i in range(N_READINGS * n):
         out[i] = 0.0
@@ -289,16 +290,16 @@ def _read(forest: CutForest, rows: Float32s, n: int, scores: Scores) -> None:
 
 @batch_kernel
 def score_rows(forest: C, rows: Float32s, n: int, scores: Scores) -> None:
-    """Write what the trees, which hold a sample, say of `n` rows of values."""
+    """Write the readings of `n` rows of values; the trees hold at least one sample."""
     _read(forest, rows, n, scores)
 
 
 @inlined
 def _score_before(forest: CutForest, scores: Scores) -> float:
-    """Return the score of the sample in `inputs`, which is learned next; NaN of the first ones."""
+    """Return the score of the sample in `inputs`, before it is learned; NaN for the first ones."""
     if forest.n_held() < min(LEAST_HELD, forest.window):
         return math.nan
-    # Whether the sample is the one that was scored last, by the present trees.
+    # Whether the sample was scored last, by the current trees.
     is_noted = forest.noted_at == forest.n_changes()
     for d in range(forest.n_inputs):
         # A missing value differs from itself: such a sample is scored again.
@@ -312,7 +313,7 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
 
 @kernel
 def score_one(forest: C, scores: Scores) -> int:
-    """Write what the trees, which hold a sample, say of the one in `inputs`.
+    """Write the readings of the sample in `inputs`; the trees hold at least one sample.
 
     Returns DONE, or the input that is too large.
     """
@@ -329,9 +330,9 @@ def score_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def learn_one(forest: C, scores: Scores) -> int:
-    """Learn the sample in `inputs`, in place of the oldest one where the window is full.
+    """Learn the sample in `inputs`; if the window is full, it replaces the oldest one.
 
-    Its score is kept, by the trees before they learn it, whether it enters them or not. Returns as
+    Its score by the trees before learning is kept, whether it enters them or not. Returns as
     `renewal.learn_next` does, or WAITS.
     """
     passes = forest.passes()
@@ -346,7 +347,7 @@ def learn_one(forest: C, scores: Scores) -> int:
         forest.n_passed = forest.n_passed + 1
     else:
         status = learn_next(forest, forest.inputs, next_point(forest, forest.inputs))
-    # NaN of the first samples.
+    # The score of the first samples is NaN.
     if score == score:
         add_score(forest.ranks, score)
     return status
@@ -354,7 +355,7 @@ def learn_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def rebuild(forest: C, scaling: Float64s, n: int, scores: Scores) -> None:
-    """Build the trees anew as `rebuilding.rebuild` does, and keep the last sample's score."""
+    """Rebuild the trees as `rebuilding.rebuild` does, and keep the last sample's score."""
     score = _score_before(forest, scores)
     extension.rebuild(forest, scaling, n)
     if score == score:
@@ -369,7 +370,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
     partitions
         Arguments of trees of all kinds.
     entering
-        The probability with which a sample enters full trees.
+        Probability with which a sample enters full trees.
 
     """
 
@@ -384,14 +385,14 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         self.scores = RecentScores()
         super().__init__(partitions)
         self.forest.entering = entering
-        # The trees draw from others.
+        # The seeds of the trees are different.
         seeds = np.random.SeedSequence(partitions.seed, spawn_key=(ENTRY_DRAWS,))
         self.forest.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
 
     def _finish(self) -> None:
         super()._finish()
         forest = self.forest
-        # The record's version, which is that of the trees where nothing is to be settled.
+        # The record's version: that of the trees unless they are closed.
         self.version_now = self.shared.word("version")
         forest.ranks = self.scores.record
         self.noted = np.full(self.inputs.shape[1], np.nan)
@@ -400,12 +401,12 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         self.out = np.empty(N_READINGS)
         self.memory = Memory(Scores)
         self.memory.own("readings", self.out)
-        # Found quicker than in its memory, for each sample.
+        # A direct reference, which is faster for each sample than a look-up in the memory.
         self._own = self.memory[0]
 
     def _show(self) -> None:
         super()._show()
-        # Trees may be built anew next.
+        # Trees may be rebuilt next.
         self.forest.noted_at = NOTHING_NOTED
 
     def _check_kind(self) -> None:
@@ -413,13 +414,13 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
 
     @property
     def n_begun(self) -> int:
-        """Number of samples that have been learned, or are on their way down the trees."""
+        """Number of samples that have been learned, or whose walks have begun."""
         return super().n_begun + int(self.forest.n_passed)
 
     # Learning.
 
     def open(self) -> None:
-        """Let kernels take calls for one sample, once there is a sample and no change under way."""
+        """Allow kernels for one sample, if the trees hold a sample and no change has begun."""
         if not self.is_empty:
             super().open()
 
@@ -439,10 +440,10 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
     def _rebuild(self, n: int, scaling: Float64s) -> None:
         rebuild(self.forest, scaling, n, self._own)
 
-    # What they say of samples. They hold one.
+    # Readings. The trees hold at least one sample.
 
     def score(self) -> int:
-        """Write to `out` what is said of the sample in `inputs`.
+        """Write the readings of the sample in `inputs` to `out`.
 
         Returns DONE, or the input whose value is too large.
         """
@@ -453,11 +454,11 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         return bad
 
     def score_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
-        """Return what is said of rows of checked inputs, shape (n, N_READINGS)."""
+        """Return the readings of rows of checked inputs, shape (n, N_READINGS)."""
         return self._predict_rows(score_rows, Scores, "readings", inputs, N_READINGS, n_jobs)
 
     def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
-        """Return what each feature adds to the relative displacement of a sample of these inputs.
+        """Return each feature's contribution to the relative displacement of a sample.
 
         The first result is DONE, or the input whose value is too large.
         """
@@ -468,11 +469,11 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         return bad, found / (self.n_trees * math.log1p(self.forest.n_held()))
 
     def _add_parts(self, path: Path, values: NDArray[np.float32], out: NDArray[np.float64]) -> None:
-        """Add what each feature adds to the logarithm of 1 + displacement on a path.
+        """Add each feature's contribution to the logarithm of 1 + displacement on a path.
 
-        The displacement of the sample's own leaf is of the features in which it is outside of the
-        node's box, by the distances there: the rates at which a cut parts it from the node. That of
-        a subtree further up is of the feature whose cut is above the subtree.
+        The displacement of the sample's own leaf is divided among the features by the sample's
+        distances to the node's box, which are the rates of cuts between both. The displacement of a
+        subtree further up belongs to the feature of the cut above the subtree.
         """
         forest, tree = self.forest, self.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]

@@ -1,4 +1,4 @@
-"""The gains of the cuts of a tree, over classes and over targets: what importances are made of."""
+"""The gains of the cuts of a tree, over classes and over targets, for importances."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from numpy.typing import NDArray
 
 from ..partitions.mondrian.reading import TreeTable
 
-# What the cuts of a tree over classes have told, by the classes' weights at its nodes.
+# Gains of the cuts of a tree over classes, from the weights of classes at its nodes.
 #
-# Let a block foresee the class of each of its samples from those before it, by their numbers n_k
+# Let a block predict the class of each of its samples from those before it, by their numbers n_k
 # and Jeffreys' prior: (n_k + 1/2) / (n + K/2) (Krichevsky and Trofimov 1981). The product of
 # these probabilities, E = prod_k G(n_k + 1/2) / G(1/2) G(K/2) / G(n + K/2) with the gamma
-# function G, does not depend on the order, and is defined for sums of weights as well. A cut
-# gains log E_left + log E_right - log E nats: by so much it has lowered the log loss of its
-# block. That is negative where what it tells is less than what it costs to learn in two blocks
-# what could be learned in one.
+# function G, does not depend on the order, and is defined for sums of weights as well. The gain
+# of a cut is log E_left + log E_right - log E nats: the reduction of its block's log loss. It is
+# negative if the cut's information is worth less than the cost of learning in two blocks instead
+# of one.
 #
-# Trees are cut at random, and where that tells nothing, too. So a cut counts as much as the
-# posterior says that the tree is not to be pruned at it or above. A priori each internal node is
-# a leaf of the pruned tree with probability 1/2; then P = (E + P_left P_right) / 2 is the mean
-# over all prunings of the product of E over their leaves, and P_left P_right / (2 P) the
-# posterior probability to go on below a node that is reached (context-tree weighting, Willems,
-# Shtarkov and Tjalkens 1995).
+# Trees are cut at random, also where cuts are uninformative. So a gain is multiplied by the
+# posterior probability that the tree is not pruned at the cut or above. A priori each internal
+# node is a leaf of the pruned tree with probability 1/2. Then P = (E + P_left P_right) / 2 is the
+# mean over all prunings of the product of E over their leaves. P_left P_right / (2 P) is the
+# posterior probability that a node that is reached is not pruned (context-tree weighting,
+# Willems, Shtarkov and Tjalkens 1995).
 #
-# Neither asks what the posterior of the forest is. The counts of the HNSP at nodes high up are
-# one or two for each class that is there, whatever the frequencies, so that cuts near leaves seem
-# to change everything, and of features that say nothing as much as of others.
+# The posterior of the forest is not used. The counts of the HNSP at nodes high up are one or two
+# for each class below, whatever the frequencies. By these, cuts near leaves would seem to change
+# everything, and cuts on irrelevant features as much as others.
 
 
 # Jeffreys' prior.
@@ -53,7 +53,7 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return log E of nodes, by the weights of their classes, shape (nodes, classes)."""
     n_classes = weights.shape[1]
     terms = np.zeros_like(weights)
-    # Most nodes have few of many classes.
+    # If there are many classes, most nodes have few of them.
     some = weights > 0.0
     log_gamma = scipy.special.gammaln
     terms[some] = log_gamma(weights[some] + JEFFREYS) - log_gamma(JEFFREYS)
@@ -73,11 +73,11 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 
     Returns
     -------
-    In nats, in the order of the internal nodes.
+    Gains in nats, in the order of the internal nodes.
 
     """
     own = log_evidence(weights)
-    # log P, and the probability to go on below a node.
+    # log P, and the probability that a node that is reached is not pruned.
     mixed, goes_on = own.copy(), np.zeros(len(own))
     for inner, left in reversed(table.levels):
         below = mixed[left] + mixed[left + 1]
@@ -91,45 +91,45 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
     return kept[inner] * (own[left] + own[left + 1] - own[inner])
 
 
-# What the cuts of a tree over targets have told, by squared errors of samples left out.
+# Gains of the cuts of a tree over targets, by leave-one-out squared errors.
 #
-# Let S be the weighted sum of the squared errors with which a node's mean foresees each target
-# below it, as if that had not been learned. A cut gains S - S_left - S_right.
+# Let S be the weighted sum of the squared errors with which a node's mean predicts each target
+# below it, as if this target had not been learned. The gain of a cut is S - S_left - S_right.
 #
-# With the Gaussian posterior leaving a target out is exact. Let m_j and v_j be the posterior mean
-# and variance of node j's mean, c_j the posterior covariance of that with the mean of the leaf of
-# target y, and R the noise variance over the weight of y. Without y the mean of node j has the
-# posterior mean
+# With the Gaussian posterior, leaving a target out is exact. Let m_j and v_j be the posterior mean
+# and variance of node j's mean, c_j its posterior covariance with the mean of the leaf of target
+# y, and R the noise variance over the weight of y. Without y, the mean of node j has the posterior
+# mean
 #
 #     m_j - c_j (y - m_leaf) / (R - v_leaf),
 #
-# and c_j is v_j times the product over the nodes below j on the way to the leaf of their shares
+# and c_j is v_j times the product, over the nodes below j on the path to the leaf, of their shares
 # of their parents' means (`messages.posterior_below`). So S is a sum of products that are added
 # up from the leaves.
 #
-# With plain means it is the mean of the block's other targets; of a block of one, of its
-# parent's.
+# With plain means, a target is predicted by the mean of the block's other targets. In a block of
+# one target, it is predicted by the mean of its parent's other targets.
 #
-# Leaves keep the mean of their targets and not the squares. The scatter of targets within leaves
-# is known for all of a tree's leaves together, from that of all targets; each has a part of it
-# that is proportional to its number of samples less one. Weights within a leaf count as their
-# mean.
+# Leaves keep the mean of their targets but not the squares. The scatter of targets within leaves
+# is known only for all leaves of a tree together, from the scatter of all targets. It is divided
+# among leaves in proportion to their numbers of samples minus one. Each weight within a leaf
+# counts as their mean.
 
 
 Array = NDArray[np.float64]
 
-# Least part of a target's noise that the posterior leaves.
+# Least value of R - v_leaf, as a fraction of R.
 LEAST_REST = 1e-9
 
 
 class Blocks(NamedTuple):
-    """The targets of a tree's nodes: their weight, number, mean and weighted sum of squares."""
+    """The targets of a tree's nodes: weight, number, mean and scatter, shape (nodes,) each."""
 
     weights: Array
     numbers: Array
-    # From the mean of all targets.
+    # Relative to the mean of all targets.
     means: Array
-    # Of deviations from the block's own mean.
+    # Weighted sums of squared deviations from the block's own mean.
     scatters: Array
 
     @property
@@ -148,7 +148,7 @@ def blocks_of(
     table
         The tree.
     weights, numbers, means
-        Arrays over all nodes, of which only the leaves are read. Means are taken from that of all
+        Arrays over all nodes; only the leaves are read. Means are relative to the mean of all
         targets.
     total_scatter
         The weighted sum of squared deviations of all targets from their mean.
@@ -182,7 +182,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
     errors[several] = blocks.scatters[several] * _left_out(weights, sizes)[several] ** 2
     found = errors[inner].copy()
     for child in (left, left + 1):
-        # A single target is foreseen by the others of the parent.
+        # A single target is predicted by the parent's other targets.
         gaps = (blocks.means[child] - blocks.means[inner]) * _left_out(weights, sizes)[inner]
         single = weights[child] * gaps**2
         found -= np.where(several[child], errors[child], single)
@@ -190,7 +190,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return by how much a target is farther from the mean of the others than from that of all."""
+    """Return the distance of a target from the mean of the others, relative to that of all."""
     rest = weights - sizes
     return np.divide(weights, rest, out=np.zeros_like(weights), where=rest > 0.0)
 
@@ -198,7 +198,7 @@ def _left_out(weights: Array, sizes: Array) -> Array:
 class Posterior(NamedTuple):
     """The posterior of all nodes' means: mean, variance, and the share of the parent's mean."""
 
-    # From the mean of all targets.
+    # Relative to the mean of all targets.
     means: Array
     # In units of gamma1.
     variances: Array
@@ -230,7 +230,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
         likely[inner] = likely[left] + share * (likely[left + 1] - likely[left])
     shares = 1.0 / (1.0 + priors * precisions)
     means, variances = np.zeros_like(priors), np.zeros_like(priors)
-    # The root's, where there is one.
+    # The root, if there is one.
     means[:1] = (1.0 - shares[:1]) * likely[:1]
     variances[:1] = shares[:1] * priors[:1]
     for inner, left in table.levels:
@@ -244,16 +244,16 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
 def gains_of_posterior(
     table: TreeTable, blocks: Blocks, posterior: Posterior, noise: float
 ) -> Array:
-    """Return the gain of each cut of a tree with the Gaussian posterior, in their order."""
+    """Return the gain of each cut of a tree with the Gaussian posterior, in the order of cuts."""
     weights, targets, scatters = blocks.weights, blocks.means, blocks.scatters
     means, variances, shares = posterior
     leaves = table.leaves
     leaves = leaves[weights[leaves] > 0.0]
-    # Of e = (y - m_leaf) / (R - v_leaf), times the shares on the way: weighted sums of e, of y e
+    # With e = (y - m_leaf) / (R - v_leaf) times the shares on the path: weighted sums of e, of y e
     # and of e^2.
     errors, products, squares = (np.zeros_like(weights) for _ in range(3))
     noises = noise / blocks.sizes[leaves]
-    # Never 0 by rounding, where there is hardly any noise.
+    # So that rounding does not give 0 when there is hardly any noise.
     rest = np.maximum(noises - variances[leaves], LEAST_REST * noises)
     gaps, own = targets[leaves] - means[leaves], weights[leaves]
     errors[leaves] = own * gaps / rest

@@ -1,28 +1,29 @@
 """The expected distance of a sample to the nearest of a random subset of the samples held.
 
-Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n samples held, and let each of
-these be in a random subset with probability q. The nearest one in the subset is the r-th if that is
-in it and the r - 1 nearer ones are not, which has the probability q (1 - q)^(r - 1). So, given that
-the subset is not empty, the expected distance to the nearest one in it is
+Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n samples held. Let each of these
+be in a random subset with probability q. The nearest sample of the subset is the r-th if the r-th
+is in it and the r - 1 nearer ones are not. This has the probability q (1 - q)^(r - 1). So, given
+that the subset is not empty, the expected distance to its nearest sample is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
-A subset is the set of centres of one partition into Voronoi cells, as the isolation kernel has them
-(Ting, Wells and Washio 2021, Section 3, aNNE). So (1) is the mean over infinitely many of these
-partitions of the distance to the centre of x's own cell: there is no sampling error. With q = 1/k
-the mean of r is about k: "the k nearest neighbours count, the nearer the more". While n <= 2 k
-samples are held q is min(1/2, 2/n).
+A subset is the set of centres of a partition into Voronoi cells, as in the isolation kernel (Ting,
+Wells and Washio 2021, Section 3, aNNE). So (1) is the mean distance to the centre of x's own cell,
+over infinitely many of these partitions: there is no sampling error. With q = 1/k the mean of r is
+about k: the k nearest neighbours count, and nearer ones count more. While n <= 2 k samples are
+held, q is min(1/2, 2/n).
 
 Sums end as soon as the weight of the remaining terms is at most `REST`.
 
-The distance is a sum over features of |x_j - y_j| / width_j, in which a term a > `CAP` counts as
+The distance is a sum over features of |x_j - y_j| / width_j, where a term a > `CAP` counts as
 CAP (1 + log(a / CAP)). The width is the standard deviation of the values held, clipped to 3
 interquartile ranges from the quartiles. Two levels of a category are 1 apart, and its width is
-sqrt(P / 2), with P the share of pairs of samples that differ: of numbers, too, the variance is half
-the mean squared difference. A feature that is missing in x or in y adds the mean of the others.
+sqrt(P / 2), with P the share of pairs of samples that differ. This agrees with numbers, whose
+variance is half the mean squared difference. A feature that is missing in x or in y adds the mean
+of the other features' terms.
 
-A shingle is a sample with those before it: its columns are the features of the sample, then those
-of the one before it, and so on.
+A shingle is a sample with the samples before it. Its columns are the features of the sample, then
+those of the sample before it, and so on.
 """
 
 from __future__ import annotations
@@ -60,32 +61,31 @@ from .displacement import Ranks, RecentScores, add_score, rank_of
 
 # Distance in widths of one feature beyond which a distance grows with its logarithm.
 CAP = 10.0
-# Weight in (1) of the terms that are left out.
+# Largest weight of the terms that are left out of (1).
 REST = 1e-4
-# Interquartile ranges from the quartiles to which values are clipped for their width.
+# Values are clipped to so many interquartile ranges from the quartiles before widths are computed.
 CLIPPED = 3.0
-# Number of samples that have entered after which widths are renewed.
+# Widths are renewed after so many samples have entered.
 RENEWED_AFTER = 64
-# Number of samples held from which on scores are kept: of few each is far from the others.
+# Scores are kept once so many samples are held: among few samples, each is far from the others.
 LEAST_HELD = 32
-# Number of intervals by which distances are sorted.
+# Number of intervals for sorting distances.
 N_BUCKETS = 256
-# What is written of a sample: its score, and its rank among those of the samples learned last.
+# Readings of a sample: its score, and its rank among the scores of the samples learned last.
 RAW, RANK, N_READINGS = 0, 1, 2
 
 
 class Neighbors(Record):
-    """The samples held, in a ring, and what a sample is compared by."""
+    """The samples held, in a ring, and the widths and buffers for comparing a sample with them."""
 
-    # What the user sets: k, room for samples, the probability with which a sample enters when there
-    # is no room.
+    # The user's parameters: k, capacity for samples, length of shingles, and the probability with
+    # which a sample enters when there is no room.
     n_neighbors: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     capacity: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     shingle: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     entering: Float64 = stored(Bounds(0.0, 1.0))
-    # Numbers of features and of columns, of samples held and learned, of those that entered since
-    # widths were set; the place of the oldest one held; the state from which it is drawn whether a
-    # sample enters.
+    # Numbers of features, columns, samples held, samples learned, and samples entered since widths
+    # were set; place of the oldest sample held; state of the draws whether a sample enters.
     n_inputs: Int64
     n_columns: Int64 = derived()
     n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
@@ -94,20 +94,21 @@ class Neighbors(Record):
     oldest: Int64 = stored(Bounds(0, below="capacity"))
     entry_state: Int64
     ranks: Ranks
-    # Values of the samples held, less the origins; of categories the fraction of a level's code.
+    # Values of the samples held, minus the origins; for categories the fraction of a level's code.
     held: Float32s = sized("capacity", "shingle", "n_inputs")
     origins: Float64s = sized("n_inputs")
-    # By feature: 1 / width of numbers, 0 of categories; the reverse; widths that are given, else 0.
+    # By feature: 1 / width of numbers, 0 for categories; 1 / width of categories, 0 for numbers;
+    # 1 / width that the user has given, otherwise 0.
     rates: Float64s = sized("n_inputs")
     level_rates: Float64s = sized("n_inputs")
     given_rates: Float64s = sized("n_inputs")
-    # The latest samples, of which the last one is next; the one scored last, its score, and after
-    # how many samples that was.
+    # The latest samples, the last row being the next sample; the sample scored last, its score, and
+    # the number of samples learned at that time.
     recent: Float64s = sized("shingle", "n_inputs")
     noted_inputs: Float64s = transient("n_inputs")
     noted_score: Float64 = transient()
     noted_at: Int64 = transient()
-    # For the calculations with one sample: it, distances to the samples held, and their order.
+    # Buffers for one sample: its columns, its distances to the samples held, and sorted distances.
     row: Float32s = transient("n_columns")
     distances: Float64s = transient("capacity")
     ordered: Float64s = transient("capacity")
@@ -124,7 +125,7 @@ def _capped(term: float) -> float:
 
 @inlined
 def _convert(table: Neighbors, rows: Float64s, last: int, row: Float32s) -> int:
-    """Write a row of inputs, and those before it, as samples are held.
+    """Write row `last` of inputs, and the rows before it, in the form of samples held.
 
     Returns the place of a number that is too large, or DONE.
     """
@@ -134,7 +135,7 @@ def _convert(table: Neighbors, rows: Float64s, last: int, row: Float32s) -> int:
         j = column - n * ago
         value = rows[n * (last - ago) + j]
         if table.level_rates[j] > 0.0:
-            # An absent level that is 0 is one of its own, at -1.
+            # An absent level of 0 is a level of its own, at -1.
             value = value / LEAST_LEVEL - 1.0
         elif value == value:
             if abs(value) > LARGEST:
@@ -146,7 +147,7 @@ def _convert(table: Neighbors, rows: Float64s, last: int, row: Float32s) -> int:
 
 @separate
 def _far_distance(table: Neighbors, row: Float32s, i: int) -> float:
-    """Return the distance to the `i`-th sample held; NaN if they have no feature in common."""
+    """Return the distance to the `i`-th sample held; NaN if both have no feature in common."""
     n, shared, total = table.n_columns, 0, 0.0
     for column in range(n):
         gap = abs(row[column] - table.held[n * i + column])
@@ -168,7 +169,7 @@ def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> floa
             term = abs(given[j] - own[j]) * table.rates[j]
             total += term
             farthest = max(farthest, term)
-    # A NaN is in the sum of all terms.
+    # A NaN in any term makes the sum NaN.
     if not (farthest <= CAP and total == total):
         return _far_distance(table, row, i)
     if has_levels:
@@ -180,10 +181,10 @@ def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> floa
 
 @inlined
 def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
-    """Write the `k` lowest of `n` distances to `ordered`, in order; others may follow.
+    """Write the `k` smallest of `n` distances to `ordered`, in order; others may follow.
 
-    They are sorted by intervals of equal lengths first, from the least distance to twice as far as
-    the mean is from it.
+    Distances are first assigned to intervals of equal length, from the smallest distance d to
+    d + 2 (mean - d). Then only the intervals that are needed are sorted.
     """
     distances, ordered, counts = table.distances, table.ordered, table.counts
     low, total = distances[0], 0.0
@@ -197,7 +198,7 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
     for i in range(n):
         b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
         counts[b] = counts[b] + 1
-    # From numbers in each interval to where it starts, up to the last one that is needed.
+    # Replace the number in each interval by its start, up to the last interval that is needed.
     last, size = 0, 0
     while True:
         count = counts[last]
@@ -218,12 +219,12 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
 def score_of(table: Neighbors) -> float:
     """Return the score (1) of the sample in `row`; 0 if there is nothing to compare.
 
-    It is compiled once, so that its sums are the same in all kernels.
+    The function is compiled once, so that its sums are the same in all kernels.
     """
     n, has_levels = 0, False
     for j in range(table.n_inputs):
         has_levels = has_levels or table.level_rates[j] > 0.0
-    # The first samples may be without features.
+    # The first samples may have no features.
     for i in range(table.n_held if table.n_inputs > 0 else 0):
         distance = _distance(table, table.row, i, has_levels)
         if distance == distance:
@@ -246,7 +247,7 @@ def score_of(table: Neighbors) -> float:
 
 @inlined
 def _quantile(ordered: Float64s, n: int, share: float) -> float:
-    """Return a quantile of sorted numbers, linear between two of them."""
+    """Return a quantile of sorted numbers, by linear interpolation."""
     place = share * (n - 1)
     i = int(place)
     above = ordered[min(i + 1, n - 1)]
@@ -255,7 +256,7 @@ def _quantile(ordered: Float64s, n: int, share: float) -> float:
 
 @inlined
 def _width_of_numbers(ordered: Float64s, n: int) -> float:
-    """Return the width of sorted numbers: see the module's docstring."""
+    """Return the width of sorted numbers (see the module's docstring)."""
     q1, q3 = _quantile(ordered, n, 0.25), _quantile(ordered, n, 0.75)
     low, high = ordered[0], ordered[n - 1]
     if q3 > q1:
@@ -270,7 +271,7 @@ def _width_of_numbers(ordered: Float64s, n: int) -> float:
 
 @inlined
 def _width_of_levels(ordered: Float64s, n: int) -> float:
-    """Return the width of sorted levels: see the module's docstring."""
+    """Return the width of sorted levels (see the module's docstring)."""
     same, run = 0.0, 0.0
     for i in range(n):
         run = run + 1.0 if i > 0 and ordered[i] == ordered[i - 1] else 1.0
@@ -331,7 +332,7 @@ def score_one(table: Neighbors, out: Float64s) -> int:
 
 @batch_kernel
 def score_rows(table: Neighbors, rows: Float64s, n: int, out: Float64s) -> int:
-    """Write the readings of `n` rows of checked inputs, behind those before them; returns DONE."""
+    """Write the readings of `n` rows of inputs, after `shingle` - 1 earlier rows; returns DONE."""
     for r in range(n):
         _convert(table, rows, r + int(table.shingle - 1), table.row)
         score = score_of(table)
@@ -355,7 +356,7 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
         add_score(table.ranks, table.noted_score if is_noted else score_of(table))
     bits = mixed(state_after(table.entry_state, table.n_samples))
     if table.n_held < table.capacity or uniform_of(bits) < table.entering:
-        # In place of the oldest sample if there is no room.
+        # If there is no room, replace the oldest sample.
         place = (table.oldest + table.n_held) % table.capacity
         if table.n_held < table.capacity:
             table.n_held = table.n_held + 1
@@ -374,9 +375,9 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
 
 @kernel
 def learn_one(table: Neighbors) -> int:
-    """Learn the next sample, with the score that it has before it is learned.
+    """Learn the next sample, and keep its score from before it is learned.
 
-    Returns the place of a number too large, and then nothing has changed, or DONE.
+    Returns DONE, or the place of a number too large; then nothing has changed.
     """
     return _learn(table, _is_noted(table))
 
@@ -400,23 +401,23 @@ def renew(table: Neighbors) -> int:
 
 
 class NeighborTable(Learned[Neighbors]):
-    """The owner of the samples held and of what is known of their features.
+    """The owner of the samples held and of their features.
 
-    A change that is not one kernel's is made in a copy (`copied`, `widened`, `without`), which then
-    takes this one's place.
+    A change that takes more than one kernel is made in a copy (`copied`, `widened`, `without`),
+    which then replaces the table.
 
     Parameters
     ----------
     n_neighbors
         Number of neighbours that count: 1 / q in (1).
     capacity
-        Number of samples that are held at most.
+        Largest number of samples held.
     shingle
         Number of successive samples that are compared as one.
     entering
         Probability with which a sample enters when there is no room.
     missing
-        What an absent feature means, as the detector takes it.
+        The meaning of an absent feature: the detector's parameter of the same name.
     seed
         Random seed.
 
@@ -445,18 +446,18 @@ class NeighborTable(Learned[Neighbors]):
         self.show()
 
     def show(self, predicted: NDArray[np.float64] | None = None) -> None:
-        """Let the record refer to its arrays; there is no sample scored last."""
+        """Set the record's references to its arrays, and forget the sample scored last."""
         record = self.record
         record.n_columns, record.ranks = record.n_inputs * record.shingle, self.scores.record
         super().show()
         record.noted_at = -1
-        # The sample that is next.
+        # The next sample.
         self.vector = self.learned["recent"][-1]
         self.out = np.zeros(N_READINGS)
         self._out = Float64s.of(self.out)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The last row is room for the next sample.
+        # The last row is only a buffer for the next sample.
         recent = self.learned["recent"].copy()
         recent[-1] = np.nan
         return super().__getstate__() | {"learned": self.learned | {"recent": recent}}
@@ -475,9 +476,9 @@ class NeighborTable(Learned[Neighbors]):
     # Changes, in copies.
 
     def widened(self, new: Mapping[Hashable, float], widths: Mapping[Hashable, float]) -> Self:
-        """Return a copy with more features, of which the first values and some widths are given.
+        """Return a copy with more features, given by their first values and some widths.
 
-        A feature's origin is its first value. The samples held have what absent features mean.
+        A feature's origin is its first value. In the samples held, new features are absent.
         """
         values = np.array(list(new.values()), dtype=np.float64)
         are_levels = values >= LEAST_LEVEL
@@ -505,7 +506,7 @@ class NeighborTable(Learned[Neighbors]):
         return made
 
     def without(self, place: int) -> Self:
-        """Return a copy that holds all samples but the one at a place in the order of arrival."""
+        """Return a copy without the sample at a place in the order of arrival."""
         made = self.copied()
         rest = np.delete(self.samples, place, axis=0)
         made.held[: len(rest)] = rest.reshape(len(rest), *self.held.shape[1:])
@@ -517,24 +518,24 @@ class NeighborTable(Learned[Neighbors]):
 
     @property
     def held(self) -> NDArray[np.float32]:
-        """The places of the samples held."""
+        """The ring of samples held, shape (capacity, shingle, features)."""
         return self.learned["held"]
 
     @property
     def recent(self) -> NDArray[np.float64]:
-        """The latest samples, of which the last one is next."""
+        """The latest samples; the last row is the next sample."""
         return self.learned["recent"]
 
     @property
     def samples(self) -> NDArray[np.float32]:
-        """The samples held as rows of columns, less the origins, the oldest one first."""
+        """The samples held, minus the origins, oldest first, shape (samples, columns)."""
         table = self.record
         order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
         return self.held[order].reshape(len(order), int(table.n_columns))
 
     @property
     def columns(self) -> list[Hashable]:
-        """The names of columns: features or, of shingles, (feature, samples ago)."""
+        """The names of columns: features, or pairs (feature, samples ago) for shingles."""
         names, shingle = self.features.names, int(self.record.shingle)
         if shingle == 1:
             return list(names)
@@ -542,7 +543,7 @@ class NeighborTable(Learned[Neighbors]):
 
     @property
     def row(self) -> NDArray[np.float32]:
-        """The sample scored last, as the samples held are."""
+        """The sample scored last, in the form of samples held."""
         return self.memory.arrays["row"]
 
     def score(self) -> int:
@@ -560,7 +561,7 @@ class NeighborTable(Learned[Neighbors]):
     def score_rows(self, rows: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
         """Return the readings of rows of checked inputs, shape (n, N_READINGS).
 
-        The first `shingle` - 1 of the rows given come before those, and are not scored.
+        The first `shingle` - 1 rows only complete the shingles of the others; they are not scored.
         """
         n_before = len(self.recent) - 1
         n = len(rows) - n_before
@@ -579,7 +580,7 @@ class NeighborTable(Learned[Neighbors]):
         return out
 
     def explained(self) -> NDArray[np.float64]:
-        """Return what each feature adds to the score of the sample in `vector`, by (1)."""
+        """Return each column's contribution to the score of the sample in `vector`, by (1)."""
         row = self.row.astype(np.float64)
         gaps, shingle = np.abs(row - self.samples), int(self.record.shingle)
         terms = gaps * np.tile(self.learned["rates"], shingle)

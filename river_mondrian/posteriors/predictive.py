@@ -1,4 +1,4 @@
-"""Predictive distributions: what all regressors return of a target.
+"""Predictive distributions, which all regressors return for a target.
 
 A prediction is a mixture of normal and Student's t distributions. `crps` is the closed form of the
 continuous ranked probability score for mixtures of normal distributions.
@@ -23,14 +23,14 @@ Array = NDArray[np.float64]
 
 # Nodes on one half of the line, for the score of a mixture with Student components.
 N_NODES = 64
-# Distance in largest scales beyond which a component counts as ended.
+# Tails are integrated up to this distance, in units of the largest scale.
 FARTHEST = 1e4
-# Steps towards a mode, at most.
+# Most steps towards a mode.
 MOST_STEPS = 1000
 
-# What the mean absolute value of a normal with mean z and variance 1 exceeds z by,
-# 2 (phi(z) - z Phi(-z)), at knots from 0 to where it ends, and its slope -2 Phi(-z) per knot.
-# Cubics between them are right to 2e-9; exponentials would take most of the time.
+# The mean absolute value of a normal with mean z and variance 1 minus z, 2 (phi(z) - z Phi(-z)), at
+# knots from 0 to where it vanishes; and its slope -2 Phi(-z) per knot. Cubics between the knots
+# have an error of at most 2e-9. Exponentials would take most of the time.
 KNOTS_PER_UNIT = 32
 N_KNOTS = 8 * KNOTS_PER_UNIT
 _Z = [k / KNOTS_PER_UNIT for k in range(N_KNOTS + 1)]
@@ -66,7 +66,8 @@ def mean_absolute(mean: float, variance: float) -> float:
 def crps(mixture: Float64s, n: int, y: float) -> float:
     """Return E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' from a mixture.
 
-    It has `n` components: first come their weights, then their means, then their variances.
+    The mixture has `n` components: first come their weights, then their means, then their
+    variances.
     """
     weights, means = mixture.part(0, n), mixture.part(n, n)
     variances = mixture.part(2 * n, n)
@@ -74,7 +75,7 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
     for i in range(n):
         # The difference of two independent normals is normal; its variance is the sum of theirs.
         away += weights[i] * mean_absolute(means[i] - y, variances[i])
-        # A pair and its reverse count together, a component with itself once.
+        # A pair and its reverse count together, a component with itself once: hence the half.
         among = 0.5 * weights[i] * mean_absolute(0.0, 2.0 * variances[i])
         for j in range(i):
             gap = mean_absolute(means[i] - means[j], variances[i] + variances[j])
@@ -162,9 +163,9 @@ class PredictiveDistribution:
 
     @property
     def mode(self) -> float:
-        """The most likely value: where the density rises to from the likeliest centre.
+        """The most likely value: the maximum reached by ascent from the likeliest centre.
 
-        With points it is the one of the largest weight.
+        If there are components of scale 0, it is the one with the largest weight.
         """
         if (self.centres == self.centres[0]).all():
             return float(self.centres[0])
@@ -190,12 +191,12 @@ class PredictiveDistribution:
             if not np.isinf(v).all():
                 few, which = np.unique(v, return_inverse=True)
                 at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
-                # Squares of far ones would overflow.
+                # Squares of large z would overflow.
                 tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
                 of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
                 logs = np.where(np.isinf(v), logs, of_student)
             found: Array = logs + np.log(self.weights) - np.log(self.scales)
-        # Away from y a point has no density, and without a weight there is no component.
+        # A point has no density away from its centre, and a component of weight 0 has none.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
         return np.where(nothing, -np.inf, found)
 
@@ -235,7 +236,7 @@ class PredictiveDistribution:
         """Return the probability of at most each value, or with a negative sign of more."""
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (y[:, None] - self.centres) / self.scales
-        # A point at y itself has been passed.
+        # A point at y counts as at most y.
         z = sign * np.where(np.isnan(z), np.inf, z)
         tails = scipy.special.ndtr(z)
         if not np.isinf(self.freedoms).all():
@@ -278,10 +279,10 @@ class PredictiveDistribution:
         """
         if not (is_real(probability) and 0.0 < probability < 1.0):
             raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
-        # The tail that is smaller loses no digits.
+        # The smaller tail loses no digits.
         sign = 1.0 if probability <= 0.5 else -1.0
         tail = min(probability, 1.0 - probability)
-        # Inverse functions take long: there are few degrees of freedom.
+        # Inverse functions are slow, so they are called once per number of degrees of freedom.
         few, which = np.unique(self.freedoms, return_inverse=True)
         of_student = scipy.special.stdtrit(np.minimum(few, 1e9), tail) if tail < 0.5 else 0.0
         z = sign * np.where(np.isinf(few), scipy.special.ndtri(tail), of_student)[which]
@@ -298,7 +299,7 @@ class PredictiveDistribution:
             return low
         if excess(high) <= 0.0:
             return high
-        # It takes long to import.
+        # Importing it is slow.
         from scipy import optimize
 
         close = 1e-12 * (high - low)
@@ -341,10 +342,9 @@ class PredictiveDistribution:
         Notes
         -----
         Mixtures of normal distributions have a closed form, whose time grows with the square of
-        the number of components. Otherwise there is one centre, the tail at a distance u is G(u),
-        and the score
-        is the integral of 2 G(u)^2 over u > 0 plus that of 1 - 2 G(u) from 0 to |y - centre|: both
-        by Gauss and Legendre, in steps that grow.
+        the number of components. Otherwise there is one centre. With G(u) the tail at a distance u,
+        the score is the integral of 2 G(u)^2 over u > 0 plus that of 1 - 2 G(u) from 0 to
+        |y - centre|. Both are computed by Gauss-Legendre quadrature, in steps that grow.
 
         """
         if np.isinf(self.scales).any():
@@ -406,7 +406,7 @@ class PredictiveDistribution:
 
 
 def unknown(mean: float = 0.0, n_samples: int = 0) -> PredictiveDistribution:
-    """Return the distribution of a target of which nothing but a guess of the mean is known."""
+    """Return the distribution of a target with infinite scale, given a guess of the mean."""
     one = np.ones(1)
     return PredictiveDistribution(one, mean * one, math.inf * one, None, n_samples)
 

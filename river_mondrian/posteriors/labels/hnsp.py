@@ -2,20 +2,20 @@
 
 Equation 4 of Lakshminarayanan et al. 2014 is linear in the parent's distribution, G_j = b_j + a_j
 G_parent, and a prediction is a weighted sum of such terms along the path (Equations 5 and 6). So a
-walk down needs the geometry alone (see `partitions.mondrian.walks`), and one pass from the leaf up
-collects the classes with the weight that each node's own term has. Near the leaf that weight soon
-vanishes and the pass ends.
+walk down needs only the geometry (see `partitions.mondrian.walks`). One pass from the leaf up adds
+each node's own term, with its weight, to the classes. The weight that is passed up soon vanishes,
+and the pass ends.
 
-At a node with counts c and tables tab, where the sample has not branched off above, Equation 4 is
+At a node with counts c and tables tab, if the sample has not branched off above, Equation 4 is
 G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount d = exp(-gamma span).
 
-Where it branches off at node j, after Delta ~ Exp(eta) truncated to the span, the new parent has
-the counts c = tab = min(c_j, 1) (Algorithm 8, line 8) and the expected discount is E[exp(-gamma
-Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)). What is needed
-is its product with the probability 1 - exp(-eta span) of branching off, in which the denominator
-cancels: eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span).
+If it branches off at node j, after Delta ~ Exp(eta) truncated to the span, the new parent has the
+counts c = tab = min(c_j, 1) (Algorithm 8, line 8) and the expected discount is E[exp(-gamma Delta)]
+= eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)). Its product with the
+probability 1 - exp(-eta span) of branching off is eta / (eta + gamma) (1 - stays d), with
+stays = exp(-eta span), since the denominator cancels.
 
-Where samples have weights, c and tab are real numbers (`records`).
+If samples have weights, c and tab are real numbers (`records`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_
 from . import records
 from .records import L, LabelForest, LabelNode, LabelTree, word_at
 
-# Weight that no sum in float64 would notice.
+# Weight that is lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
 
 
@@ -82,7 +82,7 @@ def _add_counts(forest: L, tree: LabelTree, node: LabelNode, factor: float, out:
 def _add_sets(
     left: Int32s, right: Int32s, n_classes: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
-    """Add weights to the classes that are in both sets, and to those in any of them."""
+    """Add a weight to the classes in both sets, and another to the classes in any of them."""
     n_words, size = records.n_words_of(n_classes), records.WORD_CLASSES
     if of_both != 0.0:
         for w in range(n_words):
@@ -93,9 +93,9 @@ def _add_sets(
 
 @inlined
 def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
-    """Return the weights of a node's own classes, and of its parent's, on branching off there.
+    """Return the weights of a node's own classes and of its parent's if a sample branches off.
 
-    Lines 6 to 10 of Algorithm 8.
+    These are lines 6 to 10 of Algorithm 8.
     """
     eta, reach, stays = step.eta, step.reach, step.stays
     if not eta > 0.0:
@@ -108,14 +108,14 @@ def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
 def _add_weights(
     forest: L, node: LabelNode, weight: float, own: float, discount: float, out: Float64s
 ) -> float:
-    """Add a node's terms where there are weights; returns the share of the weight that goes up.
+    """Add a node's terms in a forest with weights; returns the share of the weight passed up.
 
-    `weight` is that of the node's distribution, `own` that of its tables alone.
+    `weight` is the weight of the node's distribution, `own` the weight of its tables alone.
     """
     n_classes = forest.n_classes
     left, right = node.weights(forest, LEFT), node.weights(forest, RIGHT)
     is_leaf = node.dim < 0 or node.hides(forest)
-    # c of each class, and tab, whose sums are those over classes.
+    # Sums of c and of tab over classes.
     total, tables = 0.0, 0.0
     for k in range(n_classes):
         whole = left[k] + right[k]
@@ -125,7 +125,7 @@ def _add_weights(
         whole = left[k] + right[k]
         table = min(whole, 1.0)
         count = whole if is_leaf else min(left[k], 1.0) + min(right[k], 1.0)
-        # Divided first: a weight may be so small that products lose it.
+        # Divide first, since products with a small weight may underflow.
         term = weight * (count / total - discount * (table / total)) + own * (table / tables)
         out[k] = out[k] + term
     return discount * (tables / total)
@@ -146,7 +146,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
         discount = math.exp(-gamma * step.span)
         own, passed = branching(step, gamma, discount)
         if step.ref < 0:
-            # A single point: c is its weight at its class.
+            # A single point: c is its weight, for its class.
             point = forest.points.row(~step.ref)
             share = discount * (min(point.weight, 1.0) / point.weight)
             out[point.label] = out[point.label] + (weight * (1.0 - share) + own)
@@ -169,7 +169,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
                 else:
                     of_any = own + weight * (total - discount) / total
             else:
-                # c of a class is in how many of the two sets it is.
+                # c of a class is the number of sets that have it.
                 total = np.float64(n_below + n_in_both)
                 of_any = own / n_below + weight * (1.0 - discount) / total
                 of_both = weight / total
@@ -184,7 +184,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
 
 @inlined
 def most_probable(probabilities: Float64s, n_classes: int) -> int:
-    """Return the most probable class, the first of several."""
+    """Return the most probable class; of equal ones the first."""
     best = 0
     for k in range(1, n_classes):
         if probabilities[k] > probabilities[best]:
@@ -201,7 +201,7 @@ def average(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> N
         out[k] = 0.0
     predict_rows(forest, rows, n, prediction)
     for k in range(size):
-        # Sums of rounded weights may be larger than 1 by some units in the last place.
+        # Rounded sums may exceed 1 by some units in the last place.
         out[k] = min(out[k] / forest.n_trees, 1.0)
 
 
@@ -213,9 +213,10 @@ def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction)
 
 @kernel
 def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
-    """Predict a sample by trees of a version, into room for a probability of each class.
+    """Predict a sample, and write the probability of each class to `out`.
 
-    Returns the most probable class, or WAITS, or `TOO_LARGE - i` where the i-th input is.
+    Returns the most probable class, WAITS if the trees' version is not `version`, or
+    `TOO_LARGE - i` if the i-th input is too large.
     """
     if version != forest.version:
         return WAITS
@@ -237,17 +238,17 @@ def put_samples(forest: L, labels: Int64s, weights: Float64s, n: int, first: int
 
 @inlined
 def _takes(forest: L, version: int, weight: float) -> bool:
-    """Tell whether trees of a version take a sample of a weight."""
+    """Return whether the trees accept a sample of a weight, and have this version."""
     is_known = weight == 1.0 or (forest.has_weights() and 0.0 < weight <= LARGEST_WEIGHT)
     return is_known and version == forest.version and not must_wait(forest)
 
 
 @kernel
 def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
-    """Store a sample as the next point and extend every tree, which are of a version, by it.
+    """Store a sample as the next point, and extend every tree by it.
 
-    Returns WAITS, also where the weight is out of its range, or not 1 where nodes have no weights;
-    else as `renewal.learn_next` does.
+    Returns WAITS if the trees have another version or must wait, and if the weight is out of its
+    range, or not 1 while nodes have no weights. Otherwise returns as `renewal.learn_next` does.
     """
     if not _takes(forest, version, weight):
         return WAITS
@@ -258,9 +259,9 @@ def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float
 
 @kernel
 def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
-    """Learn a sample as `learn_one` does, where there is a window.
+    """Learn a sample as `learn_one` does, with a window.
 
-    It is a kernel of its own, since forgetting takes seconds to compile.
+    This is a separate kernel, since forgetting takes seconds to compile.
     """
     if not _takes(forest, version, weight):
         return WAITS
@@ -277,7 +278,7 @@ def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight:
 
 @helper
 def count_leaf(forest: LabelForest, t: int, node: LabelNode, counts: Float64s) -> None:
-    """Write the number of samples of each class in a leaf of a tree that keeps no weights."""
+    """Write the number of samples of each class in a leaf of a tree without weights."""
     tree = forest.trees[t]
     for k in range(forest.n_classes):
         counts[k] = 0.0
@@ -298,7 +299,7 @@ def count_leaf(forest: LabelForest, t: int, node: LabelNode, counts: Float64s) -
 
 @batch_kernel
 def count_leaves(forest: L, t: int, rows: Int64s, n: int, counts: Float64s) -> None:
-    """Write the weights of classes in `n` leaves that have rows, `n_classes` for each."""
+    """Write the weights of classes in `n` leaves that have rows, shape (n, n_classes)."""
     for i in range(n):
         own = counts.part(forest.n_classes * i, forest.n_classes)
         node = forest.trees[t].nodes.row(rows[i])
@@ -312,14 +313,14 @@ def count_leaves(forest: L, t: int, rows: Int64s, n: int, counts: Float64s) -> N
 
 @batch_kernel
 def fill_weights(forest: L, t: int, order: Int32s) -> None:
-    """Give the rows of a tree, which have room for weights now, those of samples that weigh 1.
+    """Write the weights of classes to a tree's rows, given that all samples weigh 1.
 
-    `order` has room for as many numbers as there are rows.
+    The rows already have room for weights. `order` is a buffer with a number per row.
     """
     tree = forest.trees[t]
     if tree.root == EMPTY or tree.root < 0:
         return
-    # From the root down; then from below up.
+    # List the rows from the root down, then fill them from below up.
     order[0] = tree.root
     n, done = 1, 0
     while done < n:
@@ -333,7 +334,7 @@ def fill_weights(forest: L, t: int, order: Int32s) -> None:
         node = tree.nodes.row(order[i])
         if node.dim < 0:
             count_leaf(forest, t, node, node.weights(forest, LEFT))
-            # It has no row of counts any more.
+            # With weights, a leaf has no row of counts.
             node.right = NONE
         else:
             for side in range(2):

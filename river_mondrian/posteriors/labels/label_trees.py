@@ -36,18 +36,18 @@ from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint,
 
 Numbers = NDArray[np.float64]
 
-# Past this many points a paused leaf samples hidden cuts.
+# A paused leaf with more points samples hidden cuts.
 PAUSE_LIMIT = 32
 
-# Classes for which a row of counts has room at first.
+# Initial capacity for classes of a row of counts.
 FIRST_COUNTS = 4
-# Classes for whose weights a row has room at first.
+# Initial capacity for weights of classes of a row.
 FIRST_WEIGHTS = 2
 
 
 @dataclass
 class LabelView(NodeView):
-    """A node with its class counts, a leaf's own, c of Algorithm 5 elsewhere, and its weight."""
+    """A node with its weight and its counts: a leaf's own, otherwise c of Algorithm 5."""
 
     counts: NDArray[Any]
     weight: float
@@ -116,7 +116,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
             check_number(self, "weight_capacity", forest.weight_capacity, n, MOST_CLASSES)
 
     def _edges(self, slot: int, tables: dict[str, Rows]) -> list[Edges]:
-        # The next free row stands in place of counts.
+        # In a free row, the next free row replaces the counts.
         following = Edges("side_rows", "next_free", Ref("side_rows"), tables["side_rows"].word(0))
         return [*super()._edges(slot, tables), following]
 
@@ -146,7 +146,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         return label
 
     def _relay_sides(self, n_words: int, n_weights: int) -> None:
-        """Give rows so many words for a set of classes, and room for so many classes' weights."""
+        """Copy the rows to new ones with these numbers of words of a set and of weights."""
         forest, known, box = self.forest, self._kept_parts(), int(self.forest.box_word)
         forest.n_set_words, forest.weight_capacity = n_words, n_weights
         self._set_words()
@@ -161,11 +161,11 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
     @property
     def has_weights(self) -> bool:
-        """Whether nodes keep weights, which they do from the first one that is not 1."""
+        """Whether nodes keep weights, as they do after the first weight that is not 1."""
         return bool(self.forest.weight_capacity > 0)
 
     def weigh(self) -> None:
-        """Let nodes keep weights, which have all been 1 so far; it is part of a change."""
+        """Add weights to nodes, given that all weights were 1 so far. This is part of a change."""
         forest = self.forest
         if self.has_weights:
             return
@@ -189,15 +189,15 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
         """Return the kernel that learns a sample, given as packed inputs, a class and a weight.
 
-        It returns as `hnsp.learn_one` does: WAITS if it is called after the trees have got other
-        inputs or classes than at a version, by default the present one.
+        The kernel returns as `hnsp.learn_one` does: WAITS if the trees' inputs or classes have
+        changed since `version`, by default the current one.
         """
         kernel = hnsp.learn_in_window if self.has_window else hnsp.learn_one
         now = self.version if version is None else version
         return functools.partial(kernel.of(self._FOREST), self.forest, now)
 
     def make_room(self) -> bool:
-        """Make room for the next sample's point; False where it lacks more than that."""
+        """Reserve memory for the next sample's point; returns False if more than that is needed."""
         if self.is_changing or self.doubles:
             return False
         self.close()
@@ -208,7 +208,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         return True
 
     def learn(self, label: int, weight: float) -> int:
-        """Learn the sample in `inputs` with a class, with all that it may need.
+        """Learn the sample in `inputs` with a class, and allocate any memory that it needs.
 
         Returns DONE, or the input whose value is too large; then nothing has changed.
         """
@@ -232,7 +232,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         self._learn_rows(inputs, put, learn, n_jobs)
 
     def _put(self, labels: NDArray[np.int64], weights: Numbers, first: int) -> None:
-        """Write the classes and the weights of points from the first one on."""
+        """Write the classes and the weights of the points from `first` on."""
         numbers = Int64s.of(labels), Float64s.of(weights)
         hnsp.put_samples(self.forest, *numbers, len(labels), first)
 
@@ -252,11 +252,11 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         return found
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Numbers, float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
         if not self.split_pure:
-            # What is below a paused leaf is hidden.
+            # Nodes below a paused leaf are hidden.
             table = table.ending_at((weights > 0.0).sum(axis=1) == 1)
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
 
@@ -268,13 +268,13 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         counts = self._kept(t, False)(ref, place)[2][0]
         tables = np.minimum(counts, 1.0)
         discount = math.exp(-float(self.forest.gamma) * span)
-        # Divided first: a weight may be so small that products lose it.
+        # Divide first, since products with a small weight may underflow.
         customers, tables_each = counts / counts.sum(), tables / counts.sum()
         own = customers - discount * tables_each + discount * tables_each.sum() * above
         return own, tables, discount
 
     def root_prediction(self) -> Numbers:
-        """Return the roots' distributions over the classes, a mean over trees."""
+        """Return the mean over trees of the roots' distributions, shape (classes,)."""
         n_classes = int(self.forest.n_classes)
         base, found = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
         for t in range(self.n_trees):
@@ -285,7 +285,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         return found
 
     def _predictions_on(self, path: Path) -> tuple[Numbers, Numbers]:
-        """Return the nodes' distributions, and what branching off adds (see `hnsp`)."""
+        """Return the nodes' distributions, and the changes by branching off (see `hnsp`)."""
         gamma, n_classes = float(self.forest.gamma), int(self.forest.n_classes)
         above = np.full(n_classes, 1.0 / n_classes)
         here, branches = np.zeros((2, len(path.refs), n_classes))
@@ -303,7 +303,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     # Inspection.
 
     def _sides(self, node: LabelNode) -> NDArray[Any]:
-        """Return the weights of the classes on a node's sides, 1 where samples weigh 1."""
+        """Return the weights of the classes on a node's sides; without weights, 1 or 0."""
         forest, n_classes = self.forest, int(self.forest.n_classes)
         if self.has_weights:
             return np.array([node.weights(forest, k).view()[:n_classes] for k in range(2)])

@@ -1,15 +1,15 @@
-"""What a forest over classes keeps: sets of classes at nodes, counts at leaves, and weights.
+"""Records of a forest over classes: sets of classes at nodes, counts at leaves, and weights.
 
-The interpolated Kneser-Ney counts of an internal node are c_jk = tab_left,k + tab_right,k, each 0
-or 1 where all samples weigh 1 (Algorithm 5): the classes below each child say all of it. A leaf of
-one class needs no more than its number of samples. A leaf of several has a row of counts, or its
-list of points.
+The interpolated Kneser-Ney counts of an internal node are c_jk = tab_left,k + tab_right,k
+(Algorithm 5). While all samples weigh 1, each table is 0 or 1, so the sets of classes below each
+child determine them. A leaf of one class needs only its number of samples. A leaf of several
+classes has a row of counts, or its list of points.
 
-From the first sample of another weight on, each node also keeps the sums of the weights of each
-class below either child. With real numbers the counts of Algorithm 5 are c_jk, the weight of class
-k, at a leaf, tab_jk = min(c_jk, 1) everywhere, and c_jk = tab_left,k + tab_right,k at an internal
-node. Since min(min(a, 1) + min(b, 1), 1) = min(a + b, 1), the tables of a node are min(W, 1) with
-the weight W of the class below it.
+After the first sample with another weight, each node also keeps the sums of the weights of each
+class below either child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the
+weight of class k. Everywhere tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k +
+tab_right,k. Since min(min(a, 1) + min(b, 1), 1) = min(a + b, 1), the tables of a node are min(W, 1)
+with the weight W of the class below it.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ WORD_CLASSES = 32
 
 @inlined
 def n_words_of(n_classes: int) -> int:
-    """Return how many words of a set the first `n_classes` are in."""
+    """Return the number of words of a set of `n_classes` classes."""
     return (n_classes + WORD_CLASSES - 1) // WORD_CLASSES
 
 
 @inlined
 def word_at(classes: Int32s, w: int) -> int:
-    """Read a word of a set as an unsigned one."""
+    """Return a word of a set as an unsigned number."""
     return classes[w] & 0xFFFFFFFF
 
 
 @inlined
 def remove_class(classes: Int32s, label: int) -> None:
-    """Take a class out of a set."""
+    """Remove a class from a set."""
     word = label >> 5
     classes[word] = classes[word] & ~(1 << (label & 31))
 
@@ -80,7 +80,7 @@ def count_classes(left: Int32s, right: Int32s, n_words: int) -> tuple[int, int]:
 
 @inlined
 def is_one_class(left: Int32s, right: Int32s, n_words: int) -> bool:
-    """Tell whether there is one class in the union of two sets."""
+    """Return whether the union of two sets has exactly one class."""
     found = 0
     for w in range(n_words):
         found += popcount(word_at(left, w) | word_at(right, w))
@@ -91,7 +91,7 @@ def is_one_class(left: Int32s, right: Int32s, n_words: int) -> bool:
 
 @inlined
 def first_class(classes: Int32s, n_words: int) -> int:
-    """Return the smallest class in a set, -1 where it is empty."""
+    """Return the smallest class in a set, or -1 if it is empty."""
     for w in range(n_words):
         word = word_at(classes, w)
         if word != 0:
@@ -119,20 +119,20 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Tell whether a block of this point and another one pauses: they are of one class."""
+        """Return whether a block of this point and another pauses: both have one class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
-        """Tell whether two points are of one class and weight."""
+        """Return whether two points have the same class and weight."""
         sample = LabelPoint(other)
         return self.label == sample.label and self.weight == sample.weight
 
 
 class CountRow(Record):
-    """Samples of each class at a leaf, an int32 for each."""
+    """Number of samples of each class at a leaf, an int32 for each."""
 
     def next_free(self) -> Int32s:
-        """Return the number of the next free row, or NONE, which stands in place of the counts."""
+        """Return the number of the next free row, or NONE; in a free row it replaces the counts."""
         return Int32s(self, 0, 1)
 
     def counts(self, forest: LabelForest) -> Int32s:
@@ -141,12 +141,12 @@ class CountRow(Record):
 
 
 class LabelNode(mondrian.LightNode):
-    """A node with the classes below each child; a leaf has its own as those on the left.
+    """A node with the sets of classes below each child; a leaf's own set is the left one.
 
-    Their weights follow the sets where there are any.
+    In a forest with weights, the weights of the classes follow the sets.
     """
 
-    # Of a leaf of several classes that is complete: its row of counts, or NONE.
+    # For a complete leaf of several classes: its row of counts, or NONE.
     count_row: Int32 = instead_of("right", Ref("side_rows", when=mondrian.LEAF, ends=True))
 
     def classes(self, forest: LabelForest, side: int) -> Int32s:
@@ -155,13 +155,13 @@ class LabelNode(mondrian.LightNode):
         return Int32s(self, SETS_WORD + n_words * side, n_words)
 
     def weights(self, forest: LabelForest, side: int) -> Float64s:
-        """Return the weights of the classes on a side, in a forest that has weights."""
+        """Return the weights of the classes on a side, in a forest with weights."""
         capacity = forest.weight_capacity
         first = SETS_WORD + 2 * forest.n_set_words
         return Float64s(self, first + 2 * capacity * side, capacity)
 
     def add_sample(self, forest: LabelForest, side: int, point: LabelPoint) -> None:
-        """Add a point's class, and its weight, to those on a side."""
+        """Add a point's class and its weight to a side."""
         classes, label = self.classes(forest, side), point.label
         classes[label >> 5] = classes[label >> 5] | (1 << (label & 31))
         if forest.has_weights():
@@ -169,7 +169,7 @@ class LabelNode(mondrian.LightNode):
             own[label] = own[label] + point.weight
 
     def clear_side(self, forest: LabelForest, side: int) -> None:
-        """Let there be no class on a side."""
+        """Remove all classes from a side."""
         own = self.classes(forest, side)
         for w in range(forest.n_set_words):
             own[w] = 0
@@ -189,20 +189,20 @@ class LabelNode(mondrian.LightNode):
         return total
 
     def n_classes(self, forest: LabelForest) -> int:
-        """Count the classes of a leaf."""
+        """Return the number of classes of a leaf."""
         own = self.classes(forest, 0)
         return count_classes(own, own, forest.n_set_words)[0]
 
     def add_point(self, forest: Forest, point: Point) -> None:
-        """Add a point's class to a leaf's."""
+        """Add a point's class to a leaf."""
         self.add_sample(LabelForest(forest), LEFT, LabelPoint(point))
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
-        """Add a point's class to those of a side."""
+        """Add a point's class to a side."""
         self.add_sample(LabelForest(forest), side, LabelPoint(point))
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Initialise the classes of a side from its child, both of whose sides it joins."""
+        """Initialise the classes of a side as the union of both sides of its child."""
         labels = LabelForest(forest)
         if child < 0:
             self.add_sample(labels, side, labels.points.row(~child))
@@ -218,19 +218,19 @@ class LabelNode(mondrian.LightNode):
                 total[k] = of_left[k] + of_right[k]
 
     def is_paused(self, forest: Forest) -> bool:
-        """Tell whether a leaf's block pauses: it holds one class (Algorithm 9, line 2)."""
+        """Return whether a leaf's block pauses: it holds one class (Algorithm 9, line 2)."""
         labels = LabelForest(forest)
         own = self.classes(labels, 0)
         return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Tell whether a point is of another class than a paused leaf (Algorithm 10, line 4)."""
+        """Return whether a point's class differs from a paused leaf's (Algorithm 10, line 4)."""
         labels = LabelForest(forest)
         own = first_class(self.classes(labels, 0), labels.n_set_words)
         return LabelPoint(point).label != own
 
     def hides(self, forest: Forest) -> bool:
-        """Tell whether there is one class below, so that what is there is hidden."""
+        """Return whether there is one class below, so that the nodes below are hidden."""
         labels = LabelForest(forest)
         left, right = self.classes(labels, 0), self.classes(labels, 1)
         return labels.splits_pure == 0 and is_one_class(left, right, n_words_of(labels.n_classes))
@@ -238,8 +238,8 @@ class LabelNode(mondrian.LightNode):
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
         """Count a point's class at a complete leaf that it is about to join.
 
-        A leaf of several classes gets a row of counts, made from its class or its points, unless
-        it has their weights.
+        A leaf of several classes gets a row of counts, made from its class or its points. With
+        weights no leaf has such a row.
         """
         labels, rows = LabelForest(forest), LabelTree(tree).side_rows
         if labels.has_weights():
@@ -250,7 +250,7 @@ class LabelNode(mondrian.LightNode):
             own = first_class(self.classes(labels, 0), labels.n_set_words)
             if pure and label == own:
                 return
-            # A free row, or the next one.
+            # Take a free row, or the next one.
             number = tree.free_side_row
             if number == NONE:
                 number = rows.n_rows
@@ -273,9 +273,9 @@ class LabelNode(mondrian.LightNode):
         counts[label] = counts[label] + 1
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Take a point's class out of a leaf's set, where no other point is of that class.
+        """Remove a point's class from a leaf's set, unless another point has the class.
 
-        Weights are added up anew: differences would leave rounding errors.
+        Weights are summed again, since differences would leave rounding errors.
         """
         labels, label = LabelForest(forest), LabelPoint(point).label
         own = self.classes(labels, 0)
@@ -301,12 +301,12 @@ class LabelNode(mondrian.LightNode):
             remove_class(own, label)
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Make the classes of a side anew."""
+        """Recompute the classes of a side from its child."""
         self.clear_side(LabelForest(forest), side)
         self.inherit(forest, tree, side, child)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Give back a leaf's row of counts, which another leaf may take."""
+        """Free a leaf's row of counts, which another leaf may take."""
         if self.dim == COMPLETE and self.count_row != NONE:
             labels, row = LabelForest(forest), LabelTree(tree).side_rows.row(self.count_row)
             for k in range(labels.count_width):
@@ -333,24 +333,24 @@ class LabelForest(Forest):
     trees: Array[LabelTree]
     points: Table[LabelPoint]
     n_classes: Int64 = stored(Bounds(0, MOST_CLASSES))
-    # A walk that ended above a leaf would find no counts there.
+    # Walks must end at leaves, since other nodes have no counts.
     horizon: Float64 = stored(Bounds(math.inf))
     # Whether blocks of one class are cut, too, instead of pausing.
     splits_pure: Int64
     # Rate of the discount: d = exp(-gamma delta).
     gamma: Float64
-    # Words of a set of classes, and classes for which a row of counts has room.
+    # Number of words of a set of classes, and capacity for classes of a row of counts.
     n_set_words: Int64
     count_width: Int64
-    # Classes for whose weights a node's row has room; 0 while all samples weigh 1.
+    # Capacity for weights of classes on each side of a node; 0 while all samples weigh 1.
     weight_capacity: Int64
 
     def has_weights(self) -> bool:
-        """Tell whether nodes keep weights."""
+        """Return whether nodes keep weights."""
         return self.weight_capacity > 0
 
     def may_forget(self) -> bool:
-        """Tell that samples may be forgotten."""
+        """Return True: samples may be forgotten."""
         return True
 
 
