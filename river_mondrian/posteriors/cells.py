@@ -349,7 +349,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         leaf = tree.n_cells
-        # A tree has one leaf more than cuts. Otherwise the sample has opened a cell.
+        # A tree has one leaf more than cuts. If fewer are numbered, the sample has opened a cell.
         if leaf > tree.n_splits:
             if n_lifetimes == 1:
                 out[t] = cell_of(forest, tree, t, tree.walk_ref)
@@ -499,7 +499,7 @@ class MondrianMap(CompiledMap):
 
     @property
     def maps_learned(self) -> bool:
-        """Whether `learn` writes the cells of its sample to `out`."""
+        """Whether `out` holds the cells of the sample that has just been learned."""
         return self.n_lifetimes == 1 or bool(self.record.before)
 
     @property

@@ -190,7 +190,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return the distance of a target from the mean of the others, relative to that of all."""
+    """Return the ratio of a target's distances from the mean of the others and from that of all."""
     rest = weights - sizes
     return np.divide(weights, rest, out=np.zeros_like(weights), where=rest > 0.0)
 

@@ -119,7 +119,7 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a block of this point and another pauses: both have one class."""
+        """Return whether a block of this point and another pauses: both have the same class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
