@@ -410,8 +410,8 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values; missing ones (NaN) are replaced in place.
 
-    The lifetime is NaN if the trees keep their own. Returns `DONE`; the first bad input, `NO_ROOM`,
-    or `WAITS` for new rates: then nothing is learned.
+    The lifetime is NaN if the trees keep their own. Returns `DONE`. If nothing is learned, returns
+    the first bad input, `NO_ROOM`, or `WAITS` for new rates.
     """
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:

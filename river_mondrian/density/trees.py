@@ -341,8 +341,8 @@ class PivotTrees(OwnsArrays):
     def learn(self, lifetime: float = math.nan) -> int:
         """Learn the sample in `vector`, at a lifetime or at the trees' own.
 
-        Returns `DONE`; the first bad input, or `WAITS` before trees are to be renewed: then nothing
-        is learned.
+        Returns `DONE`. If nothing is learned, returns the first bad input, or `WAITS` before trees
+        are to be renewed.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -354,7 +354,7 @@ class PivotTrees(OwnsArrays):
         return found
 
     def learn_many(self, rows: Floats, lifetimes: Floats | None = None) -> None:
-        """Learn checked rows, none of which waits for a renewal; `lifetimes` has one for each."""
+        """Learn checked rows that wait for no renewal; `lifetimes` is one for each row, or None."""
         n_before, start = self.n_samples, 0
         while start < len(rows):
             given = Float64s(0) if lifetimes is None else Float64s.of(lifetimes[start:])

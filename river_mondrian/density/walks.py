@@ -249,7 +249,7 @@ def add_regions(partition: P, other: P) -> None:
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
-    """Cut the present cell by the cuts of a region's pivot's cell until a time."""
+    """Cut the present cell by the cuts on all sides of a region's pivot until a time."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
     block = regions.first_block(horizon, began)
     for j in range(partition.n_dims):

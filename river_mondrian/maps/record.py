@@ -99,7 +99,7 @@ def bad_entry(record: MapRecord, sample: Sample) -> int:
 
 @exact_inlined
 def scaled(value: float, factor: float) -> float:
-    """Round a value to single precision before and after scaling, and end it at `FARTHEST`."""
+    """Round a value to single precision before and after scaling, and clip it to `FARTHEST`."""
     value = np.float64(np.float32(value)) * factor
     return np.float64(np.float32(min(max(value, -FARTHEST), FARTHEST)))
 

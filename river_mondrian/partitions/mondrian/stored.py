@@ -1,4 +1,4 @@
-"""Which samples are stored: their numbers, their order of arrival, and which one is forgotten.
+"""Stored samples: their numbers, their order of arrival, and how they are forgotten.
 
 Points have the numbers 0, 1, ... without gaps. The last one takes the number of one that is
 forgotten, and in a full window the new sample takes that of the oldest. A sample that is to be

@@ -32,7 +32,7 @@ from ...records import (
 #
 # See O'Reilly and Tran, Theorem 3.1. A missing input that is unknown counts as the mean of the
 # inputs learned so far, and a direction is missing if all of its inputs are. While trees are
-# redrawn under other widths, missing inputs of stored samples count as the means at its beginning.
+# redrawn under other widths, missing inputs of stored samples count as the means when that began.
 # These kernels are compiled only if there are directions: a forest's record holds their addresses.
 
 

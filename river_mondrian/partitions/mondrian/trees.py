@@ -600,7 +600,7 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
         """Return the kernel that predicts a sample into room for the classes' probabilities.
 
         It returns the most probable class, `TOO_LARGE - i` if the i-th packed input is too large,
-        or WAITS if the trees no longer have the present version.
+        or WAITS if the trees' version has changed.
         """
         return functools.partial(self._PREDICT.of(self._FOREST), self.forest, self.version)
 

@@ -270,7 +270,7 @@ def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
 
 
 class _Found(NamedTuple):
-    """Scaling measured on some samples, inputs with enough values, inputs with other widths."""
+    """Scaling measured on some samples, inputs with enough values, inputs to be renewed."""
 
     scaling: Floats
     are_told: NDArray[np.bool_]
