@@ -153,7 +153,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
 
 
-def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int) -> Odds:
+def judge_class(odds: Odds, old: Odds, score: float, is_first: bool) -> Odds:
     """Return thresholds after a class has come.
 
     Parameters
@@ -166,11 +166,9 @@ def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int)
         Minus the log-odds of the class.
     is_first
         Whether it was the most probable class, which is always in a set that is never empty.
-    delay
-        Number of labels that have come since the prediction.
 
     """
-    eta, bound = step(SETS, odds.n, delay), SETS.bound
+    eta, bound = step(SETS, odds.n, odds.n - old.n), SETS.bound
     never_empty = tuple(
         max(h + eta * (level - (is_first or score <= h0)), -bound)
         for level, h, h0 in zip(LEVELS, odds.never_empty, old.never_empty, strict=True)
@@ -623,8 +621,7 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         own = probabilities[y]
         is_first = y == max(probabilities, key=probabilities.__getitem__)
         old = predicted.odds.get(name, NO_ODDS)
-        delay = self._n_learned - predicted.n_learned
-        found = judge_class(tracked.get(name, NO_ODDS), old, score_of(own), is_first, delay)
+        found = judge_class(tracked.get(name, NO_ODDS), old, score_of(own), is_first)
         return {**tracked, name: found}
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
