@@ -1,8 +1,8 @@
-"""What each part of the adaptive mixtures is for: errors with one of them left out.
+"""The use of each part of the adaptive mixtures: errors without that part.
 
-A model runs once on each stream, and what its experts predict is kept. Then mixtures of fewer
-experts learn from that. This is exact but for what follows from the mixture's own errors: drifts,
-and in the regressor the trees of errors, which stay those of the whole mixture.
+A model runs once on each stream, and the predictions of its experts are stored. Then mixtures of
+fewer experts learn from these. This is exact except for consequences of the mixture's own errors:
+drifts, and in the regressor the trees of errors, which stay those of the whole mixture.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .report import Report, progress
 N_TREES, PREFIX = comparing.N_TREES, 6000
 FLOOR = 1e-3
 FINALISTS = ("fixed share", "product update", "regression, squares", "regression, sizes")
-# What a run with some experts, and some finalists, reaches.
+# The loss of a run with some experts and some finalists.
 Run = Callable[[Sequence[int], Sequence[int]], float]
 
 
@@ -70,7 +70,7 @@ def replay_targets(
     n: int,
     points: Float64s,
 ) -> None:
-    """Write what the second mixture predicts of each target before both learn it.
+    """Write the second mixture's prediction of each target before both mixtures learn it.
 
     `said` has the first mixture's experts, then the errors that trees predict of its point. A
     finalist takes part where `opens` is 1.
@@ -134,7 +134,7 @@ def targets(samples: Stream, seed: int) -> Run:
         if i:
             said[i] = model._trees.mixture.predicted
         model.learn_one(x, target)
-        # A wild one counts as at a fence.
+        # A wild target counts as at a fence.
         learned[i] = model._trees.forest.accepted[0]
     said[:, N_FIRST + 1 :] -= said[:, N_FIRST : N_FIRST + 1]
 
@@ -182,7 +182,7 @@ def _compare(
 
 
 def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:
-    """Return which experts are left without those that share half of their name; "" for all."""
+    """Return by half of a name the experts without those whose names share it; "" has all."""
     found = {"": list(range(len(names)))}
     for part in dict.fromkeys(half for name in names for half in halves(name) if half):
         found[part] = [i for i, name in enumerate(names) if part not in halves(name)]

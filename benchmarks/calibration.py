@@ -30,7 +30,7 @@ LEVELS = (0.5, 0.8, 0.95)
 DELAYS = (0, 1, 10, 100)
 MOST, MOST_LATE, MOST_OF_CLASSES = 20_000, 4000, 5000
 BLOCK = 1000
-# Intervals of distributions take long: their score is of some samples.
+# Intervals of distributions take long, so only some samples are scored.
 SCORED_EVERY = 10
 COVERAGE = 0.9
 # Step of adaptive conformal inference, as its authors chose it.
@@ -42,7 +42,7 @@ OTHERS = (SPLIT, ADAPTIVE, JACKKNIFE, LATE_JACKKNIFE)
 
 
 class EchoRegressor(base.Regressor):
-    """Predicts what it has been told, so that wrappers share one model's predictions."""
+    """Predicts given numbers, so that wrappers share one model's predictions."""
 
     point = 0.0
 
@@ -54,7 +54,7 @@ class EchoRegressor(base.Regressor):
 
 
 class EchoClassifier(base.Classifier):
-    """Predicts the probabilities that it has been told."""
+    """Predicts given probabilities."""
 
     def __init__(self) -> None:
         self.probabilities: dict[Any, float] = {}
@@ -71,7 +71,7 @@ class EchoClassifier(base.Classifier):
 
 
 class Conformal:
-    """Split conformal prediction with all scores so far; adaptive, where gamma is not 0."""
+    """Split conformal prediction with all scores so far; adaptive if gamma is not 0."""
 
     def __init__(self, level: float, gamma: float) -> None:
         self.level, self.miss, self.gamma = level, 1.0 - level, gamma
@@ -128,7 +128,7 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, E
                 if i % SCORED_EVERY == 0:
                     ends = law.interval(level)
                 else:
-                    # Whether it holds is enough.
+                    # It is enough to know whether the interval holds.
                     ends = (-math.inf, math.inf) if away <= level else (math.inf, math.inf)
                 found[BEFORE].low[k, i], found[BEFORE].high[k, i] = ends
             if others:
@@ -197,7 +197,7 @@ def _judge(ends: Ends, y: Array, delay: int) -> list[Held]:
 
 @dataclass
 class _Total:
-    """What a method reached on all streams and seeds."""
+    """Results of a method on all streams and seeds."""
 
     held: list[list[Held]] = field(default_factory=list)
     ratios: list[list[float]] = field(default_factory=list)
@@ -292,7 +292,7 @@ def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int)
     total = 0.0
     for i, (x, y) in enumerate(samples):
         point = predict(model, x)
-        # Of the first one nothing is known.
+        # Nothing is known before the first sample.
         total += abs(point - y) if i > 0 else 0.0
         if i >= delay:
             model.learn_one(*samples[i - delay])
@@ -441,7 +441,7 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["delay", "method", "streams", "mean size"], totals)
 
 
-# Streams that nobody looked at when steps were chosen.
+# Streams that were not used when steps were chosen.
 
 N_LAGS = 5
 MOST_HELD_OUT = 3000

@@ -51,7 +51,7 @@ A9A = {
 
 
 def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
-    """Turn the values of some features into strings."""
+    """Convert the values of some features to strings."""
     return [
         ({name: f"{name} {v}" if name in names else v for name, v in x.items()}, y)
         for x, y in samples
@@ -59,7 +59,7 @@ def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
 
 
 def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
-    """Turn one-hot columns into levels; a row without any has None."""
+    """Convert one-hot columns to levels; a row without any has None."""
     samples = []
     bounds = list(starts.values())
     parts = list(zip(starts, bounds, bounds[1:], strict=False))
@@ -318,7 +318,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _words(data: DataFolder, n_words: int, n: int) -> Samples | None:
-    """Return the first Reuters texts by their most frequent words, as mappings of those there."""
+    """Return the first Reuters texts, as mappings of the most frequent words that they have."""
     arrays = data.load("reuters_acq")
     if arrays is None:
         return None
@@ -335,7 +335,7 @@ def _words(data: DataFolder, n_words: int, n: int) -> Samples | None:
 
 
 def words(data: DataFolder, report: Report, quick: bool) -> None:
-    """A bag of 2,000 words, what is absent as zero, beside River's naive Bayes."""
+    """A bag of 2,000 words, with absent words as zero, beside River's naive Bayes."""
     samples = _words(data, 2000, 1000 if quick else 7770)
     if samples is None:
         return
@@ -364,7 +364,7 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """What 10,000 words cost of which 50 are there, as far as boxes allow."""
+    """The cost of 10,000 words, 50 of which are present, as far as boxes allow."""
     rows = []
     for n_words in (100, 1000, 10_000):
         rng = np.random.default_rng(1)

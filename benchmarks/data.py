@@ -16,9 +16,9 @@ Stream = list[tuple[dict[Any, float], Any]]
 
 
 class DataFolder:
-    """A folder of .npz files; without one, or where a file is missing, `load` gives None.
+    """A folder of .npz files; without one, or if a file is missing, `load` returns None.
 
-    So it does for all sets but the given ones, where some are given.
+    If some sets are given, it also returns None for all others.
     """
 
     def __init__(self, folder: Path | None, sets: Sequence[str] = ()) -> None:
@@ -54,7 +54,7 @@ def min_max(train: Array, *others: Array) -> list[Array]:
 
 
 def stream(X: Array, y: Array, n: int | None = None) -> Stream:
-    """Turn rows into mappings from the column's name ("x0", "x1", ...) to a float."""
+    """Convert rows to mappings from the column's name ("x0", "x1", ...) to a float."""
     names = [f"x{i}" for i in range(X.shape[1])]
     labels = y[:n].tolist()
     rows = X[:n].astype(float).tolist()

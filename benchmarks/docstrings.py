@@ -37,7 +37,7 @@ def _document(path: Path) -> list[str]:
     """Return the words of a module's docstrings, in lower case."""
     try:
         with warnings.catch_warnings():
-            # Of escapes that are none, in others' sources.
+            # Warnings of invalid escapes in sources of others.
             warnings.simplefilter("ignore")
             tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
@@ -73,7 +73,7 @@ def read_documents() -> dict[str, list[list[str]]]:
 
 
 def arrays_of(packages: dict[str, list[list[str]]]) -> dict[str, np.ndarray]:
-    """Return a set as arrays: rows of how often each word occurs, a third of them for the test."""
+    """Return a set as arrays: rows of counts of words, a third of them for the test."""
     documents = [Counter(words) for texts in packages.values() for words in texts]
     labels = np.repeat(np.arange(len(packages)), [len(texts) for texts in packages.values()])
     vocabulary = sorted(set().union(*documents))

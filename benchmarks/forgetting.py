@@ -1,4 +1,4 @@
-"""Forgetting: the law of what is left, and what windows cost.
+"""Forgetting: the distribution of the remaining trees, and the cost of windows.
 
 Each part takes the data folder, a report and whether to be quick.
 """
@@ -36,7 +36,7 @@ KINDS: dict[str, Any] = {
     "regressor": MondrianForestRegressor,
 }
 
-# Level of all tests of the law together.
+# Level of all tests of the distribution together.
 LEVEL = 1e-3
 
 Points = NDArray[np.float64]
@@ -51,7 +51,7 @@ def _points(n: int = 14) -> tuple[Points, list[int]]:
 
 
 def _chosen(X: Points, y: Sequence[int]) -> dict[str, list[int]]:
-    """Return which points are forgotten, by how they are chosen."""
+    """Return the points that are forgotten, by the way in which they are chosen."""
     ends = {int(end(X[:, d])) for d in range(2) for end in (np.argmin, np.argmax)}
     return {
         "first": [*range(4)],
@@ -72,7 +72,7 @@ def _learned(kind: str, X: Points, y: Sequence[int], n_trees: int, seed: int, ow
 
 
 def _summaries(model: Any, X: Points) -> dict[str, list[float]]:
-    """Return summaries of trees that their law decides, and what they predict, by name."""
+    """Return summaries of trees that depend on their distribution, and predictions, by name."""
     found: dict[str, list[float]] = {}
     for t in range(model.n_estimators):
         nodes = model._trees.read(t)
@@ -99,7 +99,7 @@ def _summaries(model: Any, X: Points) -> dict[str, list[float]]:
 
 
 def _p_value(one: list[float], other: list[float]) -> float | None:
-    """Return the p-value of two samples' being of one law, None where both are constant."""
+    """Return the p-value of two samples having one distribution; None if both are constant."""
     a, b = np.nan_to_num(one, posinf=1e9), np.nan_to_num(other, posinf=1e9)
     values = np.unique(np.concatenate([a, b]))
     if len(values) == 1:
@@ -221,7 +221,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
     for name, make in maps.items():
         for window in (300, 1000):
             progress(f"ridge: {name}, window {window}")
-            # So many that isolation features are final, and the window is full.
+            # Enough for final isolation features and a full window.
             n_before = 1500
             samples = _uniform(n_before + n_timed)
             fastest: dict[int | None, float] = {}
@@ -250,7 +250,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
                 for x, _ in samples[:200]
             )
             model.forget_one(*samples[-1])
-            # What so heavy a sample leaves would be noise.
+            # A sample of such weight would leave only noise.
             model.learn_one(*samples[0], 1e20)
             begun = time.process_time()
             model.forget_one(*samples[0], 1e20)
@@ -332,7 +332,7 @@ def _bagged(wrapper: Any) -> Callable[[int], Any]:
     return lambda seed: wrapper(MondrianForestClassifier(3, seed=seed), n_models=5, seed=seed)
 
 
-# By name: what makes the model of a seed.
+# Functions from a seed to a model, by name.
 WRAPPERS: dict[str, Callable[[int], Any]] = {
     "none": lambda seed: MondrianForestClassifier(10, seed=seed),
     "none, `window=1000`": lambda seed: MondrianForestClassifier(10, seed=seed, window=1000),

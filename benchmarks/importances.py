@@ -1,4 +1,4 @@
-"""Importances of features beside permutation importances, and what importances cost.
+"""Importances of features beside permutation importances, and their cost.
 
 Each part takes the data folder, a report and whether to be quick.
 """
@@ -50,7 +50,7 @@ Loss = Callable[[Any, list[Any], list[Any]], float]
 
 
 def _permuted(model: Any, test: Stream, loss: Loss) -> dict[Any, float]:
-    """Return by how much the loss increases where a feature's values are permuted."""
+    """Return the increase of the loss if a feature's values are permuted."""
     rng = np.random.default_rng(0)
     X, y = [x for x, _ in test], [label for _, label in test]
     before, found = loss(model, X, y), {}
@@ -65,12 +65,12 @@ def _permuted(model: Any, test: Stream, loss: Loss) -> dict[Any, float]:
 
 
 def _numbers(samples: Stream) -> Stream:
-    """Leave out what is no number."""
+    """Leave out values that are no numbers."""
     return [({k: v for k, v in x.items() if not isinstance(v, str)}, y) for x, y in samples]
 
 
 def _shuffled(data: DataFolder, name: str, n: int) -> Stream | None:
-    """Return `n` samples of a set, such that those for testing are as the others."""
+    """Return `n` shuffled samples of a set, so that those for testing are like the others."""
     arrays = data.load(name)
     if arrays is None:
         return None
@@ -79,7 +79,7 @@ def _shuffled(data: DataFolder, name: str, n: int) -> Stream | None:
 
 
 def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
-    """Yield streams of classes, and the features that tell where that is known."""
+    """Yield streams of classes, and the informative features if these are known."""
     for function, relevant in ((0, {"age"}), (2, {"age", "elevel"}), (6, None), (8, None)):
         yield f"Agrawal {function}", take(synth.Agrawal(function, seed=1), n), relevant
     yield "SEA", take(synth.SEA(seed=1), n), {0, 1}
@@ -97,7 +97,7 @@ def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
 
 
 def _targets(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
-    """Yield streams of targets, and the features that tell where that is known."""
+    """Yield streams of targets, and the informative features if these are known."""
     yield "Friedman", take(synth.Friedman(seed=1), n), set(range(5))
     yield "Planes2D", take(synth.Planes2D(seed=1), n), set(range(7))
     yield "Mv, numbers", _numbers(take(synth.Mv(seed=1), n)), None

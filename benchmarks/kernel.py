@@ -82,7 +82,7 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) -> Iterator[str]:
-    """Predict and learn blocks of samples; adds squared errors, or mistakes over classes."""
+    """Predict and learn blocks of samples; add squared errors, or mistakes for classes."""
     for start in range(0, len(samples), block):
         part = samples[start : start + block]
         outputs = [model.predict_one(x) for x, _ in part]

@@ -1,4 +1,4 @@
-"""Which results depend on the processor: those of all estimators under other settings."""
+"""Dependence of results on the processor: all estimators under other settings."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
 
 
 def scaled(stream: Iterable[tuple[dict[str, float], Any]], n: int) -> tuple[pd.DataFrame, list]:
-    """Return samples, each feature in units of its deviation, and what is to be learned."""
+    """Return samples, each feature in units of its deviation, and their labels or targets."""
     pairs = list(itertools.islice(stream, n))
     frame = pd.DataFrame([x for x, _ in pairs]).astype(float)
     return frame / frame.std().replace(0.0, 1.0), [y for _, y in pairs]
 
 
 def proceed(model: Any, frame: pd.DataFrame, targets: list) -> Array:
-    """Predict each sample and then learn it; returns all outputs."""
+    """Predict each sample and then learn it; return all outputs."""
     outputs: list[float] = []
     for x, y in zip(frame.to_dict("records"), targets, strict=True):
         if isinstance(model, DualOGDClassifier):
@@ -136,7 +136,7 @@ def settings() -> dict[str, dict[str, str]]:
 
 
 def compare(plain: Array, other: Array) -> str:
-    """Tell how two results differ, in units of the larger of a number's size and the median's."""
+    """Describe the difference of two results, in units of the larger of a number and the median."""
     if plain.shape != other.shape:
         return "another shape"
     if np.array_equal(plain, other, equal_nan=True):

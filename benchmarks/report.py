@@ -13,7 +13,7 @@ from typing import Any
 
 
 def progress(text: str) -> None:
-    """Show on stderr what is under way, on one line where that is a terminal."""
+    """Show the current step on stderr, on one line if that is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
     else:
@@ -33,7 +33,7 @@ def machine() -> str:
 
 
 class Report:
-    """What one part of a suite found: printed, and written to OUT/SUITE_PART.md when it ends."""
+    """Results of one part of a suite: printed, and written to OUT/SUITE_PART.md when it ends."""
 
     def __init__(self, suite: str, part: str, out: Path, quick: bool) -> None:
         self.name = f"{suite}_{part}"

@@ -280,8 +280,8 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
 def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float, float]]:
     """Search widths as the paper does: double or halve from 1 on, then between the best ones.
 
-    Far from a good width errors are level, so that between ends within 1 % the lower one is halved;
-    it goes on until one in between is 10 % better than both.
+    Far from a good width errors are level: if both ends are within 1 %, the lower one is halved.
+    The search continues until a width between them is 10 % better than both.
     """
     known = {1.0: error(1.0)}
     yield 1.0, known[1.0]
@@ -420,13 +420,13 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure10(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 10: what the cells of kernel and forest say of the target, at lifetime 2e-6."""
+    """Figure 10: terms of the cells of kernel and forest for the target, at lifetime 2e-6."""
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return
     path, _ = swept
     M = int(path.n_cells[0])
-    # The kernel adds what its cells say, the forest averages it.
+    # The kernel adds the terms of its cells, the forest averages them.
     terms = {name: w if name == "forest" else w / M for name, w in path.weights.items()}
     rows = []
     for name, weights in path.weights.items():

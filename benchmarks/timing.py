@@ -21,7 +21,7 @@ WARM_START = 3 * BLOCK  # samples that `test_then_learn` tells apart: a model's 
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """Keep the garbage collector out of what is timed."""
+    """Switch the garbage collector off while something is timed."""
     gc.collect()
     gc.disable()
     try:
@@ -33,7 +33,7 @@ def no_gc() -> Iterator[None]:
 def alternate(peers: Mapping[str, Iterator[str]], steps: int) -> Seconds:
     """Run iterators in turn, some steps each, in an order that is reversed every round.
 
-    Each yields the name of the phase that its step belonged to. Returns the sum of the seconds.
+    Each yields the name of the phase of its step. Return the sums of the seconds.
     """
     seconds: Seconds = {name: defaultdict(float) for name in peers}
     running = dict(peers)

@@ -15,7 +15,7 @@ TOKEN = "a token"
 
 
 def missing():
-    """Return why the service cannot be run here; nothing where it can."""
+    """Return the reason why the service cannot be run here; empty if it can."""
     for name in ("fastapi", "uvicorn", "redis", "httpx"):
         try:
             __import__(name)
@@ -33,7 +33,7 @@ def free_port():
 
 
 def wait_until(is_so, seconds=120.0):
-    """Wait until something is so; tells what it last was."""
+    """Wait until a condition holds; return its last value."""
     ends = time.monotonic() + seconds
     while True:
         found = is_so()
@@ -44,7 +44,7 @@ def wait_until(is_so, seconds=120.0):
 
 @contextmanager
 def broker(folder):
-    """Run a Redis server; gives its URL and a client."""
+    """Run a Redis server; yield its URL and a client."""
     import redis
 
     port = free_port()

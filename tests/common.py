@@ -1,4 +1,4 @@
-"""What tests of several modules have in common: fed models, kernels of helpers."""
+"""Functions of several test modules: models that have learned, kernels of helpers."""
 
 import inspect
 import pickle
@@ -11,7 +11,7 @@ from river_mondrian.compiling.kernels import kernel
 
 
 def fed(model, samples):
-    """Let a model learn samples: mappings, or tuples of these, targets and weights; returns it."""
+    """Let a model learn samples (mappings, or tuples with a target and a weight); return it."""
     for sample in samples:
         if isinstance(sample, tuple):
             model.learn_one(*sample)
@@ -21,7 +21,7 @@ def fed(model, samples):
 
 
 def as_kernel(helper, decorator=kernel):
-    """Return a kernel that calls a helper, which Python cannot call, and takes what that takes."""
+    """Return a kernel that calls a helper with the same arguments: Python cannot call helpers."""
     function = getattr(helper, "py_func", helper)
     names = ", ".join(inspect.signature(function).parameters)
     made = {"helper": helper, "__name__": __name__}
@@ -35,6 +35,6 @@ def as_kernels(*helpers, decorator=kernel):
 
 
 def refused(model, text=""):
-    """Check that a model which is damaged is not restored."""
+    """Check that a damaged model is not restored."""
     with pytest.raises(rm.ModelFormatError, match=text):
         pickle.loads(pickle.dumps(model))

@@ -1,4 +1,4 @@
-"""What several modules of tests are given, and which tests are run, in which order."""
+"""Set-up of all test modules, and the choice and order of the tests that are run."""
 
 import os
 from collections import Counter
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config, items):
     first, kept, left = {}, [], []
     for item in items:
         seed = getattr(item, "callspec", None) and item.callspec.params.get("seed")
-        # A test that has no seed is its own first.
+        # A test without a seed is kept.
         test = item.nodeid.partition("[")[0]
         (kept if seed == first.setdefault(test, seed) else left).append(item)
     config.hook.pytest_deselected(items=left)

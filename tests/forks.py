@@ -1,7 +1,8 @@
-"""A process that has compiled with numba, and forks for each thing that is to run in a new one.
+"""A process that has compiled with numba, and forks a child for each run in a new process.
 
-To start an interpreter, import numba and let it find its functions takes more than a second. It
-reads a request a line (`run`'s arguments, after a number), and its children write answers likewise.
+Starting an interpreter, importing numba and letting it find its functions takes more than a second.
+The process reads one request per line (a number, then the arguments of `run`), and its children
+write answers likewise.
 """
 
 import importlib
@@ -19,7 +20,7 @@ from river_mondrian.compiling import folders
 
 
 def run(place, environ, steps):
-    """Take steps, of which those with a kernel's name call it; return what came of it."""
+    """Take steps, where the name of a kernel calls the kernel; return the results."""
     os.environ.clear()
     os.environ.update(environ)
     numba.config.reload_config()
@@ -58,7 +59,7 @@ def answer(number, request):
         found = run(*request)
     except BaseException:
         found = traceback.format_exc()
-    # A line is written at once, whoever else writes.
+    # A line is written in one call, so that lines of several children do not mix.
     os.write(1, f"{json.dumps([number, found])}\n".encode())
     os._exit(0)
 

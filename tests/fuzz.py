@@ -25,11 +25,11 @@ STRANGE = [math.nan, math.inf, -math.inf, 1e38, -1e38, 1e39, 1e-45, "text", None
 NAMES = ["a", "b", "c", "d", 1, (2, 3), "late", "later"]
 FOREST_CLASSIFIERS = (rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier)
 FORESTS = (*FOREST_CLASSIFIERS, rm.MondrianForestRegressor, rm.AdaptiveMondrianForestRegressor)
-# Those from which samples can be taken out.
+# Classes from which samples can be removed.
 EXACT = (rm.MondrianForestClassifier, rm.MondrianForestRegressor)
 CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)
 MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
-# Those that hold a part of the samples.
+# Classes that store a part of the samples.
 HOLDERS = (rm.NearestNeighborDetector, rm.RandomCutForest)
 UNSUPERVISED = (*MAPS, rm.Alarms, rm.DensityForest, *HOLDERS)
 
@@ -37,7 +37,7 @@ Random = random.Random
 Row = dict[Any, Any]
 
 
-# What arguments may be, where a class has such, and those that are always drawn.
+# Values of arguments that are always drawn if a class has them; then those of all arguments.
 SIZES = {
     "n_estimators": [1, 2, 5],
     "n_candidates": [1, 5, 20],
@@ -98,7 +98,7 @@ def drawn(cls: Any, rng: Random) -> Any:
             return cls(**given)
 
 
-# How many samples a model may take within reasonable time.
+# Largest number of samples of a model, so that the time is bounded.
 MOST = dict.fromkeys(FORESTS, 3000) | dict.fromkeys(HOLDERS, 1000)
 MOST |= {rm.DensityForest: 100, rm.DualOGDClassifier: 100}
 CLASSES = [
@@ -115,7 +115,7 @@ CLASSES = [
 
 
 def categories_of(model: Any, rng: Random) -> set[Any]:
-    """Draw which features are categories, where a model takes such."""
+    """Draw the features that are categories, if a model takes these."""
     features = getattr(model, "features", None)
     own = features if isinstance(features, rm.MondrianFeatures) else model
     takes_levels = (
@@ -152,7 +152,7 @@ def draw_sample(
     return x, y
 
 
-# Of the samples of some models.
+# Weights of the samples of some models.
 WEIGHTS = (1.0, 1.0, 0.0, 0.3, 2, 1e-20, 7.5, 1e25)
 
 
@@ -174,7 +174,7 @@ def weight_of(model: Any, x: Row) -> float:
 
 
 def forget(model: Any, sample: tuple[Row, Any]) -> None:
-    """Take a sample out of a forest that has learned it."""
+    """Remove a sample from a forest that has learned it."""
     x, y = sample
     w = weight_of(model, x)
     try:
@@ -189,7 +189,7 @@ def forget(model: Any, sample: tuple[Row, Any]) -> None:
 
 
 def can_forget(model: Any) -> bool:
-    """Tell whether samples may be taken out of a model."""
+    """Return whether samples may be removed from a model."""
     if isinstance(model, HOLDERS):
         return bool(model.shingle == 1)
     return isinstance(model, EXACT) and model.max_nodes is None
@@ -208,7 +208,7 @@ def assert_probabilities(p: dict[Any, float]) -> None:
 
 
 def check(model: Any, x: Row, rng: Random) -> None:
-    """Check what the model gives for a sample that it has just learned."""
+    """Check a model's results for a sample that it has just learned."""
     if isinstance(model, CELL_MAPS):
         mapped = model.transform_one(x)
         assert all(math.isfinite(v) and v > 0.0 for v in mapped.values())
@@ -287,7 +287,7 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
 
 
 def call_functions(rng: Random) -> Counter[str]:
-    """Call the functions that are no classes with small random frames."""
+    """Call the public functions with small random frames."""
     numbers = np.random.default_rng(rng.randrange(1000))
     n, d = rng.choice([1, 2, 30]), rng.choice([1, 3])
     X = numbers.normal(size=(n, d))
@@ -315,7 +315,7 @@ def call_functions(rng: Random) -> Counter[str]:
 
 
 def run(events: int, seed: int) -> dict[str, Counter[str]]:
-    """Drive models of all classes in turn; returns what has been seen of each class."""
+    """Drive models of all classes in turn; return the counts of events of each class."""
     rng = random.Random(seed)
     seen: dict[str, Counter[str]] = {cls.__name__: Counter() for cls in CLASSES}
     seen["functions"] = Counter()

@@ -12,13 +12,12 @@ class Worker:
 
 
 class InlineEngine:
-    """Runs what a worker is called for when it is called.
+    """Runs a call of a worker at once, in this process.
 
     Parameters
     ----------
     deaths
-        For each call of a worker, by number from the start: "before" or "after" it has been run,
-        the worker dies.
+        By the number of a call, whether the worker dies "before" or "after" the call has been run.
     code
         Parameters that files do not hold.
 
@@ -57,7 +56,7 @@ class InlineEngine:
 
 @pytest.fixture
 def engine(monkeypatch):
-    """Let sharded forests have their workers in this process."""
+    """Let sharded forests run their workers in this process."""
     found = InlineEngine(code={})
 
     def start(forest):

@@ -106,7 +106,7 @@ class Installation:
         for name, text in sources.items():
             path = self.package / name
             path.write_text(text)
-            # As from an archive: neither the time nor, often, the size tells of a change.
+            # As from an archive: neither the time nor, often, the size shows a change.
             os.utime(path, (1e9, 1e9))
 
     def start(self, *steps, **environ):

@@ -36,7 +36,7 @@ def with_levels(model):
 
 
 def wide(model, n_features=128):
-    """Return a model that has learned a sample of so many features that nodes may be light."""
+    """Return a model that has learned a sample with enough features for light nodes."""
     more = {f"c{i}": 0.1 * i for i in range(n_features - 2)}
     model.learn_one({"a": 0.5, "b": 1.0} | more, 1)
     return model
@@ -156,7 +156,7 @@ def learned(name, n=40):
 
 
 def answer(model, x):
-    """Return all that a model gives for a sample, by names."""
+    """Return all results of a model for a sample, by name."""
     if isinstance(model, rm.DensityForest):
         return {"score": model.surprise_one(x)}
     if isinstance(model, rm.RandomCutForest):

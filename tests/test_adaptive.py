@@ -1,4 +1,4 @@
-"""The adaptive forest: its parts against their twins, laws, drift, bounded memory."""
+"""The adaptive forest: its parts against their twins, distributions, drift, bounded memory."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_posteriors_of_a_built_tree_are_the_twins(
 def assert_posteriors_are_the_twins(
     trees, X, y, queries, classes, forgets, weights, tolerance=2e-5
 ):
-    """Compare what trees predict with their twins, which have their nodes and all samples."""
+    """Compare the trees' predictions with twins, which have the same nodes and all samples."""
     gamma = float(trees.forest.gamma)
     queries = queries.astype(np.float32).astype(float)
     for t, slot in enumerate(long_slots(trees)):
@@ -144,7 +144,7 @@ def assert_posteriors_are_the_twins(
 @given(st.integers(0, 2**20), st.integers(2, 60), st.integers(1, 6), st.booleans())
 @settings(max_examples=50, deadline=None)
 def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
-    """Whatever cuts came when: duplicates, conflicts, inserted parents, split leaves."""
+    """For cuts in any order: duplicates, conflicts, inserted parents, split leaves."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2)).astype(np.float32).astype(float)
     X = X[rng.integers(0, max(1, n * places // 6), n)]
@@ -187,7 +187,7 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
 
 
 def test_memories_hold_no_subnormal_number():
-    """With these some processors take 100 times as long. What has long gone by is nothing."""
+    """Some processors take 100 times as long for these, so the distant past counts as 0."""
     y = [0, 1] * 30 + [2, 3] * 300
     X = np.random.default_rng(0).random((len(y), 2))
     trees = grown(X, y, n_candidates=3, forgets=True)
@@ -240,7 +240,7 @@ def test_gains_are_the_twins(weighted):
 
 @pytest.mark.parametrize("m", [1, 7])
 def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
-    """A dimension's part of them is that of its side, rounded; at any place they have the law."""
+    """A dimension's share of them is that of its side, rounded; each is distributed like a cut."""
     lower = np.array([0.0, 2.0, -1.0, 0.0], dtype=np.float32)
     upper = np.array([1.0, 2.0, 1.5, 0.5], dtype=np.float32)
     tree, candidates = Memory(Tree)[0], Memory(Candidate, m)
@@ -267,7 +267,7 @@ def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
 
 
 def test_the_best_candidate_is_kept(seed):
-    """With many candidates the first cut parts two classes that one feature tells apart."""
+    """With many candidates the first cut separates two classes that differ in one feature."""
     rng = np.random.default_rng(seed)
     X = rng.random((200, 5))
     X[:, 3] = np.where(np.arange(200) < 100, 0.4 * X[:, 3], 0.6 + 0.4 * X[:, 3])

@@ -24,7 +24,7 @@ from river_mondrian.posteriors.rebuilt.rebuilt_trees import ROWS_PREDICTED
 
 
 def stream(n, seed=0):
-    """Make samples of which some lack values, with a feature and a class that come late."""
+    """Return samples with missing values, a late feature and a late class."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(n):
@@ -46,7 +46,7 @@ def fed(data, **params):
 
 
 def test_discriminants_are_the_twins():
-    """With values that are missing, a feature and a class that come late, around the warm-up."""
+    """With missing values, a late feature and a late class, around the warm-up."""
     model, twin = AdaptiveMondrianForestClassifier(2, seed=1), Discriminants()
     labels, features = {}, set()
     for x, y in stream(400):
@@ -122,7 +122,7 @@ def test_a_sample_that_was_predicted_before_the_trees_were_built_anew():
 
 
 def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
-    """A tree that comes into place has learned what came while it was built, in all its nodes."""
+    """A new tree has learned the samples that came while it was built, in all its nodes."""
     X, y = draw(1300, 2)
     trees = grown(X[:1000], y[:1000], n_trees=2, seed=4)
     ages = trees.schedule.ages
@@ -144,7 +144,7 @@ def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_missing_values_leave_probabilities(seed):
-    """On a coarse grid where half the values lack, ways down a tree are not stable."""
+    """On a coarse grid with half the values missing, paths down a tree are not stable."""
     rng = np.random.default_rng(seed)
     model = AdaptiveMondrianForestClassifier(3, drift_detector=drift.NoDrift(), seed=seed)
     for _ in range(900):
@@ -226,7 +226,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_copy_whose_rows_have_other_room_goes_on_alike(seed):
-    """Room for rows ends at other samples in a copy, and no tree is built later by it."""
+    """A copy runs out of room for rows at other samples, which delays no tree."""
     rng, n_classes = random.Random(seed), 30
     model, copy = (AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
     for i in range(1200):
@@ -250,7 +250,7 @@ N_ASKED = 3 * ROWS_PREDICTED + 5
 
 
 def table(n):
-    """Make a frame of samples, of which some lack values and a feature comes late; and labels."""
+    """Return a frame of samples with missing values and a late feature, and labels."""
     values = np.random.default_rng(0).random((n, 4))
     values[np.random.default_rng(1).random((n, 4)) < 0.1] = np.nan
     values[: n // 3, 3] = np.nan
@@ -261,7 +261,7 @@ def table(n):
 
 
 def rows_of(X):
-    """Return the rows of a frame as mappings that lack what is missing."""
+    """Return the rows of a frame as mappings without missing values."""
     return [{k: v for k, v in x.items() if v == v} for x in X.to_dict("records")]
 
 
@@ -287,7 +287,7 @@ def test_predictions_are_there_while_trees_are_built(monkeypatch):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
-    """Threads may still read the trees: whatever changes these waits for them."""
+    """Threads may still read the trees: calls that change the trees wait for them."""
     model = made(n_jobs=2)
     X, labels = table(N)
     model.learn_many(X[:400], labels[:400])

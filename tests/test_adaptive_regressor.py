@@ -1,4 +1,4 @@
-"""The adaptive regressor as River sees it: streams, windows, drifts, laws, late labels."""
+"""The adaptive regressor as River sees it: streams, windows, drifts, distributions, late labels."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_what_is_read_of_little():
 
 @pytest.mark.parametrize("loss", ["absolute", "squared"])
 def test_losses_are_those_that_are_asked_for(loss):
-    """Of a skewed law the median and the mean are apart."""
+    """The median and the mean of a skewed distribution differ."""
     rng = np.random.default_rng(3)
     data = [({"a": a}, float(rng.exponential() ** 2)) for a in rng.random(3000)]
     model = fed(data[:1500], loss=loss)

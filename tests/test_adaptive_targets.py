@@ -1,4 +1,4 @@
-"""The parts of the adaptive forest over targets: against their twins, and by their laws."""
+"""The parts of the adaptive forest over targets: against their twins, and by distribution."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def learn(trees, X, y, weights=None):
 
 
 def slots(trees, learns=None, extends=None):
-    """Return the places of the trees of all samples, of a purpose."""
+    """Return the places of the trees of all samples that have a purpose."""
     return [
         t
         for t in trees.schedule.of_role(LONG)
@@ -117,7 +117,7 @@ def test_means_are_those_of_the_samples_that_have_passed(seed):
 
 
 def test_leaves_hold_targets_that_are_alike():
-    """Every leaf is split as long as its targets differ and its samples do."""
+    """Every leaf is split as long as both its targets and its samples differ."""
     X, y = draw(300, 5)
     trees = grown(X, np.round(y))
     for number, slot in numbers_of(trees):
@@ -183,7 +183,7 @@ def test_gains_are_the_twins(weighted):
 
 @pytest.mark.parametrize("extends", [0, 1])
 def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
-    """Of a tree that is extended at any time; of another one when it has been built."""
+    """A tree that is extended has it at any time, another tree right after its build."""
     X, y = draw(24, 7, dims=2)
     n = 600
     trees = grown(X, y, n_trees=n, n_candidates=1, seed=seed)
@@ -206,7 +206,7 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
 
 
 def test_a_tree_that_is_not_extended_is_cut_inside_its_leaves_only():
-    """A sample outside of all boxes goes to a leaf, and cuts that."""
+    """A sample outside of all boxes goes to a leaf, and splits it."""
     X, y = draw(128, 2)
     trees = grown(X, y, seed=2)
     before = {t: trees.read(k) for k, t in numbers_of(trees)}
@@ -271,7 +271,7 @@ def test_fences_are_renewed_next_when_they_are(n):
 
 
 def wild(n, seed):
-    """Return targets of which some are wild, and of which some in a row have another level."""
+    """Return targets, some of which are wild, and some in a row at another level."""
     rng = np.random.default_rng(seed)
     y = rng.normal(size=n)
     y[rng.choice(n, n // 40, replace=False)] *= 10.0 ** rng.integers(1, 8)

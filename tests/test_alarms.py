@@ -34,7 +34,7 @@ class Told(base.AnomalyDetector):
 
 
 def told(n, seed, d=2):
-    """Return samples of uniform scores with a few runs of high ones, and values that leap."""
+    """Return samples of uniform scores with a few runs of high ones, and values that jump."""
     rng = np.random.default_rng(seed)
     scores = rng.random(n)
     for start in rng.integers(0, n, size=6):

@@ -1,7 +1,7 @@
-"""Nothing that happens at any moment leaves a model that is neither as before nor as after.
+"""An interruption at any moment leaves a model as before the call or as after it.
 
-The suite has one moment of each mechanism; with `ATTACK_EVERY`, which says at how many lines one is
-attacked, it has all of them.
+The suite has one moment of each mechanism. With `ATTACK_EVERY`, which attacks one of that many
+lines, it has all of them.
 """
 
 import pickle
@@ -80,7 +80,7 @@ def test_exceptions_and_failing_allocations_while_reading(kind, name):
     judge.allocations(state, lambda model: moments.read(model, name))
 
 
-# All those that learn frames, after so many samples.
+# All configurations that learn frames, after this many samples.
 BATCHES = [
     (kind, n)
     for kind, (cls, _) in moments.KINDS.items()
@@ -91,7 +91,7 @@ BATCHES = [
 
 @pytest.mark.parametrize(("kind", "n"), BATCHES if IS_FULL else BATCHES[1::14])
 def test_an_exception_at_any_line_of_learning_many(kind, n):
-    """The model is as after some number of rows, which `n_samples` tells."""
+    """The model has learned a number of whole rows, `n_samples`."""
     found = JUDGE.lines_of_many(
         pickle.dumps(moments.forest(kind, n)), moments.learn_rows, len(moments.FRAME)
     )
@@ -169,7 +169,7 @@ def test_a_loss_that_raises_an_error_raises_it_once(kind):
 
 
 def test_a_loss_that_raises_in_replays():
-    """Stored samples are learned again by each map that is built of them, and raise there once."""
+    """Each new map learns the stored samples again, and a sample raises its error there once."""
     model, n_errors = OGDRegressor(moments.forest("isolation", 0), Refusing()), 0
     for i, (x, y, _) in enumerate(moments.samples(60)):
         try:
@@ -177,7 +177,7 @@ def test_a_loss_that_raises_in_replays():
         except ValueError:
             n_errors += 1
         assert model.n_samples == i + 1
-    # When it comes, and for the two maps after that.
+    # When the sample comes, and for the two maps after that.
     assert n_errors == 3
     model.predict_one(moments.ASKED[0])
 

@@ -1,4 +1,4 @@
-"""Bad inputs and what is said of them: the table is for reading."""
+"""Bad inputs and their errors: the table is for reading."""
 
 import copy
 import functools
@@ -49,7 +49,7 @@ def call(name, method, *arguments, **more):
 
 
 def sharded(*arguments):
-    """Let a forest over several processes learn its first rows, which it does in this one."""
+    """Let a forest over several processes learn its first rows, which it learns in this one."""
     return lambda: ShardedForest(rm.MondrianForestClassifier(2, seed=1)).learn_many(*arguments)
 
 
@@ -59,7 +59,7 @@ def pipeline():
 
 
 def forget_what_is_lacking():
-    """Take out a sample that lacked a feature, whose mean has changed since."""
+    """Remove a sample that lacked a feature whose mean has changed since."""
     model = rm.MondrianForestClassifier(1, directions=2, seed=1)
     rows = np.random.default_rng(1).random((300, 2))
     model.learn_many(rows, [0, 1] * 150)
@@ -165,7 +165,7 @@ TABLE = [
     (call(CELLS, "nodes", "x"), ValueError, "partition must be in 0..49, got 'x'"),
     (call(CELLS, "cut_directions", -1), ValueError, "partition must be in 0..49, got -1"),
     (call(CELLS, "draw_partition", 50), ValueError, "partition must be in 0..49, got 50"),
-    # Functions, files and laws.
+    # Functions, files and distributions.
     (lambda: rm.lifetime_path(None, TARGETS, 1.0), TypeError, "X must be a pandas"),
     (lambda: rm.lifetime_path(X, None, 1.0), TypeError, "targets must be a series.* got None"),
     (lambda: rm.lifetime_path(X, TARGETS, "x"), ValueError, "lifetime_max must be a finite"),
@@ -183,7 +183,7 @@ TABLE = [
     (lambda: rm.save(trained(EXACT), None), TypeError, "path must be a str or a pathlib.Path"),
     (lambda: rm.load(0), TypeError, r"path must be a str or .* got 0 \(int\)"),
     (lambda: rm.load(["model"]), TypeError, r"path must be a str or .* got \['model'\] \(list\)"),
-    # Pictures: models are told by their class.
+    # Pictures: errors name a model by its class.
     (lambda: plot.importances(trained(DENSITY)), TypeError, "or a mapping, got a DensityForest$"),
     (lambda: plot.importances(3), TypeError, r"or a mapping, got 3 \(int\)"),
     (lambda: plot.density_map(trained(EXACT), PLANE), TypeError, f"density_one, got a {EXACT}$"),
@@ -223,7 +223,7 @@ TABLE = [
     ),
 ]
 
-# Arguments of constructors, by class: what each has, and what is said of it.
+# Bad arguments of constructors by class, and their errors.
 ARGUMENTS = {
     EXACT: [
         ({"lifetime": -1.0}, "lifetime must be a number >= 0"),
@@ -354,7 +354,7 @@ def test_what_is_wrong_is_named(row):
 
 
 def test_an_index_of_other_labels_is_no_matter():
-    # Labels that were made anew after rows have been chosen belong to these by their places.
+    # Labels whose index was reset after rows were chosen match the rows by position.
     rows, labels = X[5:15], LABELS[5:15].reset_index(drop=True)
     model, same = rm.MondrianForestClassifier(2, seed=1), rm.MondrianForestClassifier(2, seed=1)
     model.learn_many(rows, labels)

@@ -103,7 +103,7 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
 def python(code, *flags, place=PACKAGE.parent, **environ):
     """Run code in an interpreter that has just started, and return what it prints.
 
-    It imports from `place`, and not from the working directory. What is said of compiling is left
+    It imports from `place`, and not from the working directory. Messages about compiling are left
     out.
     """
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.fspath(place)} | environ
@@ -283,7 +283,7 @@ def test_functions_that_look_alike(installed):
     assert values[2:] == [4.0, 5.0, 6.0, 7.0] and not hits and not warned
     assert len(installed.entries()) == 6
     assert installed.run(*steps[::-1]) == (values[::-1], 6, [])
-    # What a helper is, is not known: it may be another one in the next process.
+    # The code of the helper is not known: it may differ in the next process.
     for _ in range(2):
         assert installed.run(("seventh", 1.0)) == ([8.0], 0, [])
     assert len(installed.entries()) == 6
@@ -357,7 +357,7 @@ def test_a_new_folder_has_old_ones_removed(tmp_path):
         folders.use(folder)
     assert not unused.exists()
     assert sorted(base.iterdir()) == sorted([*made, *new[:2], foreign])
-    # The one that was used longest ago goes where there are too many, and use is use.
+    # If there are too many, the one that was used longest ago is removed.
     folders.use(made[-1])
     for folder in new[2:]:
         folders.use(folder)

@@ -1,4 +1,4 @@
-"""Calibrated intervals and sets: what they promise on any stream, late labels, interruptions."""
+"""Calibrated intervals and sets: their promises on any stream, late labels, interruptions."""
 
 import collections
 import copy
@@ -48,7 +48,7 @@ class Odds(base.Classifier):
 
 
 def follow(model, samples, predict, delay=0):
-    """Return what was predicted of each sample, which is learned after `delay` others."""
+    """Return the prediction of each sample, which is learned after `delay` others."""
     found = []
     for i, (x, _) in enumerate(samples):
         found.append(predict(model, x))
@@ -296,7 +296,7 @@ def test_samples_that_cannot_be_recognized():
 
 
 def series(n, seed=1):
-    # The last target tells much of the next one, and little of that ten samples later.
+    # The last target says much about the next one, and little about the one ten samples later.
     rng, level, found = np.random.default_rng(seed), 0.0, []
     for t in range(n):
         level = 0.8 * level + rng.normal()

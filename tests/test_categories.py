@@ -1,4 +1,4 @@
-"""Categories: where trees put levels, the law of that, what is taken and what is refused."""
+"""Categories: places of levels in trees, their distribution, and accepted and refused values."""
 
 import enum
 import pickle
@@ -46,7 +46,7 @@ def samples(n, seed=0, missing=0.1):
 
 
 def learn(name, model, pairs):
-    """Let a model learn samples, some of them with other weights where that is its kind."""
+    """Let a model learn samples, some of them with other weights if its kind takes weights."""
     for i, (x, y) in enumerate(pairs):
         if name == "weights":
             model.learn_one(x, y, 1.0 + i % 3 / 2)
@@ -121,7 +121,7 @@ def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
                 found[name] = naive.place(key, place, found[name])
         return found
 
-    # The first has all features, which get their places by name then.
+    # The first sample has all features, so that they get their places by name.
     pairs = samples(2, seed, missing=0.0) + samples(400, seed)
     levels, numbers = make(), make()
     for i, (x, y) in enumerate(pairs):

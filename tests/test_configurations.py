@@ -1,4 +1,4 @@
-"""What every class promises of any stream, in configurations that run code of their own.
+"""Promises of every class for any stream, in configurations that run code of their own.
 
 Features, classes and weights other than 1 come late, and values are missing.
 """
@@ -154,7 +154,7 @@ def equal(one, other):
 
 
 def state(model, folder):
-    """Return what a file of a model has, or its pickle where there is none for it."""
+    """Return the content of a model's file, or its pickle if files cannot hold it."""
     if isinstance(model, rm.RandomCutForest):
         # Samples of the past are mappings, whose order does not matter.
         # The whole model is pickled first, which completes what is due.
@@ -322,7 +322,7 @@ BAD_WEIGHTS = [
 
 
 def frozen(model):
-    """Return whether a map has learned all that it will."""
+    """Return whether a map learns no more samples."""
     return getattr(model, "frozen", False) is True
 
 

@@ -1,4 +1,4 @@
-"""What all public classes promise: arguments, samples that are none, copies, numbers."""
+"""Promises of all public classes: arguments, bad samples, copies, numbers."""
 
 import copy
 import math
@@ -58,7 +58,7 @@ def learn(model, samples):
 
 
 def answer(model, x):
-    """Return what a model gives for a sample."""
+    """Return a model's result for a sample."""
     if isinstance(model, base.Classifier):
         return model.predict_proba_one(x) if hasattr(model, "loss") else model.predict_one(x)
     if isinstance(model, base.Regressor):
@@ -87,7 +87,7 @@ COUNTS = (
     "n_estimators n_partitions n_candidates n_neighbors n_cells max_samples max_columns shingle"
 )
 FLAGS = "scale rescale split_pure autoregressive fit_intercept linear"
-# By the names of arguments what no class takes, and what is said of it.
+# Values that no class accepts, by the names of arguments, and their errors.
 BAD_ARGUMENTS = {
     "seed": (("x", -1, 1.5, True, [1]), "{} must be None or an integer >= 0, got"),
     "n_jobs": ((0, -2, -1.0, True), "{} must be -1 or an integer >= 1, got"),
@@ -159,7 +159,7 @@ with_records = pytest.mark.parametrize("name", sorted(MODELS.keys() - {"dual"}))
 
 
 def rewritten(model, old, new):
-    """Return the pickle of a model in which `old` is `new`, with the checksum of what that is."""
+    """Return the pickle of a model with `new` in place of `old`, and with the new checksum."""
 
     class Rewritten:
         def __reduce_ex__(self, protocol):
@@ -216,7 +216,7 @@ def test_pickles_work_from_memory_that_cannot_be_written(name, n):
     for found in (one, other, model):
         learn(found, stream(40, 7))
     assert answers(one) == answers(other) == answers(model)
-    # What they came from is not written to.
+    # The memory that they came from is not written to.
     assert [bytes(part) for part in shared] == raw
 
 

@@ -46,7 +46,7 @@ def partitions(n_pool, t, psi, seed=0):
     return np.array([rng.choice(n_pool, psi, replace=False) for _ in range(t)])
 
 
-# Of normal numbers, of whether each row is wild, and of random numbers.
+# Rows by normal numbers, by which rows are wild, and by a generator.
 KINDS = {
     "normal": lambda normal, wild, rng: normal,
     "far from 0": lambda normal, wild, rng: 1.6e9 + 1e4 * normal,
@@ -58,7 +58,7 @@ KINDS = {
     "tiny": lambda normal, wild, rng: normal * rng.choice([1e-20, 1e-38, 1e-42], wild.shape),
     "outliers": lambda normal, wild, rng: normal * np.where(wild, 1e6, 1.0),
     "wild": lambda normal, wild, rng: normal * np.where(wild, 1e20, 1.0),
-    # As far from 0 but for the order of summation.
+    # Equally far from 0, up to the order of summation.
     "permuted": lambda normal, wild, rng: rng.permuted(
         np.tile(1.0 / np.arange(1, normal.shape[1] + 1), (len(normal), 1)), axis=1
     ),

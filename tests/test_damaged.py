@@ -1,4 +1,4 @@
-"""What is damaged is refused where it is restored, with an error that names the place."""
+"""Damaged models are refused when they are restored, with an error that names the place."""
 
 import pickle
 
@@ -57,7 +57,7 @@ def test_damaged_nodes(name, text):
     model = learned(name, 300)
     j, node = inner(trees_of(model))
     INNER[text](node)
-    # Of two that refer to one either is named, and of numbers that do not add up.
+    # The error names either of two references to one row, or of numbers that do not add up.
     either = "left|right" if "row" in text or "elsewhere" in text else "n_samples|dim"
     refused(model, f"tree 0, nodes? {j} .*{text}|tree 0, nodes? [0-9]+ .*({either}) is")
 

@@ -1,4 +1,4 @@
-"""Density forests: their cells are those of the whole space's Mondrian, and their estimates."""
+"""Density forests: cells of the Mondrian process of the whole space, and estimates."""
 
 import math
 import pickle
@@ -279,7 +279,7 @@ def test_mean_over_trees_is_the_exact_density(dims, from_origin):
 
 
 def test_many_dimensions():
-    """Volumes neither over- nor underflow where they are products of many sides."""
+    """Volumes neither over- nor underflow if they are products of many sides."""
     rng = np.random.default_rng(0)
     for unit in (1.0, 1e-9, 1e9):
         X = unit * rng.normal(size=(30, 50))
@@ -505,7 +505,7 @@ def test_a_mixture_is_the_twin():
         for j in range(3):
             if rates[j] == 0.0 and z[j] != X[0, j]:
                 rates[j] = 1.0 / abs(z[j] - X[0, j])
-        # What no sample differs in parts none, at any rate.
+        # A feature in which no sample differs separates none, at any rate.
         known = [rate or 1.0 for rate in rates]
         if n > 0:
             counts = [

@@ -1,4 +1,4 @@
-"""Cut directions and random lifetimes: the lift against its twin, laws, kernels, and forests."""
+"""Cut directions and random lifetimes: the lift against its twin, distributions, and kernels."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ from river_mondrian.arguments import isotropic_scale, laplace_transform, sphere_
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.label_trees import LabelTrees
 
-# Every test of a law uses this level on each of its seeds, divided by how many it makes.
+# Every test of a distribution uses this level on each seed, divided by its number of tests.
 LEVEL = 0.01
 
 
@@ -41,7 +41,7 @@ def learned(X, *args, **params):
 
 
 def stored(trees):
-    """Return what trees cut of all stored samples, shape (samples, values)."""
+    """Return the values of all stored samples that trees cut, shape (samples, values)."""
     first, n = trees.forest.values_word, trees.forest.n_values
     return trees.points.rows(0, trees.n_points).view(np.float32)[:, first : first + n]
 
@@ -51,7 +51,7 @@ def stored(trees):
 @pytest.mark.parametrize("scale", [False, True])
 def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     rng = np.random.default_rng(3)
-    # The trees have just been built anew after so many, with fresh means.
+    # After this many samples the trees have just been rebuilt, with fresh means.
     X = 10.0 + rng.random((64, 3))
     X[rng.random(X.shape) < holes] = math.nan
     X[0] = 10.5
@@ -103,7 +103,7 @@ def test_random_directions_are_isotropic(d):
         sizes = 20000 * np.abs(rows @ v)
         z = (sizes.mean() - 1.0) / (sizes.std() / math.sqrt(len(sizes)))
         assert abs(z) < stats.norm.isf(LEVEL / 12)
-        # The square of one coordinate of a uniform direction follows a beta law.
+        # The square of one coordinate of a uniform direction has a beta distribution.
         squares = (sizes / isotropic_scale(d)) ** 2
         assert stats.kstest(squares, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > LEVEL / 6
 
@@ -204,7 +204,7 @@ def test_reading_oblique_trees():
     frame = model.to_dataframe()
     rows = model.cut_directions()
     assert [set(row) for row in rows] == [{"a"}, {"b"}, {"a", "b"}]
-    # The thresholds part the samples as the counts say.
+    # The thresholds separate the samples as the counts say.
     root = frame.iloc[0]
     direction = rows[int(root["feature"].removeprefix("direction "))]
     heights = np.array(

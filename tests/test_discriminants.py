@@ -108,7 +108,7 @@ def test_values_of_any_size_give_probabilities(size):
         kernels.learn(values, i % 3, 3)
 
 
-# Numbers that are wild, and such as change.
+# Wild numbers, and numbers that change.
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02, 0.005])

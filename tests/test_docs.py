@@ -29,7 +29,7 @@ PAPERS = [page for page in PAGES if page.parent.name == "papers" and page.stem !
 
 
 def name_of(page):
-    """Return a page's path as its links have it."""
+    """Return a page's path as in links."""
     return page.relative_to(DOCS if DOCS in page.parents else ROOT).as_posix()
 
 

@@ -97,7 +97,7 @@ def test_adwin_is_rivers(parameters, is_real, kind):
 
 
 def test_streams_have_drifts_and_long_windows():
-    """So that the comparison tells something."""
+    """Otherwise the comparison would mean nothing."""
     found = [ours(stream(s, "abrupt", is_real), clock=8)[0] for s in range(3) for is_real in (0, 1)]
     assert sum(one[:, 0].sum() for one in found) >= (10 if COMPILES else 3)
     assert max(one[:, 1].max() for one in found) > N / 16
@@ -162,7 +162,7 @@ def test_only_increasing_errors_are_drifts():
 
 
 def test_who_detects():
-    """Nobody, or someone outside, who would keep so many samples."""
+    """No detector, or one outside the kernel, which would keep this many samples."""
     for detector, found, kept in ((NOBODY, 0, 0), (OUTSIDE, 0, 0), (OUTSIDE, 7, LEAST_KEPT)):
         made = DriftWatch(detector)
         assert watch_one.of()(made.record, 0.0, 0, 400) == 0
@@ -181,7 +181,7 @@ KINDS = [rm.AdaptiveMondrianForestClassifier, rm.AdaptiveMondrianForestRegressor
 
 
 class Outside(drift.ADWIN):
-    """River's own, which Python feeds since its class is another one."""
+    """River's ADWIN, which Python feeds because its class is another one."""
 
 
 def samples(kind, n, seed=0):

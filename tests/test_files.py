@@ -24,7 +24,7 @@ from river_mondrian.files import classes, store
 models = pytest.mark.parametrize("name", stored_models.MODELS)
 
 
-# Of the formats that have some, by number.
+# Names of golden files by the number of the format, for formats that have some.
 NAMES_OF_GOLDEN = {
     int(folder.name): {path.stem for path in folder.glob("*.safetensors")}
     for folder in sorted(stored_models.GOLDEN.glob("*"))
@@ -46,7 +46,7 @@ def test_loaded_models_are_the_same(name, n, path):
     rm.save(found, path)
     # All that a file has is what it had before.
     assert path.read_bytes() == content
-    # What has been loaded does not need the file.
+    # The loaded model does not need the file.
     path.write_bytes(b"")
     assert stored_models.answers(found) == stored_models.answers(model)
     # New features, and a new class.
@@ -539,7 +539,7 @@ def test_links_stay_and_files_may_be_read_by_others(path):
 def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
     small, large = stored_models.learned("classifier", 3), stored_models.learned("classifier", 260)
     expected = {1: stored_models.answers(small), 2: stored_models.answers(large)}
-    # To write it takes long enough to be killed in.
+    # Writing it takes long enough to be killed meanwhile.
     room = np.arange(1 << 20)
     start = time.perf_counter()
     rm.save(large, path, extra={"n": 2, "room": room})

@@ -1,4 +1,4 @@
-"""Samples that are taken out of trees: what is left, its law, windows, and what may go wrong."""
+"""Samples that are removed from trees: the rest and its distribution, windows, and errors."""
 
 import copy
 import math
@@ -32,7 +32,7 @@ def forget(trees, x, label):
 
 
 def check_same(found, expected):
-    """Check that two trees have the same nodes, and times but for rounding."""
+    """Check that two trees have the same nodes, and the same times up to rounding."""
     for a, b in zip(walk(found), walk(expected), strict=True):
         assert (a.dim, a.is_leaf) == (b.dim, b.is_leaf)
         np.testing.assert_array_equal([*a.lower, *a.upper, a.cut], [*b.lower, *b.upper, b.cut])
@@ -94,7 +94,7 @@ def put_target(trees, y, w, p):
     test_gaussian.learning.put_target(trees.forest, y, w, p)
 
 
-# The law.
+# The distribution.
 
 
 @pytest.mark.parametrize("params", SETTINGS)
@@ -157,7 +157,7 @@ def answers(model):
 
 
 def stored(model, samples):
-    """Take all samples out of a copy: it holds these and no other ones."""
+    """Remove all samples from a copy: it stores these and no others."""
     rest = copy.deepcopy(model)
     for x, y, *w in samples:
         rest.forget_one(x, y, *w)
@@ -179,7 +179,7 @@ PARAMS = {
 @kinds
 @pytest.mark.parametrize("params", list(PARAMS))
 def test_learning_and_forgetting_in_any_order(kind, params):
-    # By directions what is missing is the mean of then.
+    # With directions a missing value is stored as the mean at that time.
     missing = 0.0 if params in ("directions", "lifetime") else 0.4
     model = KINDS[kind](2, seed=1, **PARAMS[params])
     rng, held = np.random.default_rng(5), []
@@ -236,7 +236,7 @@ def test_a_window_holds_the_latest_samples(kind, window, missing):
     assert model.n_samples == 700
     fed(model, stream(700, 3, missing, places=200))
     for tree in model._trees.trees:
-        # Rows of what has been forgotten are taken again.
+        # Rows of removed samples are reused.
         assert tree.nodes.n_rows <= 2 * window + 4
 
 
@@ -355,7 +355,7 @@ def test_samples_are_told_apart_as_trees_tell_them():
 @pytest.mark.parametrize("posterior", ["gaussian", "mean"])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_means_of_large_leaves_are_those_of_their_points(posterior, offset):
-    """Where points are equal their targets are taken out of a leaf one by one."""
+    """Targets of equal points are removed from a leaf one by one."""
     rng, window = np.random.default_rng(3), 300
     model = MondrianForestRegressor(2, posterior=posterior, window=window, seed=1)
     n_checked = n_taken_out = 0

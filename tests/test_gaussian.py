@@ -1,4 +1,4 @@
-"""The target posterior against its dense twin, its quadrature, its choice, and the trees' law."""
+"""The target posterior against its dense twin, its quadrature, its choice, and learned tails."""
 
 import itertools
 import math
@@ -257,7 +257,7 @@ def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     assert all(n & (n - 1) == 0 for n in changes if n < SPREAD_FROM)
     assert changes[-1] < trees.splits_at
     assert len(changes) > 8
-    # What is read is never from before a change.
+    # Reads never return numbers from before a change.
     assert_up_to_date(trees)
 
 
@@ -286,7 +286,7 @@ def test_only_blocks_of_enough_samples_are_cut():
             assert sum(node.n_samples for node in nodes if node.is_leaf) == 500
 
 
-# The learned law of targets against its twin, and what it is for: intervals that hold.
+# The learned distribution of targets against its twin, and its purpose: intervals that hold.
 
 
 def parts(trees, X, y, w, x):
@@ -361,7 +361,7 @@ def test_which_targets_are_used():
     assert used[: scale_mixture.EARLY].mean() == pytest.approx(1 / 8, abs=0.01)
     assert used[scale_mixture.EARLY :].mean() == pytest.approx(1 / 16, abs=1e-3)
     assert scale_mixture.count_used(500, 1000) == used[500:1500].sum()
-    # Whatever the cycle of a stream, every part of it tells as often.
+    # For any cycle of a stream, each part of the cycle counts equally often.
     for cycle in (2, 7, 8, 16, 24, 168):
         rates = [used[k::cycle].mean() for k in range(cycle)]
         assert max(rates) < 1.5 / 16

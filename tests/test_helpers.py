@@ -1,4 +1,4 @@
-"""Helpers of kernels, with parts of numba that are not promised and without them."""
+"""Helpers of kernels, with parts of numba that are not public and without them."""
 
 import importlib
 
@@ -17,7 +17,7 @@ _dynfunc = importlib.import_module("numba._dynfunc")
 
 @pytest.fixture
 def forgotten():
-    """Let what is known of numba be found out anew, here and afterwards."""
+    """Let the package examine numba again, here and afterwards."""
     caches = (pipelines.is_numba_known, pipelines._lowerings)
     for cache in caches:
         cache.cache_clear()
@@ -27,7 +27,7 @@ def forgotten():
 
 
 def compiled_pair():
-    """Compile a helper and its caller; returns the helper's library and what the caller gives."""
+    """Compile a helper and its caller; return the helper's library and the caller's result."""
 
     def half(x):
         return x / 2.0
@@ -78,6 +78,6 @@ def test_without_them_helpers_are_compiled_as_all_is(forgotten, monkeypatch, own
 
 @pytest.mark.parametrize("helper", [boxes.distance_outside, scale_mixture.is_used])
 def test_python_cannot_call_helpers(helper):
-    """It would crash, also once kernels have compiled them."""
+    """A call would crash, also once kernels have compiled the helper."""
     with pytest.raises(TypeError, match=f"only kernels can call {helper.__name__}"):
         helper(1, 2, 3, 4)

@@ -1,4 +1,4 @@
-"""What mattered: importances and explanations against their twins, and what they promise."""
+"""Importances and explanations against their twins, and their promises."""
 
 import math
 
@@ -261,7 +261,7 @@ NAMES = ["a", "b", "c", "d"]
 
 
 def stream(n, seed=0, missing=0.1, regression=False):
-    """Return samples of which a tells most, b less, c nothing, and d never changes."""
+    """Return samples in which a is most informative, b less, c not at all, and d is constant."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 4))
     X[:, 3] = 7.0
@@ -279,7 +279,7 @@ def stream(n, seed=0, missing=0.1, regression=False):
 
 
 def check_sums(model, x):
-    """Check that what is explained adds up to what is predicted."""
+    """Check that contributions add up to the prediction."""
     found, start = model.explain_one(x), model.baseline
     if isinstance(model, base.Regressor):
         assert list(found) == model.feature_names
@@ -324,7 +324,7 @@ def levelled(x):
 @pytest.mark.parametrize("missing", ["unknown", "zero"])
 @pytest.mark.parametrize("name", LEVELLED)
 def test_levels_are_explained(name, missing):
-    """Sums add up, and a category that tells most matters more than one that tells nothing."""
+    """Sums add up, and an informative category matters more than an irrelevant one."""
     params = {"posterior": "mean"} if name == "means" else {}
     make = regressor if name in ("regressor", "means") else classifier
     model = (adaptive if "adaptive" in name else make)(missing=missing, **params)

@@ -33,7 +33,7 @@ def learn(model, kind, x, y=1):
 
 
 def kind_of(model):
-    """Return what makes a target of a number, or None where there is no target."""
+    """Return a function from a number to a target, or None if there is no target."""
     if isinstance(model, base.Classifier):
         return int
     return float if isinstance(model, base.Regressor) else None
@@ -362,7 +362,7 @@ def isolation(**params):
     return rm.IsolationFeatures(20, 8, pool_size=64, seed=1, **params)
 
 
-# Those that do not scale, or that scale within the map.
+# Models that do not scale, or that scale within the map.
 FAR = {
     "exact": lambda: rm.MondrianForestClassifier(3, scale=False, seed=1),
     "exact, zero": lambda: rm.MondrianForestClassifier(3, scale=False, missing="zero", seed=1),

@@ -39,7 +39,7 @@ def frame(rows):
 
 
 def built(rows, **params):
-    """Learn rows, and go on until the map is there."""
+    """Learn rows, and continue until the map has been built."""
     features = fed(IsolationFeatures(pool_size=len(rows), **params), rows)
     while not features.frozen:
         features.learn_one(rows[0])
@@ -269,7 +269,7 @@ def test_growing_trees_is_spread_over_calls(monkeypatch):
     spread = fed(IsolationFeatures(n_partitions=40, method="iforest", pool_size=64, seed=3), rows)
     calls = 0
     while not spread.frozen:
-        # What comes meanwhile is not part of the map, and a copy goes on where this one is.
+        # Samples that come meanwhile are not part of the map, and a copy continues from here.
         spread = pickle.loads(pickle.dumps(spread))
         spread.learn_one({"b": 3.0})
         calls += 1

@@ -1,4 +1,4 @@
-"""The kernels against their twins on the same tree, and the trees' law by distribution."""
+"""The kernels against their twins on the same tree, and the distribution of trees."""
 
 import math
 import pickle
@@ -22,7 +22,7 @@ distance_outside, hold, hold_batch = as_kernels(
 exponential, exponential_before = as_kernels(sampling.exponential, sampling.exponential_before)
 
 
-# Every test of a law uses this level on each of its seeds, divided by how many it makes.
+# Every test of a distribution uses this level on each seed, divided by its number of tests.
 LEVEL = 0.01
 
 
@@ -150,7 +150,7 @@ def test_prediction_is_the_twins(params, places, weighted, seed):
 @pytest.mark.parametrize("classes", [20, 75, 160, 171])
 def test_prediction_is_the_twins_in_any_words_of_a_set(classes):
     X, y = draw(400, 3, classes=classes, places=150)
-    # All are there, whatever has been drawn.
+    # All classes occur, whatever has been drawn.
     y[:classes] = range(classes)
     trees = grow(X, y, n_trees=2, lifetime=4.0)
     assert_predictions_are_the_twins(trees, np.vstack([X[:40], 3.0 * draw(40, 5)[0] - 1.0]))
@@ -213,11 +213,11 @@ def test_a_missing_value_follows_both_sides(seed):
         np.testing.assert_allclose(got, expected, atol=1e-10)
 
 
-# The law of the trees: online forests are batch forests, by distribution.
+# The distribution of trees: online forests are distributed like batch forests.
 
 
 def features_of(root, X, n_points):
-    """Summaries of a tree that its law decides."""
+    """Return summaries of a tree that depend on its distribution."""
     routed = naive.leaves(naive.route(root, X))
     together = naive.depth(routed[0])
     for leaf in routed:
@@ -234,7 +234,7 @@ def features_of(root, X, n_points):
 
 
 def compare(first, second, n_tests):
-    """Hold two samples of summaries against each other at the level, shared by all tests."""
+    """Compare two samples of summaries at the level, which all tests share."""
     for name in first[0]:
         a = np.array([summary[name] for summary in first], dtype=float)
         b = np.array([summary[name] for summary in second], dtype=float)
@@ -320,7 +320,7 @@ def test_sampling_hidden_cuts_early_keeps_the_law(seed):
     compare(online, batch, n_tests=6 * 3)
 
 
-# The twin of the trees against the laws and sums that the paper states.
+# The twin of the trees against the distributions and sums that the paper states.
 
 
 def by_hand():

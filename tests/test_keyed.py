@@ -1,4 +1,4 @@
-"""Models by key: those that are packed or in a folder answer as those that are ready."""
+"""Models by key: packed models and models in a folder predict like ready ones."""
 
 import copy
 import pickle
@@ -89,7 +89,7 @@ def test_bytes_are_those_of_the_models():
     keyed = KeyedModels("user", KINDS["classifier"](), n_ready=100)
     learn(keyed, stream(200, 20))
     sizes = [keyed.get(key)._raw_memory_usage + ENTRY_BYTES for key in range(20) if keyed.get(key)]
-    # They are counted anew when a model has learned twice as often.
+    # Bytes are counted again when a model has learned twice as many samples.
     assert 0.5 * sum(sizes) < keyed._raw_memory_usage <= sum(sizes)
     packed = KeyedModels("user", KINDS["classifier"](), n_ready=1)
     learn(packed, stream(200, 20))

@@ -1,4 +1,4 @@
-"""Wide forests, whose light nodes keep no box: they are as those in which all nodes have one."""
+"""Wide forests whose light nodes store no box: equal to forests in which all nodes have one."""
 
 import math
 import pickle
@@ -66,7 +66,7 @@ def learn(model, samples):
 
 @pytest.fixture
 def wide(monkeypatch):
-    """Let fewer dimensions be many."""
+    """Make forests wide with fewer dimensions."""
     monkeypatch.setattr(tree_memory, "LIGHT_SIZES", SIZES)
 
 

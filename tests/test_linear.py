@@ -302,7 +302,7 @@ KINDS = ["softmax", "forest", "focal", "regression", "dense"]
 
 
 def stream(kind, n, seed=0):
-    """Make samples of which features and classes appear late, with weights."""
+    """Return samples with late features and classes, and with weights."""
     data = rows(n, seed)
     for i, x in enumerate(data):
         if i < 10 or i % 7 == 0:

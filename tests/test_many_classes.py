@@ -75,7 +75,7 @@ def learned(samples, dense, weighted=False):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense", [3, 11])
 def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dense):
-    """Before and after there are many, and after trees have been built anew."""
+    """Before and after there are many, and after trees have been rebuilt."""
     samples = draw(700, 25, 1)
     all_classes, expected = learned(samples, 32, weighted)
     model, found = learned(samples, dense, weighted)

@@ -52,7 +52,7 @@ def test_densities_of_parts_are_those_of_all(name, tmp_path):
             whole.learn_many(frames[i])
         assert merged.n_samples == whole.n_samples
         assert densities(merged, asked) == densities(whole, asked)
-        # The merged model goes on, and so does one from a file.
+        # The merged model continues to learn, and so does one from a file.
         save(merged, tmp_path / "merged")
         for model in (same := load(tmp_path / "merged"), merged, whole):
             model.learn_many(rows(20, 5, 20.0))

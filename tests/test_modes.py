@@ -1,4 +1,4 @@
-"""Models predict the same where nothing is compiled, and where every access is checked.
+"""Models predict the same if nothing is compiled, and if every access is checked.
 
 `python tests/test_modes.py NAME ...` prints what configurations predict, in the mode it runs in.
 """

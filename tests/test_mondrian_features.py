@@ -1,4 +1,4 @@
-"""Mondrian features: cells, laws, the kernel they estimate, and lifetimes chosen by a loss."""
+"""Mondrian features: cells, distributions, the kernel's estimate, lifetimes chosen by a loss."""
 
 import itertools
 import math
@@ -88,7 +88,7 @@ def test_memory_grows_with_cells_only():
     fed(features, map(mapping, X))
     assert features._map.n_columns == n_columns
     assert features._map.trees.n_points == n_points
-    # But for the boxes of leaves that were single points.
+    # Except the boxes of leaves that were single points.
     assert features._raw_memory_usage < 1.6 * size
     size = features._raw_memory_usage
     fed(features, map(mapping, X))

@@ -1,4 +1,4 @@
-"""The nearest-neighbour detector: its definition, its twin, and what it holds."""
+"""The nearest-neighbour detector: its definition, its twin, and its stored samples."""
 
 import copy
 import math
@@ -13,7 +13,7 @@ from river_mondrian import NearestNeighborDetector
 
 
 def stream(n, seed=1, holes=0.0, levels=True):
-    """Samples of clusters, some values of which are far away or missing."""
+    """Return samples of clusters; some of their values are far away or missing."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(n):
@@ -54,7 +54,7 @@ def test_the_score_is_the_mean_over_random_subsets():
         found = twin.nearest_in_subsets(x, 4000, rng)
         error = 4.5 * found.std() / math.sqrt(len(found))
         assert abs(model.raw_score_one(x) - found.mean()) < error
-        # What is cut off has a weight of at most REST.
+        # The omitted terms have a weight of at most REST.
         whole = twin.score(x, rest=0.0)
         farthest = max(twin.distance(x, y) for y in samples)
         assert abs(model.raw_score_one(x) - whole) <= naive.REST * farthest

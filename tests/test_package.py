@@ -51,7 +51,7 @@ RIDGE = (
     ],
 )
 def test_what_is_not_needed_is_not_imported(code, name):
-    """It takes long."""
+    """Imports take long."""
     code = f"{code}; import sys; sys.exit({name!r} in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -74,7 +74,7 @@ def test_no_circle_of_imports():
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).with_suffix("").parts
         modules[parts[:-1] if parts[-1] == "__init__" else parts] = path
-    # The package's own module imports what is asked for, when it is asked for.
+    # The package's own module imports names when they are first used.
     del modules[()]
     graph = {
         module: set(imports_of(path, path.relative_to(root).parts[:-1], modules)) - {module, ()}

@@ -1,4 +1,4 @@
-"""Compiled code that comes with the package: when it is used, and what happens where it is not."""
+"""Compiled code that comes with the package: when it is used, and what happens otherwise."""
 
 import json
 import os

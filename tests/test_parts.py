@@ -60,7 +60,7 @@ def samples(model, n, seed, category=False, extra=False):
 
 
 def stored(model, path):
-    """Return all that a file has of a model, but for the law of targets."""
+    """Return the content of a model's file, except the distribution of targets."""
     rm.save(model, path)
     arrays, _ = read(path)
     law = arrays.pop("model/_trees/law_numbers", np.zeros(0))
@@ -132,7 +132,7 @@ def law_of(model):
 
 
 def learn_in_parts(parts, X, y, law):
-    """Let all parts learn a block, and the law what they tell."""
+    """Let all parts learn a block, and update the distribution by their densities."""
     for part in parts:
         if law is not None:
             part._trees.told = []
@@ -224,7 +224,7 @@ def test_a_sharded_forest_is_the_one_model(name, engine, tmp_path):
     assert sharded.feature_names == whole.feature_names
     assert_predicts_the_same(sharded, whole, samples(whole, 30, 4, category, extra=True)[0])
     assert_same(sharded.gather(), whole, tmp_path)
-    # It goes on, and so do its copies and one that is made of the gathered model.
+    # The forest continues, and so do its copies and a forest made of the gathered model.
     others = [copy.deepcopy(sharded), ShardedForest.scatter(sharded.gather(), 3)]
     if not callable(whole.lifetime):
         others.append(pickle.loads(pickle.dumps(sharded)))
@@ -375,7 +375,7 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch, tmp_path):
     X, y = samples(whole, 300, 1)
     with pytest.raises(ImportError, match=r"needs ray, .* pip install 'river-mondrian\[ray\]'"):
         sharded.learn_many(X, y)
-    # It has learned what needs no worker, and can go on.
+    # The forest has learned the rows that need no worker, and can continue.
     n = sharded.n_samples
     whole.learn_many(X[:n], y[:n])
     assert n == splits_at(whole)

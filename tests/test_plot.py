@@ -1,4 +1,4 @@
-"""Pictures, by what is drawn; and that they are seen by all, on white and on dark."""
+"""Pictures: what is drawn, and that all readers see it, on white and on dark."""
 
 import itertools
 import math
@@ -393,7 +393,7 @@ def test_scores_of_any_detector():
     ax = rm.plot.scores(scores, 0.75, odd)
     assert ax.lines[0].get_xydata().tolist() == [[i + 1, s] for i, s in enumerate(scores)]
     assert ax.lines[2].get_xdata().tolist() == [3, 4, 10]
-    # Of several in a row the first one is named.
+    # The first of several marked samples in a row is labelled.
     assert [text.get_text() for text in ax.texts] == ["3", "10"]
     assert ax.lines[3].get_xdata().tolist() == [3, 10]
 

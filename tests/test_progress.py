@@ -27,7 +27,7 @@ MODELS = {name: CONFIGURATIONS[name] for name in NAMES}
 
 
 def arguments(model, n=N, start=0):
-    """Return what a model learns: rows, and labels or targets where it takes such."""
+    """Return rows for a model to learn, and labels or targets if it takes these."""
     if "y" not in inspect.signature(model.learn_many).parameters:
         return (X[start:n],)
     return X[start:n], (LABELS if hasattr(model, "classes") else TARGETS)[start:n]
@@ -37,7 +37,7 @@ NONE = ("predict_proba", "hinge")
 
 
 def readings(model, **more):
-    """Return what a model says of rows, by all of its methods for many."""
+    """Return a model's results for rows, by all of its methods for many."""
     found = {}
     for name in READINGS:
         if hasattr(model, f"{name}_many") and (name, getattr(model, "loss", 0)) != NONE:
@@ -109,7 +109,7 @@ def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
     if hasattr(same, "n_samples"):
         assert model.n_samples == same.n_samples
     assert readings(model) == readings(same)
-    # It goes on from there.
+    # The call continues from there.
     for one in (model, same):
         one.learn_many(*arguments(one, n + 50, n))
     assert readings(model) == readings(same)

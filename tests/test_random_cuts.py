@@ -1,4 +1,4 @@
-"""Random cut forests: what scores are, their law, ranks, windows, shingles, and what goes wrong."""
+"""Random cut forests: scores and their distribution, ranks, windows, shingles, and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def as_twin(trees, t, X):
 
 
 def draw(n, seed, dims=2, places=0):
-    """Return points as single precision holds them, at some places only where that is asked for."""
+    """Return points in single precision; with `places`, at that many places only."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, dims))
     if places:
@@ -136,7 +136,7 @@ def test_the_latest_scores_are_kept():
     n = displacement.KEPT + 300
     model, raw = rm.RandomCutForest(2, window=5, seed=1), []
     for i, x in enumerate(stream(n, names="a")):
-        # Of few samples each stands out.
+        # Among few samples each is anomalous.
         if i >= 5:
             raw.append(model.raw_scores_one(x)["relative"])
         model.learn_one(x)
@@ -155,7 +155,7 @@ def test_scoring_before_learning_is_the_same_as_learning(missing):
     scored, plain = (rm.RandomCutForest(4, window=30, seed=1) for _ in range(2))
     samples = stream(300, missing=missing)
     for i, x in enumerate(samples):
-        # What was noted of a sample is of no use once another one has been learned.
+        # Notes about a sample are of no use once another one has been learned.
         if i % 7 != 1:
             scored.score_one(x)
         if i % 7 == 0:
@@ -304,7 +304,7 @@ def test_before_any_learning():
 
 @kernel
 def does_pass(forest: CutForest) -> int:
-    """Tell whether the next sample does not enter."""
+    """Return whether the next sample does not enter the trees."""
     return int(forest.passes())
 
 
@@ -314,7 +314,7 @@ def samples(n, seed=0, names="ab"):
 
 
 def learn(model, found):
-    """Learn samples; returns which of them have entered the trees."""
+    """Learn samples; return which of them have entered the trees."""
     entered = []
     for x in found:
         n_passed = 0 if model._trees is None else int(model._trees.forest.n_passed)
@@ -417,7 +417,7 @@ def learned_of_shingles(samples, shingle=3):
     ],
 )
 def test_a_feature_is_of_one_kind_from_its_first_value_on(before, bad, text):
-    """Of what is refused nothing is kept, and what is of its kind is learned then as before."""
+    """Nothing of a refused value is kept, and a value of the right kind is learned afterwards."""
     model, other = learned_of_shingles(before), learned_of_shingles(before)
     for call in (model.learn_one, model.score_one, model.explain_one):
         with pytest.raises(TypeError, match=text):

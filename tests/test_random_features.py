@@ -1,4 +1,4 @@
-"""Random Fourier features and random binning: their twins, their laws, and features that appear."""
+"""Random Fourier features and random binning: twins, distributions, and features that appear."""
 
 import math
 
@@ -195,7 +195,7 @@ def test_dot_products_are_the_twins_at_every_build(kernel, rank):
             continue
         assert len(features.transform_one(x)) == min(rank, len(used))
         if n in (2, 3, 8, 20, 25):
-            # What no landmark has is not read.
+            # Features that no landmark has are not read.
             known = {name for landmark in used for name in landmark}
             pair = [{k: v for k, v in z.items() if k in known} for z in (x, samples[5])]
             expected = naive.nystrom_kernel(*pair, used, twin, rank, eigen)
@@ -266,7 +266,7 @@ def test_all_samples_of_a_pool_are_drawn_as_often():
     assert squares < stats.chi2(11).ppf(1.0 - 1e-3)
 
 
-# What all peers of the isolation kernel have in common as transformers.
+# All peers of the isolation kernel as transformers.
 
 MAPS = {
     "fourier gaussian": lambda: rm.RandomFourierFeatures(40, seed=1),

@@ -66,7 +66,7 @@ def test_shapes_of_features(seed):
     n = 1000
     assert range_of(rng.random(n) < 0.5) == (0.0, 1.0)
     assert range_of(rng.random(n) < 0.02) == (0.0, 1.0)
-    # Of sparse counts the wild one has no part.
+    # A wild value does not count among sparse ones.
     counts = np.where(rng.random(n) < 0.1, rng.integers(1, 5, n), 0)
     counts[3] = 10**6
     assert range_of(counts) == (0.0, 4.0)
@@ -85,7 +85,7 @@ def test_shapes_of_features(seed):
     low, high = range_of(rng.exponential(size=n))
     assert low < 0.01
     assert 3.0 < high < 5.5
-    # What grows for ever: all of it.
+    # The whole range, if values grow for ever.
     assert range_of(np.arange(n)) == (0.0, n - 1.0)
 
 

@@ -212,7 +212,7 @@ def test_arrays_know_their_lengths():
 
 
 def grow(rows: ChunkedRows, table: Table[Part], n: int) -> None:
-    """Make room for rows and number those that are new."""
+    """Make room for rows, and number the new ones."""
     first = table.n_rows
     rows.grow(0, table, n)
     table.n_rows = n

@@ -1,4 +1,4 @@
-"""Forests whose trees are drawn anew while they learn in parts: at any time those of one model."""
+"""Forests whose trees are redrawn while they learn in parts: equal to one model at any time."""
 
 import copy
 import itertools
@@ -40,7 +40,7 @@ ALL_PHASES = {STEADY, DRAWING, REBASING}
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    """Let widths be looked at before 4,096 samples, so that a renewal goes on at these."""
+    """Let widths be checked before 4,096 samples, so that a renewal is under way at these."""
     monkeypatch.setattr(widths, "LOOK_RATIO", 1.4)
 
 

@@ -38,7 +38,7 @@ PAIRS = [
 
 
 def stream(n, seed=0):
-    """Make samples of which a feature is late, with targets and weights, some of them 0."""
+    """Return samples with a late feature, targets, and weights, some of which are 0."""
     data = rows(n, seed)
     for i, x in enumerate(data):
         if i < 10 or i % 7 == 0:
@@ -225,7 +225,7 @@ def test_any_sequence_of_learning_and_forgetting(window, calls, intercept):
         else:
             one = held[k % len(held)]
             model.forget_one(*one)
-            # Of equal ones the oldest goes.
+            # The oldest of equal samples is removed.
             held.remove(one)
         current = model._current
         assert [(s, t) for s, t in _held(current)] == [(y, w) for _, y, w in held]

@@ -45,7 +45,7 @@ examine, examine_wave, note_units, draw_wave = as_kernels(
 )
 
 
-# Arrays of a design that tell what its columns are.
+# Arrays of a design that define its columns.
 OF_COLUMNS = ("centres", "rates", "firsts", "seconds", "knots", "means", "factors")
 OF_COLUMNS += ("arms", "arm_inputs", "arm_factors", "phases")
 
@@ -57,7 +57,7 @@ def new(n_inputs, room=0, **options):
 
 
 def run(own, X, y, weights=None, sizes=None):
-    """Predict and learn each sample; returns what has been predicted."""
+    """Predict and learn each sample; return the predictions."""
     found = np.empty((len(y), N_RIDGES))
     for i, (x, target) in enumerate(zip(np.ascontiguousarray(X), y.tolist(), strict=True)):
         predict(own.record, Float64s.of(x))

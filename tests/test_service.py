@@ -114,7 +114,7 @@ def test_kills_under_load_lose_nothing(service, redis, tmp_path):
             sent += part
             answer = client.post("/predict", json={"x": part[0]["x"]})
             assert answer.status_code == 200
-    # What another one writes to the stream is checked, too.
+    # Samples that another program writes to the stream are checked, too.
     broker_client.xadd("samples", {"sample": '{"x": {"a": 1e300}, "y": "no"}'})
     broker_client.xadd("samples", {"other": "field"})
     n = len(sent)

@@ -1,4 +1,4 @@
-"""Models whose arrays come in memory of others: memmaps, other processes, Ray."""
+"""Models whose arrays are in memory of other owners: memmaps, other processes, Ray."""
 
 import pickle
 
@@ -28,7 +28,7 @@ def test_memmaps(name, n, tmp_path):
 
 
 def arrays_in(model):
-    """Yield what a pickle of a model has as arrays."""
+    """Yield the arrays in a pickle of a model."""
     found = []
 
     class Reading(pickle.Pickler):

@@ -1,4 +1,4 @@
-"""Mixtures of experts for a target, and the law of errors: twins, bounds, invariance, state."""
+"""Mixtures of experts for a target, and the distribution of errors: twins, bounds, state."""
 
 import math
 
@@ -106,11 +106,11 @@ def test_targets_that_never_change_are_predicted_exactly():
     assert 7.25 - 1e-6 < low <= 7.25 <= high < 7.25 + 1e-6
 
 
-# The law.
+# The distribution.
 
 
 def of_noise(rng, n):
-    """Draw points, disagreements, predicted sizes and targets whose spread these tell of."""
+    """Draw points, disagreements, predicted sizes, and targets whose spread follows from these."""
     size = rng.normal(size=n)
     points = rng.normal(size=n)
     y = points + np.exp(0.7 * size) * rng.standard_t(4, size=n)

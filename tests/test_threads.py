@@ -23,7 +23,7 @@ from river_mondrian.model import Model
 
 SECONDS = float(os.environ.get("ATTACK_SECONDS", "0.25"))
 
-# Where a class says too little of a sample.
+# For classes whose usual answer says too little about a sample.
 ANSWERS = {name: lambda model, x: model.predict_proba_one(x) for name in ("classifier", "adaptive")}
 ANSWERS["dual"] = lambda model, x: model.decision_one(x)
 
@@ -38,7 +38,7 @@ def switches_often():
 
 
 def together(*works):
-    """Run works again and again, each in a thread; raise what the first of them raised."""
+    """Run functions again and again, each in a thread; raise the error of the first that fails."""
     end = time.monotonic() + SECONDS
     errors, runs = [], [0] * len(works)
 
@@ -83,7 +83,7 @@ def test_predictions_are_those_of_their_own_samples(name):
 
 
 def calls(model, counts, folder):
-    """Return what threads may do with a model, by name; `counts` gets what has been learned."""
+    """Return the calls that threads may make, by name; `counts` gets the learned samples."""
     learning = threading.Lock()
     endless = itertools.cycle(stream(500, 7))
     frame = pd.DataFrame([x for x, _ in stream(30, 8)])
@@ -209,7 +209,7 @@ def test_calls_that_are_prepared_within_a_change_are_forgotten_with_it(name):
 
 @models
 def test_public_methods_hold_the_lock(name):
-    """All but those that work in room of their own: the classifiers', for one sample."""
+    """All but those with buffers of their own: the classifiers' methods for one sample."""
     model, entered = learned(name, 40), []
 
     class Lock:

@@ -1,4 +1,4 @@
-"""Widths of features: found from first samples, renewed when units change, and the law of trees."""
+"""Widths of features: from first samples, renewed when units change; distributions of trees."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def color_of(row):
 
 
 def samples(X, own="plain", since=0):
-    """Yield samples, with a category from the row `since` on where there are such."""
+    """Yield samples, with a category from the row `since` on if `own` has categories."""
     for i, row in enumerate(X.tolist()):
         x = {name: v for name, v in zip("abc", row, strict=True) if not math.isnan(v)}
         if own == "categories" and i >= since:
@@ -105,11 +105,11 @@ def checked(model):
     return pickle.loads(pickle.dumps(model))
 
 
-# The shapes of trees, which tests of laws compare.
+# The shapes of trees, which tests of distributions compare.
 
 
 class Shape(NamedTuple):
-    """Of a tree the root's time, its dimension and cut, the number of nodes and the mean depth."""
+    """A tree's root time, root dimension and root cut, number of nodes and mean depth."""
 
     time: float
     dim: int
@@ -131,7 +131,7 @@ def shape_of(trees, t):
 
 
 def shapes_of(model, numbers):
-    """Return of some trees the root's time, its dimension and cut, its size and its mean depth."""
+    """Return the shapes of some trees, a row for each."""
     return np.array([shape_of(model._trees, t) for t in numbers])
 
 
@@ -259,7 +259,7 @@ def test_known_ranges_stay(kind):
     assert model.widths["c"] == pytest.approx(10.0, rel=0.1)
 
 
-# The law.
+# The distribution.
 
 
 @exact_kinds
@@ -351,7 +351,7 @@ def expected_values(model, X, since, t, means):
 
 
 def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0, means=(0.0, 0.0, 0.0)):
-    """Compare what the trees cut of the stored points, which are the rows, with the twin's."""
+    """Compare the values of the stored points (the rows) that trees cut with the twin's."""
     trees, n = model._trees, model._trees.n_points
     stored = trees.column("points", "values")
     for t in range(trees.n_trees):
@@ -598,7 +598,7 @@ def test_damaged_forests_are_refused(own, text):
 
 
 def test_inputs_that_differ_by_rounding_are_one_value():
-    """Of a feature that is mostly 0, as stored, the range of the others is found, not of noise."""
+    """For a feature that is mostly 0, as stored, the range is that of the others, not of noise."""
     stream = corner(400, stretched=(1.0, 1.0, 1.0))
     model = learned(rm.MondrianForestClassifier(2, seed=1), *stream)
     trees = model._trees
@@ -639,7 +639,7 @@ def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
 
 @pytest.mark.parametrize("since", [5, 384, 430, 467, 506, 600])
 def test_a_category_may_come_at_any_time(since):
-    """Also in mid-renewal, of which it changes nothing."""
+    """Also in mid-renewal, which it does not change."""
     X, y = corner(800)
     model, told = make("exact", "categories"), history(X.tolist(), 3)
     for i, (x, label) in enumerate(zip(samples(X, "categories", since), y, strict=True)):
@@ -669,7 +669,7 @@ def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
     if own == "categories":
         asked += [{"a": 0.5, "color": "red"}, {"color": "blue"}]
     for one in (model, part):
-        # What was there before is not to be read.
+        # Earlier content of the row must not be read.
         one._trees.row[:] = 0.25
     assert [answer(part, x) for x in asked] == [answer(model, x) for x in asked]
     frame = pd.DataFrame(asked)

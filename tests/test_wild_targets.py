@@ -1,4 +1,4 @@
-"""What a few wild targets or values cost a regressor: some samples, and never for good."""
+"""Cost of a few wild targets or values for a regressor: some samples, and never for good."""
 
 import copy
 import math
@@ -99,7 +99,7 @@ def test_messages_are_those_of_a_pass_over_the_tree(params):
     X, y = draw(700, 3, places=200)
     y = spoilt(y, [3, 9, 270, 511, 512, 600], 1e12)
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
-    # What has counted at first is set aside at 512.
+    # Targets that counted at first are set aside at 512.
     y[240:256] += 35.0
     trees = grow(X, y, n_trees=2, scale=False, **params)
     assert_up_to_date(trees)

@@ -1,4 +1,4 @@
-"""Words that count by themselves beside the cells of a text, in one learner."""
+"""Words with their own weights beside the cells of a text, in one learner."""
 
 import copy
 import pickle
@@ -18,7 +18,7 @@ POOL = 60
 
 
 def documents(n, n_classes=4, seed=0, n_words=25):
-    """Make texts of topics: counts of words, of which new ones come at any time."""
+    """Return texts of topics: counts of words; new words come at any time."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(n):

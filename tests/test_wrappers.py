@@ -1,4 +1,4 @@
-"""Every class in every wrapper of River's that it fits, and in what else composes models."""
+"""Every class in every wrapper of River that it fits, and in other compositions of models."""
 
 import math
 import pickle
@@ -25,7 +25,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "guide" / "river.md"
 
 
 def numbers_in(found):
-    """Return all numbers of what a model says."""
+    """Return all numbers in a model's output."""
     if isinstance(found, dict):
         found = list(found.values())
     if isinstance(found, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What is absent as 0: forests on bags of words, counts and one-hot encodings."""
+"""Absent features as 0: forests on bags of words, counts and one-hot encodings."""
 
 import math
 import pickle
@@ -25,7 +25,7 @@ KINDS = {
 
 
 def bags(n, seed=0):
-    """Return counts of words, of which later ones come later, with labels that follow from them."""
+    """Return counts of words, some of which appear late, with labels that follow from them."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(n):

@@ -1,4 +1,4 @@
-"""River's wrappers, and what each of them makes of a model of ours.
+"""River's wrappers, and the result of each with a model of ours.
 
 `python -m tests.wrappers` prints the table of docs/guide/river.md.
 """
@@ -81,7 +81,7 @@ def pair_of_numbers(x: Any) -> Any:
     return {"first": x["a"], "second": x["a"] + x["b"]}
 
 
-# How a wrapped model is put to use. Each returns what it says of a sample at last.
+# Uses of a wrapped model. Each returns the model's output for a sample at the end.
 
 
 def supervised(model: Any, target: Callable[[Any], Any]) -> Any:
@@ -148,9 +148,9 @@ class Wrapper:
         Makes the wrapped model of a function that makes models; or the other arguments of River's
         class, whose first is the model.
     target
-        What is learned of a sample.
+        The target of a sample.
     use
-        What is done with the wrapped model.
+        The use of the wrapped model.
     asks_probabilities
         Whether the wrapped model has to have probabilities, as a classifier with the hinge loss has
         not.
@@ -163,11 +163,11 @@ class Wrapper:
     asks_probabilities: bool = True
 
     def fits(self, name: str) -> bool:
-        """Tell whether a class of ours works in it."""
+        """Return whether a class of ours works in it."""
         return not self.asks_probabilities or name != "DualOGDClassifier"
 
     def result(self, path: str, make: Callable[[], Any]) -> Any:
-        """Wrap a model in River's class at a path, and put that to use."""
+        """Wrap a model in River's class at a path, and use the wrapper."""
         if isinstance(self.wrap, dict):
             return self.use(pydoc.locate(f"river.{path}")(make(), **self.wrap), self.target)
         return self.use(self.wrap(make), self.target)
@@ -311,7 +311,7 @@ TITLES = {
 
 
 def tables() -> str:
-    """Return what fits what, as Markdown."""
+    """Return tables of wrappers and the classes that fit them, as Markdown."""
     lines = []
     for kind, wrappers in WRAPPERS.items():
         names = list(KINDS[kind])
