@@ -172,7 +172,7 @@ def normalize_logs(values: Float64s, n: int) -> None:
     divide(values, n, total)
 
 
-# What can be sorted.
+# Arrays that can be sorted.
 Sorted = TypeVar("Sorted", Float64s, Int32s)
 
 

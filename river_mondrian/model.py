@@ -28,7 +28,7 @@ from .records import Memory
 # ends the preparation: from there on the next call completes them.
 
 
-# The attribute of a model that holds what an interrupted call has left.
+# The attribute of a model with the snapshot or the steps of an interrupted call.
 PENDING = "_pending"
 
 
@@ -102,7 +102,7 @@ class Steps:
         self._steps = list(steps)
 
     def settle(self) -> None:
-        """Do what is left."""
+        """Do the remaining steps."""
         for step in self._steps:
             step()
 
@@ -194,7 +194,7 @@ class Model(ClonesWhole):
     for one sample by `with self._lock`, others by `locked`.
     """
 
-    # Attributes that are no part of what a model has learned.
+    # Attributes that are no part of the learned state.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
     # Attributes that become None once they are no longer needed.
     _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
@@ -203,7 +203,7 @@ class Model(ClonesWhole):
     _lock: ModelLock
     # Whether this is a part of the copy that is being pickled.
     _is_snapshot = False
-    # What an interrupted call has left.
+    # The snapshot or the steps of an interrupted call.
     _pending: Any = None
 
     def __post_init__(self) -> None:
@@ -243,7 +243,7 @@ class Model(ClonesWhole):
         self._settle()
 
     def _settle(self) -> None:
-        """Complete or undo what an interrupted call has left."""
+        """Complete or undo an interrupted call."""
         if self._pending is not None:
             self._pending.settle()
             self._pending = None

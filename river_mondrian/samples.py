@@ -115,7 +115,7 @@ class SampleReader:
     def read_sparse(
         self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
     ) -> Sample:
-        """Return a mapping's entries; their places are those of features, or those given."""
+        """Return a mapping's entries; their places are `places`, or those of the features."""
         x = as_dict(x)
         n = len(x)
         room = self._entries

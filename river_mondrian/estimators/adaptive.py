@@ -48,8 +48,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     rows that levels share by a hash.
 
     `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
-    explains the whole prediction: each feature gets what its additions to the posteriors and logits
-    change in the mixture (Aumann-Shapley values[^5]).
+    explains the whole prediction: each feature gets the change of the mixture by its additions to
+    the posteriors and logits (Aumann-Shapley values[^5]).
 
     Parameters
     ----------

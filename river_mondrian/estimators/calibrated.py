@@ -243,7 +243,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     coverage) / 2 + 2,200 / T, on any sequence of samples, and so is that above them. Usually it is
     far less. An end of an interval is infinite where nothing narrower would hold. Of labels that
     the model knows, sets hold at least the share asked for, less 520 / T. If labels come d >= 100
-    samples late, these are 22 (d + 1) / T and 6 (d + 1) / T. More is held where errors or
+    samples late, these are 22 (d + 1) / T and 6 (d + 1) / T. The share is larger if errors or
     probabilities have few values, since larger coverages contain smaller ones.
 
     Examples

@@ -243,7 +243,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             ):
                 check_number(self, name, value, expected, expected)
 
-    # What an interrupted call has left.
+    # Interrupted calls.
 
     def _settle(self) -> None:
         """Complete an interrupted call, and forget features that the trees do not have."""

@@ -86,7 +86,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     def _make_trees(self) -> Any:
         """Return trees that have learned nothing."""
 
-    # What an interrupted call has left.
+    # Interrupted calls.
 
     def _enter(self) -> None:
         trees = self._trees

@@ -26,7 +26,7 @@ class NearestNeighborDetector(ScoringDetector):
 
     The score of a sample is its expected distance to the nearest of a random subset of the stored
     samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The expectation
-    is calculated, not sampled: it is a mean of the distances to the samples held, the nearest
+    is calculated, not sampled: it is a mean of the distances to the stored samples, the nearest
     first, with weights that fall by the factor 1 - 1 / `n_neighbors` from one to the next. This is
     the isolation kernel's partition into Voronoi cells[^1], averaged over all its subsets, with the
     distance to the centre of a sample's cell as the score, as in [^2] and [^3].
@@ -46,7 +46,7 @@ class NearestNeighborDetector(ScoringDetector):
         course. A sample is the mapping and the `shingle` - 1 learned before it. Scores are 0 and
         nothing is stored until there are that many.
     scale
-        Whether to divide each feature by its width: the standard deviation of the values held,
+        Whether to divide each feature by its width: the standard deviation of the stored values,
         clipped to 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8, 16, ...
         samples, and each time 64 samples have entered.
     ranges

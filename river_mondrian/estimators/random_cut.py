@@ -458,7 +458,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
 
         Returns
         -------
-        A mapping from name to number, each 0 before any learning; n is the number of samples held.
+        A mapping from name to number, 0 before any learning; n is the number of stored samples.
 
         - "displacement": the collusive displacement[^1], from 0 to n: the larger, the rarer.
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).

@@ -227,7 +227,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
     @property
     @locked
     def tail_weights(self) -> dict[float, float]:
-        """Return the weights of a prediction's scales; only that of 1 if it is normal."""
+        """Return the weights of a prediction's scales; only scale 1 if it is normal."""
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.tail_weights

@@ -135,7 +135,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Learn from the rows of a frame."""
         self._observe_rows(names, columns)
 
-    # What learners use, too.
+    # Attributes and methods that learners use, too.
 
     @property
     def _is_final(self) -> bool:
