@@ -1,4 +1,4 @@
-"""Adaptive trees over classes, the lines beside them, and the mixture of both."""
+"""Adaptive trees over classes, linear discriminants beside them, and the mixture of both."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from . import nodes, prediction, seen
 from .class_forest import ClassForest
 from .nodes import A, SeenClass, Statistics
 
-# More classes than these are many (see `seen`). Of fewer, places for all take less time.
+# More classes than this are many (see `seen`). With fewer, rows of all classes are faster.
 MOST_DENSE = 128
 
-# What follows the statistics of a row then. Rows that others are linked to have more classes in
-# place of the statistics.
+# With many classes: the parts of a row after the statistics. Rows that are linked to have more
+# classes in place of the statistics.
 SEEN_PARTS = (Part("seen", SeenClass, nodes.N_FIRST), Part("links", INT32, nodes.N_LINKS))
 
 POSTERIORS = (
@@ -46,15 +46,15 @@ EXPERTS = (
     *(f"{name}, {of}" for of in ("trees of all samples", "all trees") for name in POSTERIORS),
     *DISCRIMINANTS,
 )
-# Experts that are posteriors of trees: of all samples, and of both kinds of trees.
+# Experts that are posteriors: of trees of all samples, and of all trees.
 N_TREE_EXPERTS = 2 * nodes.N_POSTERIORS
 N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
 
-# Explaining how the prediction of the mixture has come about.
+# Explaining predictions of the mixture.
 
 
-# Numbers of a step, and rows of numbers for each class.
+# Numbers of a step, and rows of a number per class of a step.
 STEP_NUMBERS = 1 + nodes.N_WEIGHTINGS
 STEP_ROWS = 2 + nodes.N_WEIGHTINGS
 
@@ -63,14 +63,15 @@ STEP_ROWS = 2 + nodes.N_WEIGHTINGS
 def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s) -> None:
     """Describe the nodes on a tree's path of the sample predicted last.
 
-    `numbers` gets `STEP_NUMBERS` for each step: 1 where the node says something of the classes,
-    and its probabilities to stop. `distributions` gets `STEP_ROWS` rows of a number for each class:
-    c and the tables of the HNSP, then the node's own distributions in the weightings.
+    Writes `STEP_NUMBERS` numbers per step to `numbers`: 1 if the node has seen samples or ends the
+    path, otherwise 0, and its probabilities to stop. Writes `STEP_ROWS` rows of a number per class
+    to `distributions`: c and the tables of the HNSP, then the node's own distributions in the
+    weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
     of_mixed = nodes.PRIORS[nodes.MIXED]
-    # From the end up, since what has gone on along the path is known below.
+    # From the end up, since c of a node depends on the weights in the node below.
     for i in range(n - 1, -1, -1):
         entry = path[i]
         ref, statistics, ends = entry.ref, entry.statistics, i == n - 1
@@ -83,7 +84,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
             if not says:
-                # A single point; or nothing, and all classes are alike.
+                # A single point, or no sample: then all classes are alike.
                 weight = forest.weight_of(~ref) if ref < 0 else 0.0
                 count = weight if ref < 0 and forest.label_of(~ref) == k else 0.0
                 rows[k] = count
@@ -101,7 +102,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                 rows[(2 + nodes.NOISY) * n_classes + k] = noisy
                 rows[(2 + nodes.MIXED) * n_classes + k] = mixed
                 count = np.float64(known.words[0])
-                # c of Algorithm 5: what has not gone on along the path has gone to the other side.
+                # c of Algorithm 5: weight that is not in the node below is on the other side.
                 bits = seen.sides_of(forest, tree, statistics, k)
                 if ends:
                     rows[k] = count
@@ -117,12 +118,13 @@ Array = NDArray[np.float64]
 
 
 class Explanation:
-    """What each feature adds to the prediction of the sample predicted last.
+    """The features' contributions to the prediction of the sample predicted last.
 
-    A tree's posterior changes from node to node on the path of the sample: what a cut changes goes
-    to its feature (see `reading.contributions`). Lines share out by what the features add to their
-    logits. So all features together have moved each expert from what it says at the roots, or
-    without any feature, and the mixture shares that out (see `learners.experts`).
+    A tree's posterior changes from node to node on the path of the sample. The change at a cut
+    counts for its feature (see `reading.contributions`). The contributions to a discriminant follow
+    from those to its logits. So the features together move each expert from its prediction at the
+    roots, or without any feature. The mixture's contributions follow from these
+    (see `learners.experts`).
 
     Parameters
     ----------
@@ -146,7 +148,7 @@ class Explanation:
             powers = np.exp(logits - logits.max())
             starts.append(powers / powers.sum())
             parts.append(experts.parts_of_softmax(logits, added))
-        # No probability is near 0, as in the mixture (`experts.combine`).
+        # Raise small probabilities to the floor, as in the mixture (`experts.combine`).
         raised = np.maximum(starts, experts.FLOOR / n_classes)
         start = raised / raised.sum(axis=-1, keepdims=True)
         end = trees.mixture.predicted[:, :n_classes]
@@ -155,9 +157,10 @@ class Explanation:
         self.contributions = experts.parts_of_mixture(trees.mixture, start, end, moved)
 
     def _mean_of(self, role: int) -> tuple[Array, Array] | None:
-        """Return what trees of a role say at their roots, and what each feature adds, a mean.
+        """Return the mean predictions at the roots of a role's trees, and mean contributions.
 
-        There is a row of classes for each posterior. None where there is no tree of the role.
+        The arrays have the shapes (posteriors, classes) and (posteriors, features, classes). If the
+        role has no tree, return None.
         """
         trees = self.trees.trees
         used = [t for t, tree in enumerate(trees) if tree.role == role and tree.path_length > 0]
@@ -167,7 +170,7 @@ class Explanation:
         return starts, parts
 
     def _tree(self, t: int) -> tuple[Array, Array]:
-        """Return what a tree's root says by each posterior, and what each feature adds."""
+        """Return the predictions at a tree's root by posterior, and the features' contributions."""
         forest, tree = self.trees.forest, self.trees.trees[t]
         n, n_classes = int(tree.path_length), int(forest.n_classes)
         numbers, said = np.empty((n, STEP_NUMBERS)), np.empty((n, STEP_ROWS, n_classes))
@@ -177,7 +180,7 @@ class Explanation:
         hierarchy, path, branches = self._hierarchy(t, refs, x, said[:, :2])
         parts = np.zeros((nodes.N_POSTERIORS, len(x), n_classes))
         parts[0] = contributions(forest, tree, path, x, hierarchy, branches)
-        # The weightings: a node that says nothing passes on what is above.
+        # The weightings: a node without samples keeps the distribution above.
         says, stops = numbers[:, 0] > 0.0, numbers[:, 1:]
         known = np.maximum.accumulate(np.where(says, np.arange(n), 0))
         said = said[known]
@@ -190,7 +193,7 @@ class Explanation:
     def _hierarchy(
         self, t: int, refs: NDArray[np.int64], x: NDArray[np.float32], counts: Array
     ) -> tuple[Array, Path, Array]:
-        """Return the HNSP's distributions on a path, its geometry, and what branching off adds.
+        """Return the HNSP's distributions on a path, its geometry, and changes by branching off.
 
         `counts` has c and the tables of each step.
         """
@@ -210,7 +213,7 @@ class Explanation:
             total, tables = customers[i].sum(), presence[i]
             leaves = reach[i] * (1.0 - stays[i])
             if not total > 0.0:
-                # It says nothing, also of what branches off there.
+                # The node has no samples, so branching off there adds nothing.
                 here[i], branches[i] = above, -leaves * above
                 continue
             discount = math.exp(-gamma * spans[i])
@@ -224,7 +227,7 @@ class Explanation:
 
 @dataclass
 class AdaptiveView(NodeView):
-    """A node with the weights of the classes that it has seen: numbers where samples weigh 1."""
+    """A node with the weights of its classes, which are whole numbers if samples weigh 1."""
 
     counts: NDArray[Any]
 
@@ -243,11 +246,11 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Bytes that the trees may take, for which the window is halved earlier; None for no limit.
+        Most bytes of the trees; the window is halved earlier to stay below. None for no limit.
     root_forgets
         Whether the memories of the roots forget, too.
     watch
-        The errors by which drifts are detected; None where none are.
+        The errors by which drifts are detected; None detects no drifts.
 
     """
 
@@ -314,7 +317,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         of_call, of_split = super()._side_room
         if not self.forest.is_sparse:
             return of_call, of_split
-        # What two new nodes have seen; and every node on a path may see a class for the first time.
+        # The rows of two new nodes; and each node on a path may see a class for the first time.
         more = 2 * nodes.most_rows(int(self.forest.class_capacity))
         return of_call + DEEPEST + more, of_split + more
 
@@ -354,14 +357,14 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return [shared, *rest, mixture, discriminants]
 
     def _reserve_points(self, n: int) -> None:
-        # Kernels hear of more points once there is room for the ages of as many.
+        # Reserve the buffer of ages before kernels see the larger capacity for points.
         capacity = self.points.reserve(0, n)
         if capacity > self.forest.ages.length:
             self.shared.own("ages", np.empty(capacity, dtype=np.int32))
         super()._reserve_points(n)
 
     def _show_classes(self) -> None:
-        """Tell the mixture how many classes there are."""
+        """Set the number of classes of the mixture and the discriminants."""
         n_classes = int(self.forest.n_classes)
         self.mixture.record.n_classes = self.discriminants.record.n_classes = n_classes
         self.out = self.mixture.memory.arrays["mixed"][:n_classes]
@@ -403,7 +406,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return label
 
     def _keep_seen(self) -> None:
-        """Let rows of statistics have the classes that they have seen, instead of all."""
+        """Convert rows of statistics from all classes to the seen classes only."""
         forest, known, n_classes = self.forest, self.side_rows, int(self.forest.n_classes)
         capacity = int(forest.class_capacity)
         forest.is_sparse = 1
@@ -425,7 +428,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     # Learning.
 
     def forget_before(self, n: int) -> None:
-        """Keep the latest `n` samples as other trees do, and let lines and mixture follow."""
+        """Keep the latest `n` samples, and adapt the discriminants and the mixture to a drift."""
         self.discriminants.follow_drift()
         self.mixture.follow_drift()
         super().forget_before(n)
@@ -468,19 +471,22 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return kept
 
     def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
 
     def root_prediction(self) -> NDArray[np.float64]:
-        """Return what the mixture predicts by the roots and by lines without a feature."""
+        """Return the mixture's prediction from roots, and discriminants without features."""
         inputs = np.full(self.n_inputs, np.nan)
         self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
         return Explanation(self, inputs).baseline
 
     def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
-        """Return what each feature adds to the prediction of a sample of these inputs."""
+        """Return DONE and each feature's contribution to the prediction of a sample.
+
+        The first result is the place of an input if it is too large.
+        """
         best = self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
         if best <= TOO_LARGE:
             return TOO_LARGE - best, np.empty((0, 0))

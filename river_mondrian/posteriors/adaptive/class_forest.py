@@ -1,10 +1,9 @@
 """Learning the class of a sample: drifts, the mixture, and the statistics of the trees.
 
-The path of a call: `rebuilt.building.learn` and `learn_sample`, which call the methods of
-`ClassForest`.
+A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `ClassForest`.
 
-Statistics of a node are those of replaying its samples in order. A node that is inserted above
-another takes over the other's.
+The statistics of a node equal those of replaying its samples in order. A node that is inserted
+above another copies the other's statistics.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from .prediction import predict_anew
 from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
 from .weighting import update_weights
 
-# Splitting the leaves of adaptive trees: which wait, their cuts, statistics of their children.
+# Splitting the leaves of adaptive trees: leaves that wait, their cuts, statistics of children.
 #
-# Labels choose a cut: of several from the Mondrian law the one with the largest gain. The law of
-# a cut in a block is that of Algorithm 2, lines 5 and 6: a dimension by the sides of the box,
-# uniform within the side. Of `n_candidates` of these the one is kept that lowers the Gini
-# impurity most. With one candidate the tree has the law of any other Mondrian tree. Sides may be
-# weighted by how much cuts in their dimension have gained before.
+# Labels guide cuts. `n_candidates` cuts of a block are drawn from the Mondrian distribution
+# (Algorithm 2, lines 5 and 6: a dimension in proportion to the sides of the box, then uniform
+# within the side). The cut that reduces the Gini impurity most is kept. With one candidate, the
+# tree is distributed like any other Mondrian tree. Sides may be weighted by the gains of earlier
+# cuts in their dimension.
 
 
 # Sides of a candidate in `ClassSides`: LEFT, RIGHT, and this for a missing value.
@@ -38,7 +37,7 @@ MISSING = 2
 
 @inlined
 def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statistics:
-    """Give a node statistics that have seen nothing."""
+    """Allocate the statistics of no samples for a node; returns them."""
     number = new_row(forest, tree)
     node.statistics_row = number + 1
     found = tree.side_rows.row(number)
@@ -48,7 +47,7 @@ def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statist
 
 @separate
 def make_statistics(forest: A, t: int, j: int, last: int) -> None:
-    """Make the statistics of a leaf's row from its points; `last` is the latest point of all."""
+    """Compute the statistics of a leaf's row from its points; `last` is the latest stored point."""
     tree = forest.trees[t]
     node = tree.nodes.row(j)
     window, n = forest.window_capacity, node.n_samples
@@ -71,7 +70,7 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
 
 @inlined
 def enqueue(tree: AdaptiveTree, j: int) -> None:
-    """Let a leaf wait for its split where it has seen several classes."""
+    """Add a leaf to the queue of splits if it has seen several classes."""
     node = tree.nodes.row(j)
     is_free = node.dim == PAUSED and node.next_waiting == NONE
     if is_free and node.statistics(tree).n_seen > 1:
@@ -80,9 +79,9 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
 
 @separate
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
-    """Give a row that is new on the path of point `p` the statistics of the samples before.
+    """Make the statistics of a new row on the path of point `p`, from the samples before `p`.
 
-    The latest `backlog` samples before `p` have not been shown to the tree.
+    The latest `backlog` samples before `p` have not been replayed yet.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -111,10 +110,10 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
 
 @separate
 def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -> None:
-    """Add a point that is in the tree to the statistics on its path.
+    """Add a point of the tree to the statistics on its path.
 
-    `grown` tells that the tree has just been extended by it, so that rows may be new; else points
-    come in order, and a row's statistics are new when its first point comes.
+    If `grown`, the tree has just been extended by the point, so rows may be new. Otherwise points
+    are replayed in order, and a row's statistics begin with its first point.
     """
     tree = forest.trees[t]
     label, weight = forest.label_of(p), forest.weight_of(p)
@@ -140,30 +139,30 @@ def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -
 
 
 class ClassForest(AdaptiveForest):
-    """An adaptive forest, as the kernels that build trees anew see it."""
+    """An adaptive forest over classes: the methods that kernels for rebuilt trees call."""
 
     def predict_anew(self, inputs: Float64s) -> int:
-        """Predict a sample of these inputs; returns DONE, or the first that is too large."""
+        """Predict a sample; returns DONE, or the first input that is too large."""
         return predict_anew(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
-        """Note the class and the weight of the sample that is accepted."""
+        """Set the class and the weight of the accepted sample."""
         self.accepted = int(y)
         self.accepted_weight = weight
         self.accepted_is_new = int(is_new)
 
     def error(self) -> float:
-        """Return 1 where another class was more probable, else 0; below 0 for the first class."""
-        # Nothing could have foreseen that.
+        """Return 1 if another class was predicted, else 0; -1 for the first sample of all."""
+        # No model could have predicted the first class.
         if self.n_classes == 1 and self.accepted_is_new == 1:
             return -1.0
         best = most_probable(self.experts.mixed, self.n_classes)
         return 1.0 if self.accepted_is_new == 1 or best != self.accepted else 0.0
 
     def score(self) -> None:
-        """Let the mixture learn the class of the accepted sample, which was predicted last.
+        """Update mixture and discriminants by the class of the accepted sample, predicted last.
 
-        Of a class that is new the discriminants learn only: nothing can have foreseen it.
+        A new class only updates the discriminants, since no expert could have predicted it.
         """
         label, weight = self.accepted, self.accepted_weight
         if self.accepted_is_new == 0:
@@ -171,20 +170,20 @@ class ClassForest(AdaptiveForest):
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Let the weights on the sample's path learn its class, ahead of the extension."""
+        """Update the weights on the sample's path by its class, before the tree is extended."""
         tree = self.trees[t]
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight
             update_weights(self, tree, self.path_of(t), tree.path_length, label, weight, NONE)
 
     def update_tree(self, t: int, p: int, n: int) -> None:
-        """Add a point by which a tree has been extended to the statistics on its path."""
+        """Add a new point of a tree to the statistics on its path."""
         update_path(self, t, p, self.path_of(t), n, True)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Give the rows that a tree has got by a point their statistics, while it is being shown.
+        """Make the statistics of rows that a point has added to a tree during its replay.
 
-        The point itself will be shown in its turn.
+        The point itself will be replayed in its turn.
         """
         tree, path = self.trees[t], self.path_of(t)
         if tree.role != REPLAYING:
@@ -197,7 +196,7 @@ class ClassForest(AdaptiveForest):
                     ensure_statistics(self, t, ref, p, backlog)
 
     def enqueue_built(self, t: int, ref: int) -> None:
-        """Let a leaf whose points are of several classes wait for its split."""
+        """Add a leaf to the queue of splits if its points have several classes."""
         tree = self.trees[t]
         p = tree.nodes.row(ref).first_point if ref >= 0 else NONE
         label = self.label_of(p) if p != NONE else NONE
@@ -207,10 +206,11 @@ class ClassForest(AdaptiveForest):
             push(tree, ref)
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
-        """Add up how candidates part a sample of a block's points; returns its number of classes.
+        """Sum weights by candidate, class and side over a sample of a block's points.
 
-        Each candidate has a table of classes. They are numbered anew, from 1 on: most blocks have
-        few.
+        Returns the number of classes, and for how many points each point of the sample stands. Each
+        candidate has a table of classes. Classes are numbered from 1 on within the block, since
+        most blocks have few.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -234,7 +234,7 @@ class ClassForest(AdaptiveForest):
                 for c in range(m):
                     candidate = candidates[c]
                     weights, v = tables[width * c + k].weights, x[candidate.dim]
-                    # Without a branch: no one could foresee it.
+                    # Without a branch, since it would be unpredictable.
                     side = int(v > candidate.cut) + MISSING * int(v != v)
                     weights[side] = weights[side] + weight
             i += 1
@@ -244,11 +244,11 @@ class ClassForest(AdaptiveForest):
         return n_present, float(step)
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return the Gini gain of a candidate, times the points' weight, by the `n` classes there.
+        """Return the Gini gain of a candidate times the points' weight, over the block's classes.
 
-        The Gini impurity times the weight n of the points is n - sum_k n_k^2 / n, and n is that of
-        both sides: what is gained is the sum of squares over n, at either side, less that of the
-        block.
+        The Gini impurity times the weight W of the points is W - sum_k W_k^2 / W. The weights of
+        both sides add up to W. So the gain is the sum of both sides' sum_k W_k^2 / W minus that of
+        the block. `n` is the number of classes.
         """
         n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
         first = min(self.n_classes, n_points) * c
@@ -265,10 +265,10 @@ class ClassForest(AdaptiveForest):
         return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf's block at a time since its parent, and let its children wait for theirs.
+        """Cut a leaf's block at a time since its parent, and add its children to the queue.
 
-        Where the tree has been shown its points, the latest of which is `last`, the new rows get
-        their statistics; else `last` is NONE.
+        If the tree predicts, `last` is its latest point, and the new rows get their statistics.
+        While it is being built, `last` is NONE.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -285,20 +285,20 @@ class ClassForest(AdaptiveForest):
             else:
                 make_statistics(self, t, child, last)
                 enqueue(tree, child)
-                # Which classes are on the side is noted.
+                # Record the classes on this side.
                 below = tree.nodes.row(child).statistics(tree)
                 for i in range(list_seen(self, tree, below)):
                     if numbers_of(self, tree, below, labels[i]).words[0] > 0.0:
                         add_side(self, tree, statistics, labels[i], side)
 
     def replays(self) -> bool:
-        """Tell that a tree that has been split is shown its points in order."""
+        """Return True: a tree that has been split replays its points in order."""
         return True
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Show a tree the samples `start` to `stop` in order; returns where it stopped.
+        """Replay the samples `start` to `stop` - 1 in a tree; returns where it stopped.
 
-        It stops where a tree has no room for the statistics of a path.
+        It stops early if the tree has no room for the statistics of a path.
         """
         tree, path = self.trees[t], self.path_of(t)
         for i in range(start, stop):

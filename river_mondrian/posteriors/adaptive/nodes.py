@@ -34,32 +34,32 @@ from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint
 
 # Statistics of the classes that have passed a node, in three memories.
 #
-# The first memory holds all samples; the others forget exponentially along the node's own visits.
-# A memory does not decay: instead its unit grows, in which its latest sample is weighed.
+# The first memory holds all samples. The others forget exponentially with each visit of the node.
+# A memory does not decay. Instead its unit, the weight of its latest sample, grows.
 #
-# Of few classes a row has all, in blocks of `BLOCK`, and what is known of those of one block lies
-# together: a path is read class by class where it learns, and block by block where it predicts.
-# Of many classes a node has those that it has seen (`seen`).
+# With few classes, a row has all of them, in blocks of `BLOCK`. The numbers of a block's classes
+# are contiguous: learning reads a path class by class, prediction reads it block by block. With
+# many classes, a node has only those that it has seen (`seen`).
 #
-# Sums of weights are in single precision. Those of whole weights are exact up to 2^24; a sample
-# that weighs less than 2^-24 of what is there adds nothing. Weights from 1e-30 to 1e30 neither
-# vanish nor overflow.
+# Sums of weights are in single precision. Sums of whole weights are exact up to 2^24. A sample
+# that weighs less than 2^-24 of the sum adds nothing. Weights from 1e-30 to 1e30 neither vanish
+# nor overflow.
 
 
 N_MEMORIES = 3
-# Of the memories that forget: how their units grow at a visit.
+# Factors by which the units of the forgetting memories grow at a visit.
 GROWTHS = (1.0 / 0.95, 1.0 / 0.7)
 N_FORGETTING = len(GROWTHS)
 LATE = 0
 LATEST = 1
-# Largest unit times weight, above which a memory is scaled back.
+# A memory is rescaled when its unit times a weight exceeds this.
 LARGEST_UNIT = 1e15
-# Weight in units that no estimate notices beside its prior. It is dropped where a memory is scaled
-# back: it would end as a subnormal number, with which some processors take 100 times as long.
+# A weight in units that is negligible beside the prior. Rescaling sets smaller weights to 0, since
+# they would become subnormal numbers, which slow down some processors 100 times.
 UNNOTICED = 1e-18
 
-# The weightings: one that stops early where labels are noisy, and one that goes deep, whose nodes
-# mix the memories. Of each its Dirichlet prior and its prior probability to stop at a node.
+# The weightings. The first stops early if labels are noisy. The second goes deep, and its nodes mix
+# the memories. Each has a Dirichlet prior, and a prior probability to stop at a node.
 NOISY = 0
 MIXED = 1
 PRIORS = (0.5, 0.05)
@@ -69,28 +69,27 @@ N_WEIGHTINGS = 2
 # A tree's posteriors: the HNSP, then the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
 
-# Classes of a block, the bits of a class's sides, and the classes of a word of these.
+# Classes of a block, bits of a class's sides, and classes of a word of sides.
 BLOCK = 4
 SIDE_BITS = 2
 CLASSES_OF_WORD = 32 // SIDE_BITS
 
 
 class ClassBlock(Record):
-    """What a node has seen of `BLOCK` classes that follow each other."""
+    """Weights of `BLOCK` consecutive classes at a node."""
 
-    # Weight of the samples of each class: their number where each weighs 1.
+    # Weight of the samples of each class, which is their number if each weighs 1.
     counts: Float32s = inline(BLOCK)
     # Weights in the memories that forget: BLOCK classes for each memory.
     weights: Float32s = inline(N_FORGETTING * BLOCK)
 
 
 class SeenClass(Record):
-    """What a node has seen of one of many classes."""
+    """The weights of one of many classes at a node."""
 
-    # Four times the class plus 1, and the bits of its sides (see `Statistics.sides`); 0 where there
-    # is room for a class.
+    # (class + 1) * 4 plus the bits of its sides (see `Statistics.sides`); 0 for a free place.
     key: Int32
-    # As of `ClassBlock`.
+    # As in `ClassBlock`.
     count: Float32
     weights: Float32s = inline(N_FORGETTING)
 
@@ -104,30 +103,30 @@ class SeenClass(Record):
 
 
 class ClassNumbers(NamedTuple):
-    """The weights of a class at a node: that of all its samples, then those of both memories."""
+    """The weights of a class at a node: of all samples, then in both forgetting memories."""
 
     words: Float32s
-    # Words from one to the next.
+    # Words from one weight to the next.
     step: int
 
 
 class Statistics(Record):
-    """A row of statistics: the blocks of few classes follow, then the sides of all of them.
+    """A row of statistics. With few classes, blocks of all classes follow, then their sides.
 
-    Where there are many classes, what has been seen of the first of them follows (see `seen`).
+    With many classes, the first seen classes and the links follow (see `seen`).
     """
 
-    # Probabilities to stop at the node, of the weightings.
+    # Probability to stop at the node, for each weighting.
     stops: Float32s = inline(N_WEIGHTINGS)
     # Shares of the memories in the second weighting.
     shares: Float32s = inline(N_MEMORIES)
-    # Of the memories that forget the weight of all samples, and that of the latest.
+    # For each forgetting memory: the weight of all samples, and the unit.
     totals: Float32s = inline(N_FORGETTING)
     units: Float32s = inline(N_FORGETTING)
     # Weight of all samples.
     weight: Float32
-    # Number of classes seen, and of their sides: the sum of c over all classes where samples weigh
-    # 1 (see `sides`).
+    # Number of classes seen, and number of their sides. The latter is the sum of c over all classes
+    # if samples weigh 1 (see `sides`).
     n_seen: Int32
     n_sides: Int32
 
@@ -137,25 +136,25 @@ class Statistics(Record):
         return ClassNumbers(Float32s(self, place, 2 * BLOCK + 1), BLOCK)
 
     def sides(self, capacity: int) -> Int32s:
-        """Return the words of sides, in a row with room for so many classes.
+        """Return the words of sides, in a row with capacity for `capacity` classes.
 
-        A class has two bits: 1 and 2 where samples of it have gone to the left and to the right of
-        the node's cut. How many of both there are is c of Algorithm 5 where samples weigh 1.
+        A class has two bits: 1 if samples of it have gone to the left of the node's cut, and 2 for
+        the right. If samples weigh 1, the number of these bits is c of Algorithm 5.
         """
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
         return Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
 
     def sides_of(self, label: int, capacity: int) -> int:
-        """Return the bits of a class's sides, where there is room for `capacity` classes."""
+        """Return the bits of a class's sides, in a row with capacity for `capacity` classes."""
         word = self.sides(capacity)[label // CLASSES_OF_WORD]
         return word >> label % CLASSES_OF_WORD * SIDE_BITS & 3
 
     def links(self) -> Int32s:
-        """Return the links of a row, where there are many classes."""
+        """Return the links of a row of many classes."""
         return Int32s(self, LINKS_WORD, N_LINKS)
 
     def begin(self) -> None:
-        """Make the statistics of no sample, in a row of zeros."""
+        """Initialise the statistics of no samples, in a row of zeros."""
         for v in range(N_WEIGHTINGS):
             self.stops[v] = STOP_PRIORS[v]
         for m in range(N_MEMORIES):
@@ -164,7 +163,7 @@ class Statistics(Record):
             self.units[m] = 1.0
 
     def add_side(self, label: int, side: int, capacity: int) -> None:
-        """Note on which side of the node's cut a class has gone."""
+        """Record that a class has gone to a side of the node's cut."""
         sides = self.sides(capacity)
         word = sides[label // CLASSES_OF_WORD]
         bit = (1 << side) << label % CLASSES_OF_WORD * SIDE_BITS
@@ -177,14 +176,14 @@ class Statistics(Record):
     ) -> float:
         """Return a factor times the first memory's Dirichlet estimate of a class.
 
-        The product comes first: where compilers may choose, its last bit would be theirs.
+        The product comes first, since otherwise the compiler might choose the order of rounding.
         """
         return factor * (numbers.words[0] + alpha) / (self.weight + alpha * n_classes)
 
     def late_estimate(
         self, numbers: ClassNumbers, m: int, alpha: float, n_classes: int, factor: float = 1.0
     ) -> float:
-        """Return a factor times the Dirichlet estimate of a class by a memory that forgets."""
+        """Return a factor times the Dirichlet estimate of a class by a forgetting memory."""
         seen = numbers.words[(1 + m) * numbers.step]
         prior = alpha * self.units[m]
         return factor * (seen + prior) / (self.totals[m] + prior * n_classes)
@@ -194,22 +193,22 @@ HEAD_WORDS = Statistics.WORDS
 BLOCK_WORDS = ClassBlock.WORDS
 STOP_WORDS = N_WEIGHTINGS
 
-# Where there are many classes: those of a node's own row, of every other one, and their links.
+# With many classes: the number of classes in a node's own row and in every other row, and links.
 SEEN_WORDS = SeenClass.WORDS
 N_FIRST = 5
 N_MORE = 8
 LINKS_WORD = HEAD_WORDS + N_FIRST * SEEN_WORDS
 MORE_WORD = LINKS_WORD - N_MORE * SEEN_WORDS
 N_LINKS = 2
-# Rows of sums in front of those of the classes (see `weighting`).
+# With many classes: rows of sums before those of the classes (see `weighting`).
 N_FRONT = N_MORE
-# Nodes whose rows are read together then.
+# With many classes: number of nodes whose rows are read together.
 N_TOGETHER = 4
 
 
 def most_rows(n_classes: int) -> int:
-    """Return how many rows a node has at most that has seen so many of many classes."""
-    # A row has others behind it where it is full; of these there are one more at most.
+    """Return the largest number of rows of a node that has seen `n_classes` of many classes."""
+    # Rows that link to others are full. Among the rest there is at most one row more than these.
     return 3 + 2 * n_classes // (N_MORE + 1)
 
 
@@ -230,11 +229,11 @@ class AdaptivePoint(RebuiltPoint):
 class AdaptiveNode(RebuiltNode):
     """A node with statistics of the classes that have passed it."""
 
-    # Number of its row of statistics, plus 1; 0 for none.
+    # Number of its row of statistics plus 1; 0 for none.
     statistics_row: Int32 = stored(Ref("side_rows", none=0, first=1, when=IN_USE, ends=True))
 
     def statistics(self, tree: AdaptiveTree) -> Statistics:
-        """Return the statistics; none where there are none yet."""
+        """Return the statistics, or none if there are none yet."""
         if self.statistics_row == 0:
             return tree.side_rows.none()
         return tree.side_rows.row(self.statistics_row - 1)
@@ -250,18 +249,18 @@ class AdaptiveTree(RebuiltTree):
 class StatisticsEntry(PathEntry):
     """A node on a sample's path, with its statistics."""
 
-    # None where it has none yet.
+    # None if the node has none yet.
     statistics: Statistics
 
     def note(self, forest: Forest, tree: Tree) -> None:
-        """Note the statistics of the node that the path has come to."""
+        """Set the statistics of the path's node."""
         own = AdaptiveTree(tree)
         self.statistics = own.side_rows.none()
         if self.ref >= 0:
             self.statistics = own.nodes.known(self.place).statistics(own)
 
     def fetch(self, forest: Forest) -> None:
-        """Ask for the statistics ahead of their use."""
+        """Prefetch the statistics."""
         if self.statistics:
             prefetch(self.statistics, AdaptiveForest(forest).statistics_words)
 
@@ -271,19 +270,20 @@ Entries = Array[StatisticsEntry]
 
 
 class Step(Record):
-    """What a prediction notes of a node on the path, on the way down."""
+    """The numbers of a node on the path, computed on the walk down for the pass up."""
 
-    # Rate of branching off, probabilities to come here and to go on, discount (see `labels.hnsp`).
+    # Rate of branching off, probabilities of reaching the node and of not branching off at it, and
+    # discount (see `labels.hnsp`).
     eta: Float64
     reach: Float64
     stays: Float64
     discount: Float64
-    # None where there are none, or no sample in them.
+    # None if the node has no statistics, or none with a sample.
     statistics: Statistics
-    # Of the HNSP, c and tab over all classes where samples have weights.
+    # HNSP: sums of c and of tab over all classes.
     sum_of_c: Float64
     sum_of_tables: Float64
-    # Weight of one sample in the first weighting, and in each memory of the second.
+    # Factor of a sample's weight in the first weighting, and in each memory of the second.
     noisy: Float64
     of_all: Float64
     of_late: Float64
@@ -291,9 +291,9 @@ class Step(Record):
 
 
 class ClassSides(Record):
-    """How the points of a class in a block are parted by a candidate."""
+    """Weights of a class's points on the sides of a candidate, in a block."""
 
-    # Weight of those on the left, on the right and with a missing value; the fourth stays 0.
+    # Weight on the left, on the right and with a missing value; the fourth number stays 0.
     weights: Float32s = inline(4)
 
 
@@ -306,11 +306,11 @@ class FoundRow(Record):
 
 
 class AdaptiveForest(RebuiltForest):
-    """The fields of an adaptive forest; `ClassForest` has what `RebuiltForest` asks for."""
+    """The fields of an adaptive forest; `ClassForest` overrides the methods of `RebuiltForest`."""
 
     trees: Array[AdaptiveTree]
     points: Table[AdaptivePoint]
-    # Classes so far, for how many there is room, whether they are many (see `seen`), and words of a
+    # Number of classes, capacity for classes, whether there are many (see `seen`), and words of a
     # row of statistics.
     n_classes: Int64 = stored(Bounds(0, MOST_CLASSES))
     class_capacity: Int64
@@ -320,7 +320,7 @@ class AdaptiveForest(RebuiltForest):
     gamma: Float64
     # Whether the memories of the roots forget, too.
     root_forgets: Int64
-    # Whether a sample has been learned that does not weigh 1.
+    # Whether a sample with a weight other than 1 has been learned.
     is_weighted: Int64
     # The accepted sample: its class, its weight, and whether the class is new.
     accepted: Int64 = transient()
@@ -330,25 +330,24 @@ class AdaptiveForest(RebuiltForest):
     experts: Experts
     discriminants: Discriminants
     paths: Array[StatisticsEntry]
-    # What a node knows of a class that it has not seen, and room for the classes that it has.
+    # The empty record of a class that a node has not seen; buffer for the classes of a node.
     nothing: Array[SeenClass]
     seen_labels: Int64s
-    # Rows of nodes that are yet to be read.
+    # Buffer for rows of nodes that are still to be read.
     found: Array[FoundRow]
     # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
     # samples, then for those of recent ones.
     steps: Array[Step]
     posterior_sums: Float32s
-    # Of each class, where samples have weights: c at a node of a path, and the weight that has
-    # passed the one below.
+    # By class, if samples have weights: c at a node of a path, and the weight at the node below.
     node_c: Float32s
     below: Float32s
-    # Room for drawing a cut: of each candidate the sides of the block's classes; those classes, and
-    # of each class its number among them plus 1, or 0.
+    # Buffers for drawing a cut: by candidate, the sides of the block's classes; these classes; by
+    # class, its number among them plus 1, or 0.
     class_sides: Array[ClassSides]
     block_classes: Int64s
     class_numbers: Int64s
-    # Room for the ages of a leaf's points: for as many as there is room for points.
+    # Buffer for the ages of a leaf's points, with the capacity of the points.
     ages: Int32s
 
     def label_of(self, p: int) -> int:
@@ -360,7 +359,7 @@ class AdaptiveForest(RebuiltForest):
         return self.points.row(p).weight
 
     def n_sums(self) -> int:
-        """Return how many numbers the sums of a role's posteriors are."""
+        """Return the length of the sums of a role's posteriors."""
         front = N_FRONT if self.is_sparse == 1 else 0
         return N_POSTERIORS * (front + self.class_capacity)
 

@@ -1,14 +1,14 @@
 """Predicting a sample by adaptive trees: three posteriors of each, then the mixture of all.
 
-The first posterior is the HNSP, which integrates over branching off: `labels.hnsp` has the
-derivation of its weights (Algorithm 8, lines 6 to 10). The others follow the sample to its leaf by
-context-tree weighting (`weighting`). All are sums of the classes on the path, of which a row of
-statistics has the numbers: a walk down finds the factors, and a pass up adds the rows.
+The first posterior is the HNSP, which integrates over branching off; `labels.hnsp` derives its
+weights (Algorithm 8, lines 6 to 10). The others follow the sample to its leaf by context-tree
+weighting (`weighting`). All posteriors are weighted sums of the class statistics on the path: a
+walk down finds the factors, and a pass up adds the rows.
 
-Sums are in a row of `class_capacity` classes for each posterior. Of many classes they are in a row
-of the posteriors for each class, behind `N_FRONT` others, the first of which has what all classes
-get: what a node adds to those that it has not seen is one number for each posterior, so that it
-costs by those that it has seen.
+With few classes, sums are in a row of `class_capacity` classes for each posterior. With many
+classes, they are in a row of all posteriors for each class, after `N_FRONT` other rows. The first
+of these has the additions for all classes. So a node adds one number per posterior for the classes
+that it has not seen, and its cost depends only on the classes that it has seen.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .weighting import Factors, add_seen, add_statistics
 _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 
 
-# Smaller factors of the HNSP would be subnormal in single precision, with which some processors
-# take 100 times as long. Floors of experts are far above what they would add (`learners.experts`).
+# Smaller factors of the HNSP would be subnormal in single precision, which slows down some
+# processors 100 times. Floors of experts are far above their terms (`learners.experts`).
 LEAST_FACTOR = 1e-37
-# Weight of a node in the HNSP that is nothing where there are many classes, for the same reason.
+# With many classes, smaller weights of a node in the HNSP count as 0, for the same reason.
 NEGLIGIBLE = 1e-18
 
 
 @inlined
 def _noticed(factor: float) -> float:
-    """Return a factor, or 0 where it is too small."""
+    """Return a factor, or 0 if it is too small."""
     return factor if abs(factor) > LEAST_FACTOR else 0.0
 
 
@@ -53,7 +53,7 @@ def _add(out: Float32s, k: int, weight: float) -> None:
 
 @inlined
 def _place(forest: A, posterior: int, k: int) -> int:
-    """Return where the sum of a posterior is for a class."""
+    """Return the place of a posterior's sum for a class."""
     if forest.is_sparse == 1:
         return nodes.N_POSTERIORS * (nodes.N_FRONT + k) + posterior
     return forest.class_capacity * posterior + k
@@ -72,7 +72,7 @@ def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None
 
 @merged
 def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
-    """Return how far a sample lies outside the box of a path's node."""
+    """Return the distance of a sample to the box of a path's node: its rate of branching off."""
     is_row = entry.ref >= 0
     capacity = forest.dim_capacity
     # A point's values are both sides of its box.
@@ -86,11 +86,11 @@ def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> 
 def _walk_down(
     forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> float:
-    """Take the steps of a sample's path; returns the probability not to branch off."""
+    """Fill the steps of a sample's path; returns the probability of not branching off."""
     gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     reach = 1.0
-    # What no node above has taken.
+    # Probability that no node above has stopped, in each weighting.
     noisy, mixed = 1.0, 1.0
     for i in range(n):
         entry, step = path[i], steps[i]
@@ -108,7 +108,7 @@ def _walk_down(
         if statistics and statistics.n_seen > 0:
             step.statistics = statistics
             stops, shares, units = statistics.stops, statistics.shares, statistics.units
-            # The weight of the node in either weighting, and what a sample weighs by that.
+            # The weight of the node in each weighting, then the factor of a sample's weight.
             stopped = noisy if ends else noisy * stops[nodes.NOISY]
             step.noisy = stopped / (statistics.weight + of_noisy * n_classes)
             noisy -= stopped
@@ -119,7 +119,7 @@ def _walk_down(
             total = statistics.totals[nodes.LATEST] + of_mixed * units[nodes.LATEST] * n_classes
             step.of_latest = stopped * shares[2] / total
             mixed -= stopped
-    # What is left at the end is shared by all classes, and that of a last point.
+    # The rest goes to the estimate at the end: the prior, and the point if the path ends in one.
     last = path[n - 1].ref
     seen = forest.weight_of(~last) if last < 0 else 0.0
     for v, rest in enumerate((noisy, mixed)):
@@ -132,7 +132,7 @@ def _walk_down(
 
 @separate
 def _clear_below(forest: A, ref: int) -> None:
-    """Note the weight of the classes at a reference that has no statistics: a point's own."""
+    """Set `below` to the weights of classes at a reference without statistics: a point's own."""
     below = forest.below
     for k in range(forest.n_classes):
         below[k] = 0.0
@@ -142,10 +142,10 @@ def _clear_below(forest: A, ref: int) -> None:
 
 @separate
 def _count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> None:
-    """Note c and tab of Algorithm 5 at a node where samples have weights, and their sums.
+    """Write c and the sums of c and tab of Algorithm 5 at a node, if samples have weights.
 
-    Of the weight W of a class tab is min(W, 1), and c the sum of both children's. What has not
-    gone to the child on the path has gone to the other one. c of a leaf is W.
+    With the weight W of a class, tab is min(W, 1). c is the sum of both children's tab, or W at a
+    leaf. Weight that is not in the child on the path is in the other child.
     """
     statistics, node_c, below = step.statistics, forest.node_c, forest.below
     total, tables, labels = 0.0, 0.0, forest.seen_labels
@@ -174,13 +174,13 @@ def _add_step(
     ends: bool,
     out: Float32s,
 ) -> None:
-    """Add a node's part to all posteriors; the HNSP's is a weight of c and one of tab.
+    """Add a node's terms to all posteriors; the HNSP has a factor of c and one of tab.
 
-    Of many classes those that it has seen are left to `add_seen`.
+    With many classes, the terms of seen classes are left to `add_seen`.
     """
     statistics = step.statistics
     units = statistics.units
-    # c of a leaf's classes are their samples.
+    # At a leaf, c of a class is its number of samples.
     is_weighted = forest.is_weighted == 1
     of_samples = _noticed(weight)
     by_weight, by_first, by_second = factors.by_weight, factors.by_first, factors.by_second
@@ -203,7 +203,7 @@ def _add_step(
             factors.constants[1 + v] = constant
         add_statistics(statistics, forest.n_classes, factors, out, forest.class_capacity)
     if is_weighted:
-        # c of its classes.
+        # Add the terms of c.
         node_c, labels = forest.node_c, forest.seen_labels
         for i in range(list_seen(forest, tree, statistics)):
             _add(out, _place(forest, 0, labels[i]), weight * node_c[labels[i]])
@@ -219,14 +219,14 @@ def predict_tree(
     """
     gamma, steps = forest.gamma, forest.steps
     if forest.is_weighted == 1 and forest.is_sparse == 1:
-        # A node notes those classes only that it has seen.
+        # Nodes only write the classes that they have seen, so clear all first.
         _clear_below(forest, path[n - 1].ref)
     noted, n_noted = _room_of_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
         step = steps[i]
         eta, discount = step.eta, step.discount
-        # Weight of the node's own classes, and of its parent's distribution, on branching off.
+        # Weights of the node's own classes and of its parent's distribution, if branching off.
         own, passed = 0.0, 0.0
         if eta > 0.0:
             reach, stays = step.reach, step.stays
@@ -252,7 +252,7 @@ def predict_tree(
         if forest.is_weighted == 1:
             _clear_below(forest, ref)
         if ref < 0:
-            # A single point: c is its weight at its class, tab 1 at most.
+            # A single point: for its class, c is its weight and tab is at most 1.
             seen = forest.weight_of(~ref)
             share = discount * (min(seen, 1.0) / seen)
             own += weight * (1.0 - share)
@@ -266,9 +266,9 @@ def predict_tree(
 
 @separate
 def _average_many(forest: A, of_long: float, of_recent: float) -> None:
-    """Write the experts of many classes: by the sums of the first role, then by those of both.
+    """Write the experts' predictions with many classes: of long trees, then of both roles.
 
-    `of_long` and `of_recent` are factors of sums.
+    `of_long` and `of_recent` are factors of the roles' sums.
     """
     n_sums, capacity, predicted = forest.n_sums(), forest.class_capacity, forest.experts.predicted
     sums = forest.posterior_sums.part(0, n_sums)
@@ -285,11 +285,11 @@ def _average_many(forest: A, of_long: float, of_recent: float) -> None:
 
 @merged
 def _add_trees(forest: A) -> None:
-    """Let the mixture's experts be the posteriors of the trees.
+    """Write the posteriors of the trees as predictions of the mixture's experts.
 
-    First come the means over trees of all samples, then the means of these and of those over trees
-    of recent samples, for which the first stand in where there are no such trees. Both roles count
-    as much, whatever their numbers of trees.
+    First come the means over trees of all samples. Then come the averages of these and the means
+    over trees of recent samples. Without recent trees, both are equal. Both roles have the same
+    weight, for any numbers of trees.
     """
     sums, room, predicted = forest.posterior_sums, forest.n_sums(), forest.experts.predicted
     for k in range(2 * room):
@@ -318,7 +318,7 @@ def _add_trees(forest: A) -> None:
 
 @separate
 def predict_anew(forest: A, inputs: Float64s) -> int:
-    """Predict a sample of these inputs; returns DONE, or the first that is too large."""
+    """Predict a sample; returns DONE, or the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
         return bad
@@ -332,10 +332,11 @@ def predict_anew(forest: A, inputs: Float64s) -> int:
 
 @kernel
 def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
-    """Predict a sample by trees of a version, into room for a probability of each class.
+    """Predict a sample, and write the probability of each class to `out`.
 
-    Returns the most probable class, `TOO_LARGE - i` where the i-th input is, or WAITS. The forest's
-    `inputs` stay, since another thread may be about to learn them.
+    Returns the most probable class, `TOO_LARGE - i` if the i-th input is too large, or WAITS if the
+    trees' version is not `version`. The forest's `inputs` are not changed, since another thread may
+    be about to learn them.
     """
     if version != forest.version:
         return WAITS
@@ -351,10 +352,10 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
 
 @batch_kernel
 def predict_rows(forest: A, rows: Float64s, n: int, out: Float64s) -> None:
-    """Predict `n` rows of inputs, into rows of a probability of each class.
+    """Predict `n` rows of inputs, and write probabilities to `out`, shape (n, classes).
 
-    What a prediction is written to is the caller's own (see `RebuiltTrees`), since other threads
-    predict meanwhile.
+    The caller's forest has its own buffers (see `RebuiltTrees`), since other threads predict at the
+    same time.
     """
     mixed, n_classes, capacity = forest.experts.mixed, forest.n_classes, forest.input_capacity
     for i in range(n):

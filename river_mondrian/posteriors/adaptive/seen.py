@@ -1,10 +1,10 @@
 """Statistics of many classes: rows of the classes that a node has seen, in a tree of rows.
 
-Most nodes have seen few of many classes, and only a class that has been seen has a place
-(`SeenClass`). A node's row of statistics has the first `N_FIRST` classes. Each further row has
-`N_MORE`, from the word `MORE_WORD` on. Every row has links to two others, by the next bit of a
-class's number. So a class is found in at most as many steps as its number has bits: it is in the
-first row on its way that had room when it came. Rows are not freed before the tree is.
+If there are many classes, most nodes have seen few of them, and only a seen class has a place
+(`SeenClass`). A node's row of statistics has its first `N_FIRST` classes. Each further row has
+`N_MORE`, from the word `MORE_WORD` on. Every row links to two others, selected by the next bit of a
+class's number. A class is in the first row on its path that had room when it was first seen. So it
+is found in at most as many steps as its number has bits. Rows are freed only with the tree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_SIDE = -1
 
 @inlined
 def new_row(forest: A, tree: AdaptiveTree) -> int:
-    """Return the number of a new row, all of whose words are 0."""
+    """Add a row of zeros; returns its number."""
     number = tree.side_rows.n_rows
     tree.side_rows.n_rows = number + 1
     words = Int32s(tree.side_rows.row(number), 0, forest.statistics_words)
@@ -37,7 +37,7 @@ def new_row(forest: A, tree: AdaptiveTree) -> int:
 
 @inlined
 def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
-    """Return the i-th class of a row, whose classes begin at a word."""
+    """Return the i-th class of a row whose classes begin at the word `first`."""
     return SeenClass(row, first + nodes.SEEN_WORDS * i)
 
 
@@ -45,9 +45,9 @@ def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
 def find(
     forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, adds: bool
 ) -> SeenClass:
-    """Return what a node has seen of one of many classes.
+    """Return the record of one of many classes at a node.
 
-    Of a new one that is nothing, or where it `adds` classes their place.
+    For a class that has not been seen, return an empty record, or a new one if `adds` is True.
     """
     row, first, n, bits = statistics, nodes.HEAD_WORDS, nodes.N_FIRST, label
     while True:
@@ -80,7 +80,7 @@ def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int
 
 @inlined
 def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
-    """Return the bits of the sides on which a class has gone at a node."""
+    """Return the bits of the sides to which samples of a class have gone at a node."""
     if forest.is_sparse == 1:
         return find(forest, tree, statistics, label, False).key & 3
     return statistics.sides_of(label, forest.class_capacity)
@@ -88,15 +88,15 @@ def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) 
 
 @inlined
 def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
-    """Write the rows to which one is linked behind `n` in `found`; returns how many are there.
+    """Append the rows that a row links to, to the `n` rows in `found`; returns the new number.
 
-    They are of the node that `owner` names.
+    The rows belong to the node `owner`.
     """
     links = row.links()
     for bit in range(nodes.N_LINKS):
         if links[bit] != 0:
             following = tree.side_rows.row(links[bit] - 1)
-            # It is read after all those that are waiting.
+            # Rows that wait are read first, so there is time to prefetch.
             prefetch(following, nodes.LINKS_WORD + nodes.N_LINKS)
             forest.found[n].row = following
             forest.found[n].owner = owner
@@ -106,9 +106,9 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
 
 @separate
 def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
-    """Write the classes of a node into `seen_labels`; returns how many there are.
+    """Write the classes of a node to `seen_labels`; returns their number.
 
-    Where there are few classes these are all; some may not have been seen.
+    If the forest has few classes, these are all classes, seen or not.
     """
     labels = forest.seen_labels
     if forest.is_sparse == 0:
@@ -133,7 +133,7 @@ def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
 
 @inlined
 def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
-    """Note on which side of a node's cut a class of many has gone."""
+    """Record that one of many classes has gone to a side of a node's cut."""
     if seen.key & (1 << side) == 0:
         seen.key = seen.key | (1 << side)
         statistics.n_sides = statistics.n_sides + 1
@@ -141,7 +141,7 @@ def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
 
 @inlined
 def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, side: int) -> None:
-    """Note on which side of a node's cut a class has gone."""
+    """Record that a class has gone to a side of a node's cut."""
     if forest.is_sparse == 0:
         statistics.add_side(label, side, forest.class_capacity)
     else:
@@ -150,7 +150,7 @@ def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, 
 
 @separate
 def _rescale(forest: A, tree: AdaptiveTree, statistics: Statistics, m: int, unit: float) -> None:
-    """Let the unit of a memory that forgets be 1 again."""
+    """Divide a forgetting memory by its unit, so that its unit can be 1 again."""
     n, labels = list_seen(forest, tree, statistics), forest.seen_labels
     for i in range(n):
         numbers = numbers_of(forest, tree, statistics, labels[i])
@@ -172,7 +172,7 @@ def add_sample(
 ) -> None:
     """Add a sample's class and weight to the memories of a node.
 
-    It goes to a side of the node's cut; NO_SIDE stands for a leaf.
+    `side` is the side of the node's cut to which the sample goes, NO_SIDE at a leaf.
     """
     if forest.is_sparse == 1:
         seen = find(forest, tree, statistics, label, True)
@@ -206,9 +206,9 @@ def add_sample(
 def copy_statistics(
     forest: A, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:
-    """Copy the statistics of a node above which another is put, and which is on a side of it.
+    """Copy statistics to a node inserted above another, which is on side `side` of it.
 
-    The probabilities to stop stay those of a new node.
+    The probabilities to stop remain those of a new node.
     """
     n_words, is_sparse = nodes.HEAD_WORDS, forest.is_sparse == 1
     if not is_sparse:
@@ -220,7 +220,7 @@ def copy_statistics(
     n, labels = list_seen(forest, tree, below), forest.seen_labels
     for i in range(n):
         numbers = numbers_of(forest, tree, below, labels[i])
-        # A class without samples has been noted on a side only.
+        # A class with count 0 is only recorded on a side; skip it.
         if numbers.words[0] > 0.0:
             if is_sparse:
                 copied = find(forest, tree, target, labels[i], True).numbers()
@@ -231,7 +231,7 @@ def copy_statistics(
 
 @kernel
 def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n: int) -> None:
-    """Put classes into rows of nodes' statistics: `found` has row, class and sides of each."""
+    """Write `n` classes to nodes' rows; `found` has the row, class and sides of each."""
     tree = forest.trees[t]
     for i in range(n):
         seen = find(forest, tree, tree.side_rows.row(found[3 * i]), found[3 * i + 1], True)
@@ -249,14 +249,14 @@ def _blocks_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
     n_blocks = -(-n_classes // nodes.BLOCK)
     end = nodes.HEAD_WORDS + n_blocks * nodes.BLOCK_WORDS
     blocks = np.ascontiguousarray(rows[..., nodes.HEAD_WORDS : end]).view(np.float32)
-    # There may be no row.
+    # Explicit sizes, since there may be no rows.
     shape = (*rows.shape[:-1], n_blocks, 1 + nodes.N_FORGETTING, nodes.BLOCK)
     found = np.moveaxis(blocks.reshape(shape), -3, -2)
     return found.reshape(*found.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
 
 
 def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
-    """Return which of a tree's rows are of nodes, and all links."""
+    """Return the numbers of the rows that belong to nodes directly, and the links of all rows."""
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     is_own = np.ones(len(rows), dtype=np.bool_)
     is_own[linked[linked > 0] - 1] = False
@@ -264,7 +264,7 @@ def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
 
 
 def _levels(rows: Rows) -> Iterator[tuple[NDArray[np.int64], Rows]]:
-    """Yield rows of nodes, those linked to these, and so on: whose they are, and their classes."""
+    """Yield by depth of links the owners of rows and the rows' classes, nodes' own rows first."""
     own, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = own
     owners, first, n = own, nodes.HEAD_WORDS, nodes.N_FIRST
@@ -279,7 +279,7 @@ def _levels(rows: Rows) -> Iterator[tuple[NDArray[np.int64], Rows]]:
 def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> NDArray[np.float32]:
     """Return the classes' weights in copied rows of a tree, shape (rows, n_classes).
 
-    Of many classes rows that others are linked to have none.
+    With many classes, rows that are linked to from other rows have weights of 0.
     """
     if not is_sparse:
         return _blocks_in(rows, n_classes)[..., 0, :]
@@ -292,14 +292,14 @@ def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> NDArray[np.float32
 
 
 def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
-    """Tell whether kernels may read a tree's rows of many classes.
+    """Return whether kernels may read a tree's rows of many classes.
 
-    `of_nodes` has the rows that nodes refer to.
+    `of_nodes` has the numbers of the rows that nodes refer to.
     """
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     place, bit = np.nonzero(linked)
     links = linked[place, bit] - 1
-    # A row comes after the only one that is linked to it.
+    # A row comes after the only row that links to it.
     if (links <= place).any() or (links >= len(rows)).any() or len({*links}) < len(links):
         return False
     if not np.isin(of_nodes, _rows_of_nodes(rows)[0]).all():
@@ -315,9 +315,10 @@ def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
 
 
 def seen_in(rows: Rows, n_classes: int, capacity: int) -> tuple[Int64s, Float32s, int]:
-    """Return what has been seen of few classes, in copied rows with room for so many.
+    """Return the seen classes in copied rows of few classes, as arguments of `put_seen`.
 
-    That is for `put_seen`: row, class and sides of each, its weights, and how many there are.
+    These are row, class and sides of each, its weights, and their number. `capacity` is the rows'
+    capacity for classes.
     """
     numbers = _blocks_in(rows, n_classes)
     words = rows[:, nodes.HEAD_WORDS + capacity // nodes.BLOCK * nodes.BLOCK_WORDS :]

@@ -1,10 +1,10 @@
 """Context-tree weighting (Willems, Shtarkov and Tjalkens 1995) along the paths of samples.
 
-A pruning of a tree predicts a sample's class by what the samples in its leaf there say. The
-weighted prediction is that of all prunings, each weighted by its prior and by how well it has
-predicted so far. Let E be the product of what a node itself has predicted of its samples, P_w that
-of what its subtree's prunings together have, and D the product of P_w over its children. With the
-prior probability s to stop at the node,
+A pruning of a tree predicts a sample's class from the samples in its leaf. The weighted prediction
+averages over all prunings, each weighted by its prior and its likelihood so far. Let E be the
+likelihood of a node's samples by its own predictions, P_w the likelihood by the weighted prunings
+of its subtree, and D the product of P_w over its children. With the prior probability s to stop at
+the node,
 
     P_w = s E + (1 - s) D.
 
@@ -13,23 +13,23 @@ by
 
     p = b p_own + (1 - b) p_child,      b = s E / P_w,
 
-which is what the node's subtree predicts, and the posterior probability to stop, b, becomes
-b p_own / p. None of the products is needed: a node keeps b (`Statistics.stops`), and learning a
-sample is one pass from its leaf, where p = p_own, up to the root. A prediction is a pass down:
-p_own of a node has the weight of b times the product of 1 - b above (`prediction`).
+which is the prediction of the node's subtree. The posterior probability to stop, b, becomes
+b p_own / p. None of the products is stored: a node keeps b (`Statistics.stops`). Learning a sample
+is one pass from its leaf, where p = p_own, up to the root. A prediction is a pass down: p_own of a
+node has the weight b times the product of 1 - b above (`prediction`).
 
-The loss of a sample of weight w counts w times: its likelihoods are taken to the power of w. So E
+The loss of a sample of weight w counts w times, so its likelihoods are taken to the power of w. E
 is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child; the q of a leaf is p_own^w.
 
 Aggregated Mondrian forests (AMF: Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
-with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. What differs here:
+with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. Differences here:
 
-- There are two weightings (`PRIORS`, `STOP_PRIORS`), which the mixture of experts weighs. The
-  first has the priors of AMF; the other goes deeper, and its p_own mixes three memories.
-- The tree may have been cut by the labels that b learns from, so that depth is trusted too much.
-- b keeps a distance of `LEAST_STOP` from 0 and 1, so that a node can change its mind.
-- A node that is inserted above another takes over what that has seen, but not E and P_w, which are
-  not known: its b begins with s.
+- There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first has the priors of
+  AMF. The second goes deeper, and its p_own mixes three memories.
+- The tree may have been cut by the same labels that b learns from, so depth is overrated.
+- b is bounded by `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
+- A node that is inserted above another copies its statistics. E and P_w are not known, so its b
+  begins with s.
 - A single point in a leaf has no statistics: it counts by its weight in the Dirichlet estimate.
 """
 
@@ -48,28 +48,29 @@ from . import nodes
 from .nodes import A, AdaptiveTree, Entries, Statistics
 from .seen import follow, numbers_of, seen_at
 
-# Adding what a node's statistics say of each class to the posteriors of its tree.
+# Adding a node's statistics of each class to the posteriors of its tree.
 #
-# That is most of what a prediction costs, and it is done by vector instructions. Of few classes a
-# block is added at once, for each posterior. LLVM's own loop would first ask which of the
-# addresses overlap, for longer than the sums take. Of many classes one is added at once, for all
-# posteriors: these lie together, as what a node knows of a class that it has seen does.
+# This is most of the cost of a prediction, so it uses vector instructions. With few classes, a
+# block of classes is added at once, for each posterior. LLVM's own loop would first check which
+# addresses overlap, which takes longer than the sums. With many classes, one class is added at
+# once, for all posteriors: both their sums and a seen class's weights are contiguous.
 
 
 class Factors(Record):
-    """What a node adds to a tree's posteriors, of which the HNSP is the first.
+    """The factors of a node's terms in a tree's posteriors: the HNSP, then both weightings.
 
-    Each posterior has a factor of a class's weight. The HNSP has one of the class's tables, which
-    are its weight, but 1 at most, and the last weighting one of its weight in the first memory that
-    forgets; then they have one of its number of sides, and of its weight in the other such memory.
-    What all classes get are constants of the weightings.
+    `by_weight` is the factor of a class's weight. `by_first` is the factor of its tables,
+    min(weight, 1), in the HNSP, and of its weight in the first forgetting memory in the last
+    weighting.
+    `by_second` is the factor of its number of sides in the HNSP, and of its weight in the other
+    memory in the last weighting. `constants` are added to all classes in the weightings.
     """
 
     by_weight: Float32s = inline(nodes.N_POSTERIORS)
     by_first: Float32s = inline(nodes.N_POSTERIORS)
     by_second: Float32s = inline(nodes.N_POSTERIORS)
     constants: Float32s = inline(nodes.N_POSTERIORS)
-    # The node's.
+    # The statistics of the node.
     statistics: Statistics
 
 
@@ -81,25 +82,25 @@ _CONTRACT = ("contract",)
 
 
 def _each(builder: Any, factors: Any, i: int) -> Any:
-    """Return a block of which each is the i-th of the factors."""
+    """Return a vector of `BLOCK` copies of the i-th factor."""
     number = builder.load(builder.gep(factors, [_INDEX(i)]), align=_ALIGNMENT)
     return _spread(builder, number, _FLOATS)
 
 
 def _spread(builder: Any, number: Any, kind: Any) -> Any:
-    """Return a block of a kind of which each is the number."""
+    """Return a vector of type `kind` that repeats a number."""
     block = builder.insert_element(ir.Constant(kind, None), number, _WORD(0))
     return builder.shuffle_vector(block, block, ir.Constant(_WORDS, None))
 
 
 def _load(builder: Any, words: Any, start: Any, block: Any) -> Any:
-    """Load a block that begins with a word."""
+    """Load a vector of type `block` from the word `start` on."""
     place = builder.bitcast(builder.gep(words, [start]), block.as_pointer())
     return builder.load(place, align=_ALIGNMENT)
 
 
 def _sum(builder: Any, *parts: Any) -> Any:
-    """Sum products, which are pairs, and plain numbers."""
+    """Return the sum of products, given as pairs, and of plain numbers."""
     total = None
     for part in parts:
         if isinstance(part, tuple):
@@ -111,7 +112,7 @@ def _sum(builder: Any, *parts: Any) -> Any:
 def _add_by_blocks(
     context: Any, builder: Any, row: Any, n_classes: Any, factors: Any, out: Any, width: Any
 ) -> None:
-    """Add a node's part to the posteriors, a block of classes at a time."""
+    """Add a node's terms to the posteriors, a block of classes at a time."""
     sums, words = pointer_to(builder, out, _FLOAT), pointer_to(builder, row, _WORD)
     numbers = pointer_to(builder, factors, _FLOAT)
     by_weight, by_first, by_second, constants = (
@@ -138,7 +139,7 @@ def _add_by_blocks(
         within, bits_of_block = builder.urem(loop.index, blocks_of_word), _INDEX(_BITS_OF_BLOCK)
         word = builder.lshr(word, builder.trunc(builder.mul(within, bits_of_block), _WORD))
         bits = builder.and_(builder.lshr(_spread(builder, word, _WORDS), shifts), three)
-        # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
+        # Subtract the right bit: 0, 1, 2 and 3 become 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, one)), _FLOATS)
         late, latest = (
             _load(builder, words, builder.add(block, _INDEX(weights + m * nodes.BLOCK)), _FLOATS)
@@ -167,7 +168,7 @@ Numbers = tuple[float, float, float]
 def _add_class(
     factors: Factors, seen: Numbers, bits: int, out: Float32s, start: int, step: int
 ) -> None:
-    """Add what a node has seen of a class, and its sides, to each posterior: from `start` on."""
+    """Add a class's terms to each posterior, at the places `start`, `start + step`, ..."""
     count, late, latest = seen
     firsts, seconds = (min(count, 1.0), 0.0, late), (bits - (bits >> 1), 0.0, latest)
     for v in range(nodes.N_POSTERIORS):
@@ -179,7 +180,7 @@ def _add_class(
 def add_statistics(
     statistics: Statistics, n_classes: int, factors: Factors, out: Float32s, width: int
 ) -> None:
-    """Add a node's part to a tree's posteriors: N_POSTERIORS rows of `width` in `out`."""
+    """Add a node's terms to a tree's posteriors: N_POSTERIORS rows of `width` in `out`."""
     for k in range(n_classes):
         words, step = statistics.numbers_of(k)
         for v in range(nodes.N_POSTERIORS):
@@ -188,15 +189,15 @@ def add_statistics(
         _add_class(factors, seen, statistics.sides_of(k, width), out, k, width)
 
 
-# Of many classes. Predictions of 300 took 1.4 times as long with a loop of numba's own.
+# With many classes. Predictions with 300 classes took 1.4 times as long with numba's own loop.
 
-# Of a class what is seen, and of the posteriors.
+# Vectors of a seen class, and of the posteriors.
 _SEEN_WORDS, _SEEN = ir.VectorType(_WORD, nodes.SEEN_WORDS), ir.VectorType(_FLOAT, nodes.SEEN_WORDS)
 _SUMS = ir.VectorType(_FLOAT, nodes.N_POSTERIORS)
 
 
 def _pick(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
-    """Return numbers of two vectors; places of the second begin behind those of the first."""
+    """Return elements of two vectors; places of the second continue those of the first."""
     kind = ir.VectorType(_WORD, len(places))
     return builder.shuffle_vector(one, other, ir.Constant(kind, places))
 
@@ -218,9 +219,9 @@ def _add_vectors(
         tables = builder.select(builder.fcmp_ordered("<", values, one), values, one)
         key = builder.extract_element(seen, _WORD(0))
         bits = builder.and_(key, _WORD(3))
-        # One less where the right bit is set: 0, 1, 2 and 3 are 0, 1, 1 and 2 sides.
+        # Subtract the right bit: 0, 1, 2 and 3 become 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
-        # The weight, then the tables or the sides, with the weights in the memories behind.
+        # In the order of posteriors: tables or sides, unused, and the weight in a memory.
         firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
         seconds = _pick(builder, values, values, [1, 1, 2 + nodes.LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))
@@ -238,10 +239,10 @@ def _add_vectors(
 
 @lowered(_add_vectors)
 def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32s) -> None:
-    """Add the `n` classes of a row from a word on.
+    """Add the terms of the `n` classes of a row from the word `first` on.
 
-    Where there is room for one, nothing is added to a row in front: to another one for each place,
-    since they would wait for each other.
+    A free place adds 0 to one of the front rows. Each place has its own front row, since additions
+    to the same row would wait for each other.
     """
     for i in range(n):
         seen = seen_at(row, first, i)
@@ -252,15 +253,15 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
 
 @separate
 def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> None:
-    """Add what `n` nodes have seen to a tree's posteriors.
+    """Add the terms of seen classes of `n` nodes to a tree's posteriors.
 
-    `out` has a row of N_POSTERIORS for each class, behind N_FRONT others, the first of which has
-    what all classes get.
+    `out` has a row of N_POSTERIORS for each class, after N_FRONT others. The first of these has the
+    additions for all classes.
     """
     found = forest.found
     for start in range(0, n, nodes.N_TOGETHER):
-        # The rows of several nodes wait together: of one at a time too few are known ahead to be
-        # there when they are read.
+        # Rows of several nodes are queued together. With one node at a time, too few rows would be
+        # known early enough for prefetching.
         n_own = min(n - start, nodes.N_TOGETHER)
         for i in range(n_own):
             found[i].row = factors[start + i].statistics
@@ -276,16 +277,17 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
             at += 1
 
 
-# Share that the memories of a node exchange at each visit, and the bounds of a stop probability.
+# Share that a node's memories exchange at each visit, and the least probability to stop.
 SHARE_RATE = 0.02
 LEAST_STOP = 1e-4
 
 
 @inlined
 def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) -> float:
-    """Let a weighting's probability to stop learn from what node and child have predicted.
+    """Update a weighting's probability to stop by the predictions of node and child.
 
-    `stopped` is that probability times the node's own. Returns what the node's subtree has given.
+    `stopped` is the probability to stop times the node's prediction. Returns the prediction of the
+    node's subtree.
     """
     predicted = stopped + (1.0 - statistics.stops[v]) * below
     statistics.stops[v] = min(max(stopped / predicted, LEAST_STOP), 1.0 - LEAST_STOP)
@@ -294,9 +296,9 @@ def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) ->
 
 @inlined
 def _share(shares: Float32s, first: float, second: float, third: float) -> float:
-    """Let shares be as their products with likelihoods, by fixed share; returns the sum of these.
+    """Update shares by fixed share (Herbster and Warmuth 1998); returns the mixed likelihood.
 
-    See Herbster and Warmuth 1998.
+    `first`, `second` and `third` are products of shares and likelihoods.
     """
     total = first + second + third
     kept = (1.0 - SHARE_RATE) / total
@@ -308,7 +310,7 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
 
 @inlined
 def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
-    """Return a class's estimate where there are no statistics: by a point that is not `own`."""
+    """Return a class's estimate without statistics: from a single point unless it is `own`."""
     is_point = ref < 0 and ~ref != own
     size = forest.weight_of(~ref) if is_point else 0.0
     same = size if is_point and forest.label_of(~ref) == label else 0.0
@@ -319,12 +321,12 @@ def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
 def update_weights(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
-    """Let the weights on a sample's path learn its class from the leaf up.
+    """Update the weights on a sample's path by its class, from the leaf up.
 
-    `own` is the sample's point where it is in the tree already: as a leaf it has seen nothing.
+    `own` is the sample's point if it is already in the tree: as a leaf, it has seen no sample.
     """
     if forest.is_sparse == 1:
-        # Ask for the memory of what the nodes have seen of the class ahead of its use.
+        # Prefetch the nodes' rows that may have the class.
         for i in range(n):
             link = path[i].statistics.links()[label & 1] if path[i].statistics else 0
             if link != 0:
@@ -333,7 +335,7 @@ def update_weights(
         _update_by_logs(forest, tree, path, n, label, weight, own)
         return
     n_classes, of_noisy, of_mixed = forest.n_classes, nodes.PRIORS[0], nodes.PRIORS[1]
-    # What the subtree below has predicted in each weighting.
+    # Prediction of the subtree below in each weighting.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
@@ -357,17 +359,17 @@ def update_weights(
         mixed = _learn_stop(statistics, nodes.MIXED, stops[nodes.MIXED] * together, mixed)
 
 
-# Samples that do not weigh 1.
+# Samples with other weights than 1.
 
 
 @inlined
 def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float) -> float:
-    """Let a probability to stop learn from the logarithms of what node and child have given.
+    """Update a probability to stop by the logarithms of the likelihoods of node and child.
 
-    Returns that of what the node's subtree has.
+    Returns the logarithm of the likelihood of the node's subtree.
     """
     stop = statistics.stops[v]
-    # Over the larger of both, since either may be too small for a number.
+    # Relative to the larger one, since either may underflow.
     most = max(own, below)
     stopped = stop * math.exp(own - most)
     given = stopped + (1.0 - stop) * math.exp(below - most)
@@ -379,7 +381,7 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
 def _update_by_logs(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
-    """Let the weights on a sample's path learn its class as `update_weights` does."""
+    """Update the weights on a sample's path as `update_weights` does, for any weight."""
     n_classes, of_noisy, of_mixed = forest.n_classes, nodes.PRIORS[0], nodes.PRIORS[1]
     # Logarithm of the likelihood of the subtree below, to the power of the sample's weight.
     noisy, mixed = 0.0, 0.0
@@ -393,7 +395,7 @@ def _update_by_logs(
             late = statistics.late_estimate(numbers, nodes.LATE, of_mixed, n_classes)
             latest = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes)
             together = shares[0] * of_all + shares[1] * late + shares[2] * latest
-            # Over the largest, since powers may be too small for numbers.
+            # Relative to the largest, since powers may underflow.
             most = max(of_all, late, latest)
             first = shares[0] * (of_all / most) ** weight
             second = shares[1] * (late / most) ** weight

@@ -16,14 +16,14 @@ from . import forest as rebuilt
 from .forest import Candidate, R, RebuiltTree, ensure_predicted
 from .schedule import BUILD_EVERY
 
-# Cuts among which a guided one is chosen: from the Mondrian law, with weights of dimensions.
+# Candidates for a guided cut: from the Mondrian distribution, with weights of dimensions.
 #
-# The law of a cut in a block is that of Algorithm 2, lines 5 and 6: a dimension by the sides of
-# the box, uniform within the side. Sides may be weighted by how much cuts in their dimension have
-# gained before.
+# The distribution of a cut in a block is that of Algorithm 2, lines 5 and 6: a dimension in
+# proportion to the sides of the box, then uniform within the side. Sides may be weighted by the
+# gains of earlier cuts in their dimension.
 
 
-# Points of a block on which candidates are compared.
+# Candidates are compared on about so many points of a block.
 GAIN_SAMPLE = 256
 
 
@@ -38,11 +38,11 @@ def draw_candidates(
     candidates: Array[Candidate],
     m: int,
 ) -> None:
-    """Draw `m` cuts, each of which has the Mondrian law of a box's sides times weights.
+    """Draw `m` cuts, each from the Mondrian distribution of a box with weighted sides.
 
-    Dimensions are drawn by systematic sampling: one whose sides are a part of all gets as large a
-    part of the cuts, rounded up or down. Where the cuts begin is drawn, too, since of several that
-    are as good the first is kept. `sums` has room for a number of each dimension.
+    Dimensions are drawn by systematic sampling: a dimension's share of the cuts is its share of the
+    weighted sides, rounded up or down. The place of the first cut in `candidates` is random, since
+    the first of equally good cuts is kept. `sums` is a buffer with a number per dimension.
     """
     total = 0.0
     for d in range(n_dims):
@@ -57,7 +57,7 @@ def draw_candidates(
     for _ in range(m):
         while d < n_dims - 1 and sums[d] <= threshold:
             d += 1
-        # Rounding may have reached the end, where sides can be empty.
+        # Rounding may lead to the last dimensions, whose sides can be empty.
         while not upper[d] > lower[d]:
             d -= 1
         place = place + 1 if place + 1 < m else 0
@@ -69,13 +69,13 @@ def draw_candidates(
 
 @separate
 def draw_guided(forest: R, t: int, j: int) -> Candidate:
-    """Draw candidates of a block's first cut; returns the one with the largest gain.
+    """Draw candidates for a block's first cut; returns the one with the largest gain.
 
-    The gain is added to those of its dimension.
+    Its gain is added to the gains of its dimension.
     """
     tree = forest.trees[t]
     node, n_dims, candidates = tree.nodes.row(j), forest.n_dims, forest.candidates
-    # Few points can be parted in few ways; two in one.
+    # Few points can be separated in few ways: two points in one.
     m = min(forest.n_candidates, 3 * node.n_samples - 5)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     weights, sums = forest.dim_weights, forest.side_sums
@@ -87,20 +87,20 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
         if gain > most:
             best, most = candidates[c], gain
     gains = forest.gains.part(n_dims * t, n_dims)
-    # All points count as much as those in the sample.
+    # Scale the gain from the sample to all points.
     gains[best.dim] = gains[best.dim] + max(most, 0.0) * factor
     return best
 
 
-# Rows of either kind that a split may need; kinds may need more beside the nodes.
+# Rows of nodes, and of side rows, that a split may need; kinds may need more side rows.
 SPLIT_ROWS = 4
-# What a call may spend, in points, on the splits of one tree.
+# Budget of a call, in points, for the splits of one tree.
 SPLIT_BUDGET = 400
 
 
 @inlined
 def push(tree: RebuiltTree, j: int) -> None:
-    """Put a leaf into the tree's queue."""
+    """Add a leaf to the front of the tree's queue."""
     first = tree.queue
     tree.nodes.row(j).next_waiting = rebuilt.LAST if first == NONE else first
     tree.queue = j
@@ -108,9 +108,9 @@ def push(tree: RebuiltTree, j: int) -> None:
 
 @separate
 def split_queued(forest: R, t: int, budget: int, last: int) -> int:
-    """Split leaves that wait in a tree; returns what is left of the budget.
+    """Split the leaves in a tree's queue; returns the rest of the budget.
 
-    A split costs its number of points. `last` is the latest of all points, or NONE for a tree that
+    A split costs its number of points. `last` is the latest point of all, or NONE for a tree that
     is being built.
     """
     tree = forest.trees[t]
@@ -127,7 +127,7 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
         budget -= node.n_samples
         rate = linear_dimension(node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
         if rate > 0.0:
-            # When the block is cut, since its parent, is drawn first.
+            # The time of the cut since the parent is drawn first.
             time = sampling.exponential(tree, rate)
             forest.split(t, j, draw_guided(forest, t, j), time, last)
         else:
@@ -136,19 +136,19 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
     return budget
 
 
-# Learning a sample: what mixes the predictions learns it, then the trees.
+# Learning a sample: first the mixture of predictions learns it, then the trees.
 #
-# A kind takes the label or the target of the sample. What needs more than the kernel is left
-# to the owner of the trees, who goes on by `stage`.
+# A kind stores the label or the target of the sample. Work that a kernel cannot do is left to the
+# owner of the trees, which continues from `stage`.
 
 
-# Rows of either kind that a call may need in a tree; kinds may need more beside the nodes.
+# Rows of nodes, and of side rows, that a call may need in a tree; kinds may need more side rows.
 ROOM = 64
 
 
 @inlined
 def _doubles(forest: R) -> bool:
-    """Tell whether the next sample doubles the number of samples, and the ranges follow them."""
+    """Return whether the next sample doubles the number of samples while ranges are fitted."""
     n = forest.n_samples
     return bool(forest.raw_values) and n & (n + 1) == 0
 
@@ -172,8 +172,8 @@ def _lacks(forest: R) -> int:
 def learn_sample(forest: R) -> None:
     """Learn the accepted sample, which has been predicted, and count it.
 
-    There is room for `ROOM` more rows in each tree. The forest is closed where it is time to go on
-    with building.
+    Each tree has room for `ROOM` more rows. The forest is closed if it is time to continue
+    building.
     """
     n = forest.n_samples
     p = n % forest.window_capacity
@@ -185,7 +185,7 @@ def learn_sample(forest: R) -> None:
         tree = forest.trees[t]
         is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
         tree.walk_ref, tree.walk_point = START, p
-        # One that gathers its points gets this one in its turn.
+        # A tree that gathers its points gets this one in its turn.
         tree.walk_end = p + 1 if tree.predicts() or is_split else p
         tree.rows_before = tree.nodes.n_rows
         forest.begin_walk(t, p)
@@ -194,7 +194,7 @@ def learn_sample(forest: R) -> None:
         tree = forest.trees[t]
         if tree.predicts():
             path, length = forest.path_of(t), tree.path_length
-            # Without a new row the path is that of the prediction.
+            # Without a new row, the prediction's path is still valid.
             if length == 0 or tree.nodes.n_rows != tree.rows_before:
                 x = forest.values_of(tree, p)
                 length = rebuilt.path_of_grown(forest, tree, x, path, length)
@@ -215,7 +215,10 @@ def learn_sample(forest: R) -> None:
 
 @kernel
 def error_of(forest: R) -> float:
-    """Return the error of the sample in `inputs`, whose rest is taken, or `TOO_LARGE - i`."""
+    """Return the error of the sample in `inputs`, whose label or target is set.
+
+    If the i-th input is too large, return `TOO_LARGE - i`.
+    """
     bad = ensure_predicted(forest, forest.inputs)
     return float(TOO_LARGE - bad) if bad >= 0 else forest.error()
 
@@ -224,10 +227,11 @@ def error_of(forest: R) -> float:
 def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
     """Learn the label or the target of the sample in the forest's `inputs`, and count it.
 
-    A weight below LEAST_WEIGHT counts as that. `found` is how many samples a detector outside would
-    keep, 0 unless it has detected a drift. Returns DONE; or WAITS, where the forest is closed and
-    its owner has something to complete: building, a drift, or the sample itself, which counts among
-    those that walk; or `TOO_LARGE - i` where the i-th input is, and nothing has changed.
+    Smaller weights are raised to LEAST_WEIGHT. If an outside detector has detected a drift, `found`
+    is how many samples it would keep, otherwise 0. Returns DONE, or `TOO_LARGE - i` if the i-th
+    input is too large; then nothing has changed. Returns WAITS if the forest is closed and its
+    owner must complete work: building, a drift, or the sample itself, which then counts in
+    `n_walking`.
     """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:
@@ -251,10 +255,10 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
 
 @kernel
 def learn_accepted(forest: R) -> int:
-    """Learn the sample that has been accepted; only the mixture does where the sample doubles.
+    """Learn the accepted sample; if it doubles the number of samples, only the mixture learns.
 
-    Returns DONE, NO_POINT_ROOM or a tree that needs room for `ROOM` more rows, which may move what
-    is noted of a prediction; then nothing has been learned.
+    Returns DONE. Or it returns NO_POINT_ROOM, or a tree that needs room for `ROOM` more rows; then
+    nothing has been learned. Making room may move rows that the last prediction refers to.
     """
     doubles = _doubles(forest)
     lacks = DONE if doubles else _lacks(forest)
@@ -272,33 +276,32 @@ def learn_accepted(forest: R) -> int:
     return DONE
 
 
-# Building a tree anew from the samples of the window, a part at a time.
+# Rebuilding a tree from the samples of the window, a part at a time.
 #
-# The tree gathers its points in one leaf, is split, and then, where its kind needs that, is shown
-# the points in order, so that what it knows is that of a tree that has been there from the first
-# of them on.
+# The tree gathers its points in one leaf and is split. If its kind needs it, the tree then replays
+# the points in order, so that its statistics are those of a tree that has learned all of them.
 
 
-# To show a point to a tree costs as much as to split so many.
+# Cost of replaying a point, relative to splitting.
 REPLAY_COST = 12
 
-# Rows for which room is made at once where a tree is being built.
+# Rows that are reserved at once for a tree that is being built.
 GROWTH = 4 * ROOM
 
-# What a kernel that builds a tree at once may spend, so that it comes back soon.
+# Budget of one kernel call when a tree is built at once, so that the kernel returns soon.
 PART = 1 << 17
 
 
 @kernel
 def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
-    """Begin to build a tree from the samples from `first` on; it is empty then.
+    """Clear a tree, and begin to build it from the samples from `first` on.
 
-    Its cuts are drawn by these weights of the dimensions.
+    `dim_weights` are the weights of the dimensions for drawing cuts.
     """
     tree = forest.trees[t]
     sampling.clear_tree(tree)
     tree.queue = NONE
-    # Under the other widths once all points have been brought to these.
+    # Use the other widths once all points have been converted to them.
     is_moved = forest.phase == DRAWING and forest.n_moved == forest.n_points
     tree.frame = 1 - forest.frame if is_moved else forest.frame
     if forest.has_frames == 1:
@@ -317,8 +320,8 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 
 @merged
 def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
-    """Put the samples `start` to `stop` into the root of a tree that is being built."""
-    # What was here before may have been under other widths.
+    """Put the samples `start` to `stop` - 1 into the root of a tree that is being built."""
+    # The tree that was here before may have had other widths.
     is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
     for i in range(start, stop):
         p = i % forest.window_capacity
@@ -331,7 +334,7 @@ def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None
 
 @merged
 def _build(forest: R, t: int) -> int:
-    """Go on with building a tree as `go_on` does."""
+    """Continue to build a tree as `go_on` does."""
     tree, n = forest.trees[t], forest.n_samples
     if tree.role == rebuilt.BUILT:
         return DONE
@@ -366,8 +369,8 @@ def _build(forest: R, t: int) -> int:
             stop = min(n, cursor + budget // REPLAY_COST + 1)
             done = forest.replay(t, cursor, stop)
             left = budget - REPLAY_COST * (done - cursor)
-            # Stopped for lack of room it goes on to the same `stop`: what is learned in a call does
-            # not depend on the room that there was.
+            # After a stop for lack of room, it continues to the same `stop`, so that the work of a
+            # call does not depend on capacities.
             forest.budget = max(left, 1) if done < stop else left - 1
             forest.cursor = done
             if done == n:
@@ -375,7 +378,7 @@ def _build(forest: R, t: int) -> int:
                 return DONE
             if done < stop:
                 if done == cursor:
-                    # Its path is long.
+                    # The path of this sample is long.
                     forest.rows_needed = rebuilt.DEEPEST
                 return NO_ROOM
     return BUDGET_SPENT
@@ -383,11 +386,11 @@ def _build(forest: R, t: int) -> int:
 
 @kernel
 def go_on(forest: R, t: int, may_stop: bool) -> int:
-    """Go on with building a tree by the forest's budget; what is left of it the forest has then.
+    """Continue to build a tree by the forest's budget, which is reduced by the cost.
 
-    A tree that may not stop has a budget of its own. Returns BUDGET_SPENT; DONE, and the tree is
-    BUILT; or NO_ROOM, at once where there is not room for `rows_needed` rows of either kind, later
-    where that has not been enough.
+    If the tree may not stop, a separate budget is used. Returns BUDGET_SPENT; DONE if the tree is
+    BUILT; or NO_ROOM. NO_ROOM is returned at once if there is no room for `rows_needed` rows of
+    either kind, and later if more rows are needed.
     """
     granted = forest.budget
     forest.budget = granted if may_stop else PART
@@ -399,10 +402,10 @@ def go_on(forest: R, t: int, may_stop: bool) -> int:
 @kernel
 @rare
 def rescale(forest: R, scaling: Float64s) -> None:
-    """Scale all samples anew, the accepted one among them, and count that.
+    """Rescale all samples, including the accepted one, and count the accepted one.
 
-    Its inputs are among the raw values, and there is room for its point. The trees are to be built
-    anew then.
+    Its inputs are already among the raw values, and there is room for its point. The trees must be
+    rebuilt afterwards.
     """
     n = forest.n_samples + 1
     forest.keep_sample(n - 1)

@@ -30,15 +30,14 @@ from ...records import (
     transient,
 )
 
-# Records of forests whose trees are built anew, and what a kind of them overrides.
+# Records of forests whose trees are rebuilt, and the methods that a kind overrides.
 #
-# A leaf's block pauses until it is cut from outside (`building`), so that the cut can be chosen
-# by what is known of the samples in it. Only the extension outside of boxes cuts as in any other
-# Mondrian tree.
+# A leaf's block pauses until `building` cuts it, so that the cut can be chosen by the labels or
+# targets in the block. Only extension outside of boxes cuts as in any other Mondrian tree.
 
 
-# What a tree is for: nothing; predicting, from all samples of the window or from recent ones; or
-# it is being built, and is given its points, is split, is shown the points in order, or is done.
+# Roles of a tree. It is idle. Or it predicts, from all samples of the window or from recent ones.
+# Or it is being built: it gathers its points, is split, replays the points in order, or is done.
 IDLE = 0
 LONG = 1
 RECENT = 2
@@ -47,9 +46,9 @@ SPLITTING = 4
 REPLAYING = 5
 BUILT = 6
 
-# What an accepted sample waits for: nothing, since it has been learned; to be learned; where it
-# doubles the number of samples, for its point and the ranges, once the mixture has learned it; and
-# for the trees of all samples.
+# Stages of an accepted sample. It has been learned, or waits to be learned. If it doubles the
+# number of samples, it then waits for its point and the ranges, after the mixture has learned it,
+# and last for the rebuilt trees of all samples.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2
@@ -58,9 +57,9 @@ RESCALED = 3
 # `next_waiting` of the last leaf in a tree's queue.
 LAST = -2
 
-# Length at which the path of a sample ends.
+# Largest length of a sample's path.
 DEEPEST = 512
-# Entries for which a tree has room.
+# Capacity for entries of each tree's path.
 PATH_LENGTH = DEEPEST + 1
 
 
@@ -68,26 +67,26 @@ class RebuiltPoint(Point):
     """A stored sample."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Tell that a block of two points pauses, as all do."""
+        """Return True: blocks of two points always pause."""
         return True
 
 
-# A leaf of a queue.
+# A reference to the next leaf of a queue.
 WAITING = Ref("nodes", none=LAST, when=LEAF, finds=LEAF, chain="queue")
 
 
 class RebuiltNode(Node):
-    """A node, and as a leaf its place in the queue of those that wait for their split."""
+    """A node; a leaf may be in the queue of leaves that wait for their split."""
 
-    # Of a leaf in its tree's queue the next leaf's row there, or LAST; NONE outside of it.
+    # For a leaf in its tree's queue: the row of the next leaf, or LAST; NONE for other leaves.
     next_waiting: Int32 = instead_of("right", WAITING)
 
     def is_paused(self, forest: Forest) -> bool:
-        """Tell that a leaf's block pauses, as all do."""
+        """Return True: leaves' blocks always pause."""
         return True
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Tell that no point ends a pause."""
+        """Return False: no point ends a pause."""
         return False
 
 
@@ -96,15 +95,15 @@ class RebuiltTree(Tree):
 
     nodes: Table[RebuiltNode]
     role: Int64 = stored(Bounds(IDLE, BUILT))
-    # First leaf of those that wait to be split, or NONE.
+    # First leaf in the queue of leaves that wait to be split, or NONE.
     queue: Int64 = stored(Ref("nodes", finds=LEAF, chain="queue"))
-    # Entries of the path of the sample predicted last, 0 where the tree does not predict; and how
-    # many rows the tree had then.
+    # Length of the path of the sample predicted last, 0 if the tree does not predict; number of the
+    # tree's rows at that time.
     path_length: Int64 = transient()
     rows_before: Int64 = transient()
 
     def predicts(self) -> bool:
-        """Tell whether the tree predicts."""
+        """Return whether the tree predicts."""
         return self.role in (LONG, RECENT)
 
 
@@ -112,14 +111,14 @@ class PathEntry(Record):
     """A node on a sample's path."""
 
     ref: Int64
-    # Its row or, for a point, the point's row.
+    # The node's row or, for a point, the point's row.
     place: Record
 
     def note(self, forest: Forest, tree: Tree) -> None:
-        """Note what a kind keeps of the node that the path has come to."""
+        """Set the fields that a kind keeps of the path's node."""
 
     def fetch(self, forest: Forest) -> None:
-        """Ask for the memory of that ahead of its use."""
+        """Prefetch the memory that these fields refer to."""
 
 
 class Candidate(Record):
@@ -130,19 +129,19 @@ class Candidate(Record):
 
 
 class RebuiltForest(Forest):
-    """A forest of trees that are built anew; a kind keeps the sample that is accepted."""
+    """A forest of trees that are rebuilt; a kind adds fields for the accepted sample."""
 
     trees: Array[RebuiltTree]
     points: Table[RebuiltPoint]
-    # Cuts among which one is chosen.
+    # Number of cuts among which one is chosen.
     n_candidates: Int64 = stored(Bounds(1, 1 << 31))
-    # Samples that may be stored: sample i is point i % window_capacity.
+    # Most stored samples: sample i is point i % window_capacity.
     window_capacity: Int64 = stored(Bounds(1, 1 << 31))
     horizon: Float64 = stored(Bounds(math.inf))
-    # The first sample that a tree holds: no earlier one is needed.
+    # The earliest sample that any tree holds.
     oldest: Int64 = derived()
-    # Of the tree that is being built: its first sample and the next one that it takes, what the
-    # call may still spend, in points, and for how many rows of either kind it needs room.
+    # The tree that is being built: its first sample, the next sample that it gathers or replays,
+    # the call's remaining budget in points, and how many rows of either kind it needs.
     built_from: Int64
     cursor: Int64
     budget: Int64
@@ -150,100 +149,98 @@ class RebuiltForest(Forest):
     # Rows beside the nodes that a call may need in a tree, and that a split may need.
     side_room: Int64 = derived()
     split_room: Int64 = derived()
-    # What calls that go on with building may spend, and whether it is time to plan that.
+    # Budget of calls that continue to build, and whether it is time to plan.
     granted: Int64 = derived()
     is_plan_due: Int64 = transient()
-    # Samples before which there is nothing to plan.
+    # Number of samples before which there is nothing to plan.
     quiet_until: Int64 = derived()
-    # What the sample in `inputs` waits for, that counts as learned though it may need memory.
+    # Stage of the accepted sample in `inputs`. It counts as learned though it may need memory.
     stage: Int64 = transient()
-    # The errors of predictions, by which drifts are detected; and, where the last one has shown a
-    # drift, how many samples are to be kept, else 0.
+    # The errors of predictions, by which drifts are detected. If the last error has shown a drift:
+    # the number of samples to keep, otherwise 0.
     errors: Errors
     kept: Int64 = transient()
     # Gains of the cuts in each dimension, a row of `n_dims` for each tree; and weights of the
-    # dimensions' sides where candidates are drawn.
+    # dimensions' sides for drawing candidates.
     gains: Float64s
     dim_weights: Float64s
-    # Whether the last prediction is of `last_inputs` by the trees as they are.
+    # Whether the last prediction is that of `last_inputs` by the current trees.
     is_predicted: Int64 = transient()
     last_inputs: Float64s
-    # Paths of the sample predicted last, PATH_LENGTH entries for each tree; which trees still walk.
+    # Paths of the sample predicted last, PATH_LENGTH entries for each tree; buffer for the trees
+    # whose walks have not ended.
     paths: Array[PathEntry]
     walking: Int64s
-    # Room for drawing a cut: sums of weighted sides, and the candidates.
+    # Buffers for drawing a cut: sums of weighted sides, and the candidates.
     side_sums: Float64s
     candidates: Array[Candidate]
 
     def path_of(self, t: int) -> Any:
-        """Return a tree's path, of the entries of its kind."""
+        """Return a tree's path, with entries of the forest's kind."""
         return self.paths.part(PATH_LENGTH * t, PATH_LENGTH)
 
-    # What a kind overrides.
+    # Methods that a kind overrides.
 
     def predict_anew(self, inputs: Float64s) -> int:
-        """Predict a sample of these inputs; returns DONE, or the first that is too large."""
+        """Predict a sample; returns DONE, or the first input that is too large."""
         return -1
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
-        """Note the label or the target, and the weight, of the sample that is accepted."""
+        """Set the label or the target, and the weight, of the accepted sample."""
 
     def error(self) -> float:
         """Return the error of the last prediction of the accepted sample; below 0 for none."""
         return -1.0
 
     def score(self) -> None:
-        """Let what mixes the predictions learn the accepted sample."""
+        """Update the mixture of predictions by the accepted sample."""
 
     def keep_sample(self, p: int) -> None:
-        """Store what the accepted sample has besides its values as a point."""
+        """Store the accepted sample's label or target and weight, as point `p`."""
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Let a tree's paths learn the accepted sample, point `p`, ahead of the extension.
+        """Update a tree's path by the accepted sample, point `p`, before the tree is extended.
 
-        The walk that extends the tree begins at its root unless this changes that.
+        The walk that extends the tree begins at its root unless this method changes it.
         """
 
     def update_tree(self, t: int, p: int, n: int) -> None:
-        """Add a point by which a tree has been extended to what is known along its path.
-
-        The path has `n` entries.
-        """
+        """Add a new point of a tree to the statistics on its path of `n` entries."""
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Complete the rows that a tree has got by a point while it is being built.
+        """Complete the rows that a point has added to a tree while the tree is being built.
 
-        The latest `backlog` samples before it have not been shown to the tree.
+        The latest `backlog` samples before the point have not been replayed yet.
         """
 
     def enqueue_built(self, t: int, ref: int) -> None:
-        """Let a leaf of a tree that is being built wait for its split, where it is to have one."""
+        """Add a leaf of a tree that is being built to the queue, if it should be split."""
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
-        """Add up how `m` candidates part a sample of the points of a leaf's row.
+        """Sum statistics of the sides of `m` candidates, over a sample of a leaf's points.
 
-        Returns a number for `gain_of`, and for how many points one of the sample stands.
+        Returns a number for `gain_of`, and for how many points each point of the sample stands.
         """
         return 0, 1.0
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return the gain of a candidate for a block, by what `weigh_cuts` has added up."""
+        """Return the gain of candidate `c` for a block, from the sums of `weigh_cuts`."""
         return 0.0
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Split a leaf by a cut at a time since its parent, and let its children wait for theirs.
+        """Split a leaf by a cut at a time since its parent, and add its children to the queue.
 
-        `last` is the latest of all points, or NONE for a tree that is being built.
+        `last` is the latest point of all, or NONE for a tree that is being built.
         """
 
     def replays(self) -> bool:
-        """Tell whether a tree that has been split is shown its points in order."""
+        """Return whether a tree that has been split replays its points in order."""
         return False
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Show a tree the samples `start` to `stop` in order; returns where it stopped.
+        """Replay the samples `start` to `stop` - 1 in a tree; returns where it stopped.
 
-        It stops where a tree has no room for more rows.
+        It stops early if the tree has no room for more rows.
         """
         return stop
 
@@ -253,7 +250,7 @@ R = TypeVar("R", bound=RebuiltForest)
 
 @inlined
 def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int) -> None:
-    """Note a reference and its row."""
+    """Set the reference and the row of an entry."""
     entry.ref = ref
     if ref >= 0:
         entry.place = tree.nodes.row(ref)
@@ -263,7 +260,7 @@ def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int)
 
 @inlined
 def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
-    """Tell whether a path of `n` entries goes on behind the last."""
+    """Return whether a path of `n` entries continues after the last."""
     return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.place).dim >= 0
 
 
@@ -271,9 +268,9 @@ def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
 def path_from(
     forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int, ref: int
 ) -> int:
-    """Write a sample's path down a tree from a reference on, behind `n` entries.
+    """Append a sample's path down a tree, from a reference on, to `n` entries.
 
-    Returns how many entries there are then.
+    Returns the new number of entries.
     """
     while True:
         entry = path[n]
@@ -288,7 +285,7 @@ def path_from(
 
 @inlined
 def path_to(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry]) -> int:
-    """Write a sample's path down a tree; returns how many entries it has."""
+    """Write a sample's path down a tree; returns its number of entries."""
     return path_from(forest, tree, x, path, 0, tree.root)
 
 
@@ -333,9 +330,10 @@ def walk_all(forest: R) -> None:
 
 @merged
 def path_of_grown(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int) -> int:
-    """Write the path of a point by which a tree has just grown; returns how many entries it has.
+    """Write the path of a tree's newest point; returns its number of entries.
 
-    `n` entries are of its path before: down to where the walk ended they are so still.
+    `path` has `n` entries from before the tree was extended. They are still valid down to the place
+    where the walk ended.
     """
     parent = tree.walk_parent
     while parent != NONE and n > 0:
@@ -352,7 +350,7 @@ def path_of_grown(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEnt
 
 @inlined
 def note_predicted(forest: RebuiltForest, inputs: Float64s) -> None:
-    """Note that the last prediction is of these inputs."""
+    """Record that the last prediction is that of these inputs."""
     for i in range(forest.n_inputs):
         forest.last_inputs[i] = inputs[i]
     forest.is_predicted = 1
@@ -360,7 +358,7 @@ def note_predicted(forest: RebuiltForest, inputs: Float64s) -> None:
 
 @inlined
 def ensure_predicted(forest: RebuiltForest, inputs: Float64s) -> int:
-    """Predict a sample, unless the last prediction is of it by the trees as they are.
+    """Predict a sample, unless the last prediction is of this sample by the current trees.
 
     Returns as `predict_anew` does.
     """
@@ -368,7 +366,7 @@ def ensure_predicted(forest: RebuiltForest, inputs: Float64s) -> int:
         return forest.predict_anew(inputs)
     last = forest.last_inputs
     for i in range(forest.n_inputs):
-        # A missing value is the same as another one.
+        # Two missing values count as equal.
         if last[i] != inputs[i] and (last[i] == last[i] or inputs[i] == inputs[i]):
             return forest.predict_anew(inputs)
     return DONE

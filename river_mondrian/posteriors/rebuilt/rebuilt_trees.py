@@ -1,4 +1,4 @@
-"""The owner of trees that are built anew from a window of the stream (see `building`)."""
+"""The owner of trees that are rebuilt from a window of the stream (see `building`)."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from .building import GROWTH, ROOM, SPLIT_ROWS
 from .forest import BUILT, GATHERING, IDLE, LONG, PATH_LENGTH, R
 from .schedule import BUILD_EVERY, RECENT_SAMPLES, STORED, Schedule
 
-# What a call may spend, in points, on building trees anew, for each of them.
+# Budget of a call for rebuilding, in points, for each sample and tree.
 BUILD_BUDGET = 80
 
-# Points that are brought to other widths for each that a call may spend on building.
+# Points that are converted to other widths, per sample and tree.
 MOVED = 64
 
 # Roles of a tree that is being built.
 UNFINISHED = (GATHERING, rebuilt.SPLITTING, rebuilt.REPLAYING, BUILT)
 
-# How often bytes are counted, what trees may grow by while they are built anew, and the number of
-# samples that are kept at any rate.
+# Samples between counts of bytes, factor by which trees may grow while they are rebuilt, and the
+# least size of the window when bytes are limited.
 WEIGH_EVERY = 64
 GROWING = 1.3
 LEAST_WINDOW = 512
 
-# How far the dimensions of candidates follow the gains of the trees before.
+# Share of earlier trees' gains in the weights of dimensions for candidates.
 GAIN_SHARE = 0.7
 
-# Rows that a kernel predicts at once, beside other threads: in between Ctrl-C gets through.
+# Rows that a kernel predicts at once. Between calls, Ctrl-C can interrupt.
 ROWS_PREDICTED = 64
 
-# Samples that have to be stored of those by which widths were found, to compare spreads with.
+# Spreads are compared only if so many of the samples that widths were fitted to are still stored.
 LEAST_TELLING = 64
 
 
@@ -53,7 +53,7 @@ Predict = Callable[[R, Float64s, int, Float64s], None]
 
 
 def room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
-    """Return memory for so many records, which nothing need be in."""
+    """Return uninitialised memory for `n` records."""
     return np.empty(n * kind.SIZE, dtype=np.uint8)
 
 
@@ -71,16 +71,16 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Bytes that the trees may take, for which the window is halved earlier; None for no limit.
+        Most bytes of the trees; the window is halved earlier to stay below. None for no limit.
     watch
-        The errors by which drifts are detected; None where none are.
+        The errors by which drifts are detected; None detects no drifts.
 
     """
 
     _DERIVED: ClassVar[frozenset[str]] = ExplainedTrees._DERIVED | {"schedule", "version_now"}
     _RENEWS: ClassVar[bool] = True
     _LOOKS_AT_ONCE: ClassVar[bool] = False
-    # One of those that there are is always spare.
+    # One of the existing trees is always spare.
     _N_SPARE: ClassVar[int] = 0
     # Samples of the recent trees.
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
@@ -103,7 +103,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.n_candidates = n_candidates
         self.max_bytes = max_bytes
         self.watch = watch or DriftWatch(NOBODY)
-        # After how many samples there were drifts, and how many of these were kept.
+        # For each drift: the number of samples at that time, and how many were kept.
         self.drifts: tuple[tuple[int, int], ...] = ()
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
@@ -115,7 +115,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The record's version, for what reads it in each call.
+        # The record's version, for estimators, which read it in each call.
         self.version_now = self.shared.word("version")
         forest, own = self.forest, self.shared.own
         forest.errors = self.watch.record
@@ -136,11 +136,11 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     @property
     def _side_room(self) -> tuple[int, int]:
-        """Rows beside the nodes that a call may need in a tree, and that a split may need."""
+        """Side rows that a call may need in a tree, and side rows that a split may need."""
         return ROOM, SPLIT_ROWS
 
     def _own_prediction(self, shared: Memory[R]) -> None:
-        """Give a forest's record the memory that the prediction of a sample is written to."""
+        """Allocate the memory of a forest's record that a prediction is written to."""
         n_trees = len(self.trees)
         shared.own("paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
         shared.own("walking", np.zeros(n_trees, dtype=np.int64))
@@ -155,7 +155,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _restore(self, state: dict[str, Any]) -> None:
         stored = {name: state[name] for name in STORED}
         for name in stored:
-            # They have been checked as attributes.
+            # `_check_kind` has checked them as attributes.
             self.__dict__.pop(name, None)
         roles = state["trees"].words["role"].tolist()
         self.schedule = Schedule.restored(stored, roles, self._RECENT_SAMPLES)
@@ -166,7 +166,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         if role == IDLE:
             return None
         end = self.forest.cursor if role == GATHERING else self.n_samples
-        # A leaf has none before it is given some.
+        # While points are gathered, the root may be a leaf without points.
         return int(end) - self.schedule.starts[t], int(role != GATHERING)
 
     def _check_kind(self) -> None:
@@ -185,7 +185,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         check_array(self, "dim_weights", self.dim_weights, np.float64, 1e-3, 1e100)
 
     def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
-        # No point of the tree is that of another sample.
+        # The tree's points must be those of the samples that it holds.
         start, capacity = self.schedule.starts[t], int(self.forest.window_capacity)
         late = np.flatnonzero(found.met("points"))
         held, _ = self._held_by(t) or (0, 0)
@@ -195,21 +195,21 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         check_references(f"tree {t}", part, chain="queue")
 
     def _forget_predicted(self) -> None:
-        """Let no sample count as predicted, since the trees have changed."""
+        """Discard the last prediction, since the trees have changed."""
         self.forest.is_predicted = 0
 
     # Learning.
 
     def error(self, y: float, is_new: bool = False) -> float:
-        """Return the error of the sample in `inputs`, or `TOO_LARGE - i` if that is too large."""
+        """Return the error of the sample in `inputs`, or `TOO_LARGE - i` for a too large input."""
         self.forest.take(y, 1.0, is_new)
         return building.error_of.of(self._FOREST)(self.forest)
 
     def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
         """Learn the sample in `inputs` with a label, which may be new, or with a target.
 
-        `found` is how many samples a detector outside would keep, 0 unless it has detected a drift.
-        Returns DONE, or the input whose value is too large; then nothing has changed.
+        If an outside detector has detected a drift, `found` is how many samples it would keep,
+        otherwise 0. Returns DONE, or the input whose value is too large; then nothing has changed.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -225,8 +225,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self.open()
         return DONE
 
-    # What kernels have begun. Each step ends with a kernel or an assignment that both has its
-    # effect and tells that it is done, so that it may be interrupted, and is taken again then.
+    # Completing work that kernels have begun. Each step ends with one kernel or assignment that
+    # both has the effect and records it. So a step may be interrupted, and is then repeated.
 
     def _complete(self) -> None:
         self._show_schedule()
@@ -235,7 +235,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._follow_drift()
 
     def _follow_drift(self) -> None:
-        """Let the trees be built of the samples since a drift, if the last error has shown one."""
+        """Schedule the trees to be rebuilt from the samples since a drift, if there was one."""
         forest, n = self.forest, self.n_samples
         kept = int(forest.kept)
         if kept > 0:
@@ -245,7 +245,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             forest.kept = 0
 
     def _take_steps(self) -> None:
-        """Do what is to be done before anything is planned."""
+        """Complete the accepted sample and the trees that are built at once."""
         forest = self.forest
         while forest.stage != rebuilt.LEARNED or self.schedule.at_once:
             schedule, n = self.schedule, self.n_samples
@@ -272,7 +272,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self._show_quiet()
 
     def _learn_accepted(self) -> None:
-        """Learn the sample that has been accepted, with room for it."""
+        """Learn the accepted sample, and allocate the memory that it needs."""
         learn_accepted = building.learn_accepted.of(self._FOREST)
         while (needy := learn_accepted(self.forest)) != DONE:
             if needy == NO_POINT_ROOM:
@@ -280,7 +280,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             else:
                 tables = self.trees[needy].nodes, self.trees[needy].side_rows
             if min(table.capacity for table in tables) < CHUNK_ROWS:
-                # Rows of a first chunk may move, which a prediction has noted.
+                # Rows of a first chunk may move, and the last prediction refers to them.
                 self._forget_predicted()
             if needy == NO_POINT_ROOM:
                 self._reserve_points(self.n_samples % self.schedule.capacity + 1)
@@ -288,12 +288,12 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
                 self._reserve_rows(needy, GROWTH, max(GROWTH, int(self.forest.side_room)))
 
     def _follow(self, schedule: Schedule) -> None:
-        """Let another schedule be the trees'."""
+        """Replace the schedule."""
         self.schedule = schedule
         self._show_schedule()
 
     def _show_schedule(self) -> None:
-        """Tell kernels what they need of the schedule."""
+        """Write the schedule to the records that kernels read."""
         schedule, forest = self.schedule, self.forest
         forest.window_capacity = schedule.capacity
         forest.oldest = min(schedule.starts)
@@ -305,30 +305,30 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._show_quiet()
 
     def _show_quiet(self) -> None:
-        """Tell kernels when there is something to plan; bytes are weighed now and then."""
+        """Set the number of samples from which kernels ask for planning."""
         forest, n = self.forest, self.n_samples
         is_busy = bool(self.max_bytes) or forest.phase != STEADY
         quiet_until = n if is_busy else self.schedule.quiet_until(n)
         forest.quiet_until = min(quiet_until, forest.next_look)
 
-    # Building anew.
+    # Rebuilding.
 
     def build(self) -> None:
-        """Build the trees of all samples anew at once."""
+        """Rebuild the trees of all samples at once."""
         self.settle()
         self.close()
         self.forest.stage = rebuilt.RESCALED
         self.settle()
 
     def forget_before(self, n: int) -> None:
-        """Keep the latest `n` samples, and build all trees of these; the trees are closed.
+        """Keep the latest `n` samples, and schedule all trees to be rebuilt from these.
 
-        Trees of recent samples that hold earlier ones are given up.
+        The trees are closed. Trees of recent samples that hold earlier ones are dropped.
         """
         self._follow(self.schedule.forgetting(self.n_samples, n))
 
     def _build_on(self) -> None:
-        """Plan what is to be built, where it is time to, and go on with it."""
+        """Plan the trees to be built if this is due, and continue to build."""
         forest, n = self.forest, self.n_samples
         if forest.is_plan_due:
             fitted = self.schedule if self.max_bytes is None else self._fitted(self.max_bytes)
@@ -351,7 +351,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             if not self._build(self.schedule.slot, True):
                 break
             self._put_in_place()
-        # The next call has its own.
+        # The next call has its own budget.
         forest.budget = 0
         if self.schedule.role == IDLE:
             self._show_quiet()
@@ -365,7 +365,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         held = min(self._n_held(), self.n_points)
         first = self.n_samples - held
         n = (int(self.forest.renewed_at_sample) or WARM_UP) - first
-        # Too few of those samples are stored still.
+        # Skip the comparison if too few of the samples at the last fit are still stored.
         then = np.empty(0, np.int64) if n < LEAST_TELLING else self._recent_places(n, n_rows)
         places = self._recent_places(held, n_rows)
         capacity = self.schedule.capacity
@@ -376,9 +376,9 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._forget_predicted()
 
     def _renew_widths(self, most: int) -> None:
-        """Go on with bringing points, then trees to other widths: so many points at most.
+        """Continue to convert points, then trees, to other widths: at most `most` points.
 
-        Nothing is owed then. A step that is interrupted before may be taken again.
+        Afterwards no points are owed. An interrupted step may be repeated.
         """
         forest = self.forest
         if forest.phase == REBASING or forest.n_moved < forest.n_points:
@@ -386,7 +386,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             next_look = max(self.n_samples, int(forest.renewed_at_sample + held))
             widths.bring_some.of(self._FOREST)(forest, most, next_look)
         elif forest.renewed == 0:
-            # Trees that are begun from now on are cut under the other widths.
+            # New trees are now cut under the other widths.
             self._follow(self.schedule.renewed(self.n_samples))
             forest.renewed = 1
             forest.owed = 0
@@ -405,16 +405,16 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return [any_frame if tree.role == IDLE else own for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
-        """Do what a kind does now and then, after `n` samples; it may be done twice."""
+        """Do a kind's regular work after `n` samples; the work may be repeated."""
 
     def _fitted(self, limit: int) -> Schedule:
-        """Return a window that ends here where larger trees would take more bytes than that."""
+        """Return a schedule with the current window as its limit if bytes may exceed `limit`."""
         schedule, n = self.schedule, self.n_samples
         kept = n - schedule.first
         if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
             return schedule
         if min(schedule.starts[t] for t in schedule.of_role(LONG)) < schedule.first:
-            # Trees that are going to be smaller have not been built anew yet.
+            # Trees that will be smaller have not been rebuilt yet.
             return schedule
         # Twice the window is stored, and points cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
@@ -428,13 +428,13 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     @property
     def _bytes_of_points(self) -> tuple[int, int]:
-        """Bytes that each stored sample takes, and that all room for samples takes."""
+        """Bytes of each stored sample, and of the whole memory for samples."""
         return self.points.row_bytes, self.points.nbytes
 
     def _build(self, t: int, may_stop: bool) -> bool:
-        """Go on with building a tree, until its budget is spent where it `may_stop`.
+        """Continue to build a tree; if it `may_stop`, only until the budget is spent.
 
-        Tells whether it is done.
+        Returns whether the tree is built.
         """
         forest, tree, go_on = self.forest, self.trees[t], building.go_on.of(self._FOREST)
         if tree.role not in UNFINISHED:
@@ -454,20 +454,20 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.side_rows.grow(t, tree.side_rows, GROWTH)
         gains = self.gains[[u for u in self._similar(t) if u != t]].sum(axis=0)
         weights = self.dim_weights.copy()
-        # A single candidate has the law of the exact forest.
+        # With a single candidate, cuts are distributed as in the exact forest.
         if self.n_candidates > 1 and gains.sum() > 0.0:
             own = gains * (len(gains) / gains.sum())
             weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
         building.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
 
     def _similar(self, t: int) -> Sequence[int]:
-        """Return the trees whose gains tell where a tree that is to be built is cut."""
+        """Return the trees whose gains weight the dimensions of a tree that is to be built."""
         return self.schedule.of_role(LONG)
 
     def _put_in_place(self) -> None:
-        """Let the tree that has been built take the place of the oldest of its role."""
+        """Replace the oldest tree of its role by the tree that has been built."""
         slot = self.schedule.slot
-        # A larger tree may have been there before.
+        # The tables may still have the size of a larger tree.
         tree = self.trees[slot]
         for rows, table in ((self.nodes, tree.nodes), (self.side_rows, tree.side_rows)):
             rows.trim(slot, table.n_rows + GROWTH)
@@ -478,10 +478,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     # Batches.
 
     def _reader(self) -> list[Memory[Any]]:
-        """Return a copy of the forest's record by which a thread predicts beside others.
+        """Return a copy of the forest's record for a thread that predicts beside others.
 
-        It refers to the same rows and points, but what a prediction is written to is its own. What
-        it refers to besides comes behind it, to be kept as long.
+        The copy refers to the same rows and points, but has its own memory for predictions. Other
+        memories that it refers to follow in the list, so that they are kept alive with it.
         """
         shared = self.shared.copied()
         shared.own("trees", self.trees.bytes.copy())
@@ -499,8 +499,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         out = np.empty((len(inputs), width))
 
         def part(first: int, last: int) -> None:
-            # Each thread has a copy of its own, which goes with it. One may have the forest's own
-            # record, which no other thread writes to while the forest is closed.
+            # Each thread has its own copy. One thread may use the forest's own record, since no
+            # other thread writes to it while the forest is closed.
             is_free = first == 0 and self.forest.version == CLOSED
             copies = [self.shared] if is_free else self._reader()
             for block in range(first, last):
@@ -510,7 +510,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
                 given, found = inputs[rows], out[rows]
                 predict(copies[0][0], Float64s.of(given), len(given), Float64s.of(found))
 
-        # Blocks are shared out whole: few rows take less time than a thread does to begin.
+        # Blocks are not divided: starting a thread takes longer than predicting few rows.
         self._share(part, -(-len(inputs) // ROWS_PREDICTED), n_jobs)
         return out
 

@@ -1,7 +1,7 @@
-"""Which trees there are, and which are to be built: an object that is replaced, never changed.
+"""The schedule of a forest's trees: which exist, and which are to be built.
 
-A change of it takes one assignment, so that whatever interrupts a call finds the schedule before it
-or the one after it.
+A schedule is replaced, never changed. This takes one assignment, so an interrupted call leaves
+either the old schedule or the new one.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from .forest import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 # Samples of the recent trees of most kinds.
 RECENT_SAMPLES = 1000
 
-# How many samples there are to a call that goes on with building.
+# One call in so many samples continues to build.
 BUILD_EVERY = 4
 
-# Start of a tree that holds no sample.
+# First sample of a tree that holds no sample.
 NEVER = 2**62
 
 
 class Schedule(NamedTuple):
-    """Roles of trees, the window of samples, and what is to be built."""
+    """Roles of trees, the window of samples, and the trees to be built."""
 
     # Number of trees of all samples, and of recent ones.
     n_long: int
     n_recent: int
-    # Samples at which the window is halved, and samples that are stored: old ones are needed until
-    # all trees are built without them.
+    # Number of samples at which the window is halved, and most stored samples. Old samples are
+    # needed until all trees are built without them.
     max_samples: int
     capacity: int
     # The tree that is built for the next job.
     slot: int
-    # When each tree was built, and from which sample on.
+    # By tree: the number of samples when it was built, and its first sample.
     ages: tuple[int, ...]
     starts: tuple[int, ...]
-    # What each tree is for, but for those that are being built: these get it when they are there.
+    # By tree: its role. A tree that is built for a job gets its role when it is built.
     roles: tuple[int, ...]
-    # The role that the tree that is being built will have; IDLE where there is none.
+    # The future role of the tree that is being built; IDLE if there is none.
     role: int = IDLE
-    # Number of the first sample of the window, and of all when the trees were last built anew.
+    # First sample of the window, and the number of samples when the trees were last rebuilt.
     first: int = 0
     built_at: int = 0
     # The roles of trees that are to be built.
     jobs: tuple[int, ...] = ()
-    # Trees of all samples that are built anew before anything else happens.
+    # Trees of all samples that are rebuilt before anything else.
     at_once: tuple[int, ...] = ()
     # Samples of the recent trees.
     recent_samples: int = RECENT_SAMPLES
@@ -74,10 +74,10 @@ class Schedule(NamedTuple):
             recent_samples=recent_samples,
         )
 
-    # What is stored of it.
+    # State.
 
     def stored(self) -> dict[str, Any]:
-        """Return what is stored; roles are in the trees' records."""
+        """Return the state; roles are in the trees' records."""
         found = self._asdict()
         for name in NOT_STORED:
             del found[name]
@@ -89,7 +89,7 @@ class Schedule(NamedTuple):
     def restored(
         cls, state: Mapping[str, Any], roles: list[int], recent_samples: int = RECENT_SAMPLES
     ) -> Schedule:
-        """Return what is stored, with the roles of the trees' records."""
+        """Return the schedule of a state, with the roles in the trees' records."""
         found = dict(state)
         for name in ("ages", "starts"):
             if np.shape(found[name]) != (len(roles),):
@@ -108,7 +108,7 @@ class Schedule(NamedTuple):
         Raises
         ------
         ModelFormatError
-            If a number is out of its range, or trees have roles that no forest comes to.
+            If a number is out of its range, or trees have roles that are impossible.
 
         """
         n_trees, n, capacity = len(roles), int(forest.n_samples), self.capacity
@@ -145,27 +145,27 @@ class Schedule(NamedTuple):
             check_number("the schedule", "built_from", forest.built_from, start, start)
             check_number("the schedule", "cursor", forest.cursor, start, n)
 
-    # What there is.
+    # The current trees.
 
     def of_role(self, role: int) -> list[int]:
         """Return the trees of a role."""
         return [t for t, own in enumerate(self.roles) if own == role]
 
     def oldest(self, role: int) -> int:
-        """Return the tree of a role that has been built first."""
+        """Return the tree of a role that was built first."""
         return min(self.of_role(role), key=lambda t: self.ages[t])
 
     @property
     def being_built(self) -> int:
-        """The tree that is being built, or about to; -1 where there is none."""
+        """The tree that is being built, or is the next to be built; -1 if there is none."""
         if self.at_once:
             return self.at_once[0]
         return -1 if self.role == IDLE else self.slot
 
-    # What may come next.
+    # The next schedule.
 
     def built_anew(self, n: int) -> Schedule:
-        """Let the trees of all samples be built at once, after `n` samples."""
+        """Return a schedule that rebuilds the trees of all samples at once, after `n` samples."""
         at_once = self.of_role(LONG)
         return self._replace(
             role=IDLE,
@@ -176,7 +176,7 @@ class Schedule(NamedTuple):
         )
 
     def without(self, last: int) -> Schedule:
-        """Let no tree hold the sample of this number or earlier ones."""
+        """Return a schedule in which no tree holds the sample `last` or earlier ones."""
         if last < min(self.starts):
             return self
         # Only one tree can be built at a time.
@@ -194,9 +194,9 @@ class Schedule(NamedTuple):
         )
 
     def forgetting(self, n: int, kept: int) -> Schedule:
-        """Let all trees be built of the latest samples, after `n`; those kept are so many.
+        """Return a schedule that rebuilds all trees from the latest `kept` of `n` samples.
 
-        Trees of recent samples that hold earlier ones are given up.
+        Trees of recent samples that hold earlier ones are dropped.
         """
         first = max(self.first, n - kept)
         late = [t for t in self.of_role(RECENT) if self.starts[t] < first]
@@ -209,28 +209,28 @@ class Schedule(NamedTuple):
         )
 
     def planned(self, n: int) -> Schedule:
-        """Let trees be built anew after `n` samples.
+        """Return a schedule with the trees that are due to be rebuilt after `n` samples.
 
-        So it is where the window has doubled or is full, or new samples are recent. The schedule
-        that this returns stays as it is if it is planned again.
+        Trees are due if the window has doubled or is full, and recent trees in turn. Planning the
+        returned schedule again does not change it.
         """
         found, kept = self, n - self.first
         if kept >= self.max_samples:
             found = self.forgetting(n, self.max_samples // 2)
         elif kept >= 2 * max(self.built_at - self.first, WARM_UP // 2):
             found = self._replace(built_at=n, jobs=self.jobs + (LONG,) * self.n_long)
-        # Recent trees are built anew in turn, each as often.
+        # Recent trees are rebuilt in turn, each equally often.
         since = n * self.n_recent % self.recent_samples
         due = since < BUILD_EVERY * self.n_recent and kept > self.recent_samples
         if due and RECENT not in found.jobs:
-            # It is small, and is not recent any more where it waits for large ones.
+            # It comes first: it is small, and would not be recent after waiting for large trees.
             found = found._replace(jobs=(RECENT, *found.jobs))
         return found
 
     def quiet_until(self, n: int) -> int:
         """Return a number of samples, more than `n`, before which there is nothing to plan.
 
-        It is `n` where something waits or is being built.
+        If a tree waits or is being built, return `n`.
         """
         if self.jobs or self.role != IDLE:
             return n
@@ -246,19 +246,19 @@ class Schedule(NamedTuple):
         return found
 
     def renewed(self, n: int) -> Schedule:
-        """Let all trees be built anew after `n` samples, since widths have changed."""
+        """Return a schedule that rebuilds all trees after `n` samples, after a change of widths."""
         jobs = (LONG,) * self.n_long + (RECENT,) * len(self.of_role(RECENT))
         return self._replace(built_at=n, jobs=jobs)
 
     def next_job(self, n: int) -> Schedule:
-        """Let the next tree be built, after `n` samples."""
+        """Return a schedule that builds the next tree, after `n` samples."""
         role, *jobs = self.jobs
         first = max(self.first, n - self.recent_samples) if role == RECENT else self.first
         starts = _put(self.starts, [self.slot], first)
         return self._replace(role=role, jobs=tuple(jobs), starts=starts)
 
     def placed(self, n: int) -> Schedule:
-        """Let the tree that has been built take the place of the oldest of its role."""
+        """Return a schedule in which the built tree has replaced the oldest tree of its role."""
         same, slot = self.of_role(self.role), self.slot
         roles = _put(self.roles, [slot], self.role)
         if len(same) < (self.n_long if self.role == LONG else self.n_recent):
@@ -273,11 +273,11 @@ class Schedule(NamedTuple):
         )
 
 
-# Fields that follow from the rest.
+# Fields that are not stored, since the owner or the trees' records have them.
 NOT_STORED = ("roles", "at_once", "recent_samples")
 STORED = tuple(name for name in Schedule._fields if name not in NOT_STORED)
 
 
 def _put(values: tuple[int, ...], places: list[int], value: int) -> tuple[int, ...]:
-    """Return values of which some are replaced."""
+    """Return values with those at `places` replaced by `value`."""
     return tuple(value if i in places else old for i, old in enumerate(values))
