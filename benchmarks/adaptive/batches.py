@@ -1,4 +1,4 @@
-"""What batches of the adaptive forests cost beside calls for single samples."""
+"""Cost of batches of the adaptive forests beside calls for single samples."""
 
 from __future__ import annotations
 

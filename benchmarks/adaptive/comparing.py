@@ -23,7 +23,7 @@ PREFIX = 5000
 LONG = 20_000
 N_TREES = 10
 
-# Settings were chosen on these streams; the others were not looked at, but for the share of recent
+# Settings were chosen on these streams. The others were not used, except for the share of recent
 # trees and the way candidates are drawn, which were compared on all but mnist.
 CHOSEN_ON = ("elec2", "Agrawal", "dna", "covtype", "Bananas", "Phishing", "ImageSegments")
 CHOSEN_ON += ("letter", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "a9a")
@@ -117,7 +117,7 @@ WIDE = ("mnist",)
 
 
 class LastLabel:
-    """Predicts the label seen last, with the frequency of its having been right."""
+    """Predicts the last label, with the frequency of correct predictions so far."""
 
     def __init__(self) -> None:
         self.last: Any = None
@@ -175,7 +175,7 @@ def _compare(
     """Run models, each with so many seeds, on the first samples of all streams.
 
     Streams of no more than `least` samples are left out. On a wide stream there is one seed, and
-    the slowest peer is left out. Returns the scores of ours.
+    the slowest peer is left out. Return the scores of ours.
     """
     n_streams, better = 0, {"accuracy": 0, "log loss": 0}
     ours: dict[str, list[float]] = {}
@@ -250,7 +250,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
         if samples is None:
             continue
         runs = np.empty((len(numbers), seeds, 3))
-        # All numbers in turn, so that what else the machine does meets each of them.
+        # All numbers in turn, so that other load of the machine affects all of them.
         for seed, (place, number) in itertools.product(range(seeds), enumerate(numbers)):
             progress(f"{name}, {number} trees, seed {seed + 1}")
             model = AdaptiveMondrianForestClassifier(number, seed=seed + 1)

@@ -41,7 +41,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -> Stream:
-    """Make samples of two classes, parted by a line that turns by an angle, any where it is 0."""
+    """Return samples of two classes, separated by a line that turns by an angle; 0 is any angle."""
     rng = np.random.default_rng(seed)
     normal, found = np.zeros(n_features), []
     for i in range(N_LINES * every):

@@ -15,7 +15,7 @@ from .comparing import N_TREES
 
 
 def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
-    """Return streams, each with the class that is going to weigh more; two have few of it."""
+    """Return streams, each with the class that will weigh more; in two streams it is rare."""
     rng = np.random.default_rng(1)
     bananas = take(datasets.Bananas(), n)
     thinned = [(x, y) for x, y in bananas if not y or rng.random() < 0.1]

@@ -1,4 +1,4 @@
-"""The adaptive regressor beside River's and others: errors, laws, speed and memory.
+"""The adaptive regressor beside River's and others: errors, distributions, speed and memory.
 
 Each part takes the data folder, a report and whether to be quick.
 """

@@ -19,7 +19,7 @@ QUICK_STREAMS = ("TrumpApproval", "Friedman", "counts")
 
 
 def _runs(models_: dict[str, Model], samples: Stream, delay: int, seeds: int) -> dict[str, Any]:
-    """Run models on a stream in turns; returns summaries by model."""
+    """Run models on a stream in turns; return summaries by model."""
     features = len(samples[0][0])
     runs, scores = {}, {}
     for name, model in models_.items():
@@ -47,8 +47,8 @@ def streams(
 ) -> None:
     """Errors, densities, coverage and times of all regressors on all streams.
 
-    What is `known`, a file that an earlier run wrote, is not run again. Of the models the `chosen`
-    ones run, or all.
+    Results in `known`, a file that an earlier run wrote, are not computed again. Only the `chosen`
+    models run, or all.
     """
     results: Results = json.loads(known.read_text()) if known is not None else {}
     wanted = {name: model for name, model in models().items() if not chosen or name in chosen}

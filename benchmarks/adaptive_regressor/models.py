@@ -1,4 +1,4 @@
-"""The regressors that are compared, and what they predict of a target."""
+"""The regressors that are compared, and their predictions of a target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAST_VALUE = "last value"
 
 
 class Model(NamedTuple):
-    """How to make a regressor with a seed, and to get a point and a law, if any, from it."""
+    """How to make a regressor with a seed, and to predict a point and a distribution, if any."""
 
     make: Callable[[int], Any]
     predict: Callable[[Any, dict[Any, float]], tuple[float, Any]]
@@ -77,7 +77,7 @@ def _point(model: Any, x: dict[Any, float]) -> tuple[float, Any]:
 
 
 def _law(model: Any, x: dict[Any, float]) -> tuple[float, Any]:
-    """Return the point and the law of the estimator under test."""
+    """Return the point and the distribution of the estimator under test."""
     return model.predict_one(x), model.predict_one(x, with_dist=True)
 
 
@@ -139,7 +139,7 @@ PEERS: dict[str, Model] = {
     "RLS, .998": Model(lambda seed: RecursiveLeastSquares(0.998), _point, seeded=False),
     LAST_VALUE: Model(lambda seed: LastValue(), _point, seeded=False),
 }
-# Ours of before are shown beside the others; they are no peers.
+# Our earlier regressors are shown beside the others; they are no peers.
 EARLIER_OURS = ("exact", "exact, mean")
 # The slowest is not run on streams of many features or samples, as (features, samples).
 SLOW = {"SRP of 3": (60, 30_000), "KNN": (200, 30_000), "ARF": (200, 200_000)}
@@ -147,12 +147,12 @@ WITH_LAW = (ADAPTIVE, AUTOREGRESSIVE, "exact", "Bayesian linear")
 
 
 def is_there() -> bool:
-    """Tell whether the estimator under test exists."""
+    """Return whether the estimator under test exists."""
     return OURS in river_mondrian.__all__
 
 
 def models() -> dict[str, Model]:
-    """Return all regressors, those under test where they exist."""
+    """Return all regressors, and those under test if they exist."""
     return (_UNDER_TEST if is_there() else {}) | PEERS
 
 
@@ -176,5 +176,5 @@ STUDY: dict[str, tuple[float, float, float, float, float]] = {
 
 
 def finite(value: float) -> float:
-    """Return a prediction, or 0 where it is no number."""
+    """Return a prediction, or 0 if it is no number."""
     return value if math.isfinite(value) else 0.0

@@ -1,4 +1,4 @@
-"""Errors along streams that drift, weights of experts over time, reliability of laws."""
+"""Errors along streams that drift, weights of experts over time, reliability of distributions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = {
 
 
 class _Run(NamedTuple):
-    """What one model did on a stream: errors, levels of the targets, weights by kind of expert."""
+    """Results of a model on a stream: errors, levels of the targets, weights by kind of expert."""
 
     errors: Array
     levels: Array
@@ -84,7 +84,7 @@ def _draw_levels(ax: Any, levels: Array) -> None:
 
 
 def pictures(data: DataFolder, report: Report, quick: bool) -> None:
-    """Errors along drifting streams, weights over time, reliability of laws."""
+    """Errors along drifting streams, weights over time, reliability of distributions."""
     plt = pyplot()
     if plt is None:
         return

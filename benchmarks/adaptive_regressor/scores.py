@@ -1,4 +1,4 @@
-"""What a regressor reaches on a stream: errors, densities, coverage, time."""
+"""Results of a regressor on a stream: errors, densities, coverage, time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .models import Model, finite
 LEVELS = (0.5, 0.8, 0.95)
 QUARTERS = 4
 LEAST_LOG = -700.0
-# The continuous ranked probability score takes as long as all else: it is of some samples.
+# The continuous ranked probability score takes as long as all else, so only some samples have one.
 CRPS_EVERY = 10
 # Coverage is to be within this of its level, over all samples and in each quarter.
 CLOSE, CLOSE_LOCALLY = 0.03, 0.08
@@ -25,13 +25,13 @@ CLOSE, CLOSE_LOCALLY = 0.03, 0.08
 
 @dataclass
 class Scores:
-    """The scores of one run; those of laws are of the samples after the first tenth."""
+    """The scores of one run; those of distributions are of the samples after the first tenth."""
 
     n: int
     errors: list[float] = field(default_factory=list)
     log_likelihoods: list[float] = field(default_factory=list)
     crps: list[float] = field(default_factory=list)
-    # Probability that the law gave what is below the target, and its variance.
+    # Predicted probability of values below the target, and predicted variance.
     levels: list[float] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -39,7 +39,7 @@ class Scores:
     failure: str = ""
 
     def add(self, i: int, point: float, law: Any, y: float) -> None:
-        """Add what was predicted of the i-th target."""
+        """Add the prediction of the i-th target."""
         self.errors.append(y - finite(point))
         if law is None:
             return
@@ -51,9 +51,9 @@ class Scores:
             self.widths.append(law.var)
 
     def coverage(self) -> list[list[float]]:
-        """Return what part of the targets each central interval holds.
+        """Return the share of targets in each central interval.
 
-        First come those of all samples, then of each quarter of them by the variance of the law.
+        First come the shares of all samples, then of each quarter by predicted variance.
         """
         away = np.abs(2.0 * np.array(self.levels) - 1.0)
         parts: list[Array] = [np.arange(len(away))]
@@ -83,7 +83,7 @@ class Scores:
 def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) -> Iterator[str]:
     """Predict each sample and learn it after `delay` others, and add to the scores.
 
-    The first prediction is 0. Yields after each block of samples. Only the model's work is timed.
+    The first prediction is 0. Yield after each block of samples. Only the model's work is timed.
     """
     regressor, predict = model.make(seed), model.predict
     for start in range(0, len(samples), BLOCK):
@@ -104,7 +104,7 @@ def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) ->
 
 
 def holds(coverage: list[list[float]]) -> tuple[bool, bool]:
-    """Tell whether intervals hold over all samples, and in each quarter."""
+    """Return whether intervals hold over all samples, and in each quarter."""
     whole, *quarters = coverage
     near = all(abs(c - q) <= CLOSE for c, q in zip(whole, LEVELS, strict=True))
     local = all(

@@ -1,8 +1,8 @@
 """Streams with targets: those of the study that chose the design, and others.
 
-The others, and which of them are kept from sight until the end (`KEPT`), were written down before
-any of the estimator was. A generator takes the data folder and gives all samples of its stream, or
-None where that needs a file that is not there.
+The others, and the choice of those that were not used until the end (`KEPT`), were written before
+the estimator. A generator takes the data folder and returns all samples of its stream, or None if
+it needs a file that is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Generator = Callable[[DataFolder], Stream | None]
 
 
 class Source(NamedTuple):
-    """A stream, and after how many later samples a target is learned."""
+    """A stream, and the number of later samples after which a target is learned."""
 
     make: Generator
     delay: int = 0
@@ -74,7 +74,7 @@ STUDIED: dict[str, Source] = {
 }
 
 
-# Of files: a column, or what several say together, is the target.
+# Streams from files: the target is a column, or a combination of several.
 
 
 def _price(data: DataFolder) -> Stream | None:
@@ -128,7 +128,7 @@ def _surface(X: Array) -> Array:
 
 
 def _heavy_tails(data: DataFolder) -> Stream:
-    """Make noise of Student's law with 1.5 degrees of freedom, whose variance is infinite."""
+    """Make noise of Student's t distribution with 1.5 degrees of freedom: infinite variance."""
     rng, X = _uniform(11, 10_000, 8)
     return stream(X, 5.0 * _surface(X) + 0.5 * rng.standard_t(1.5, len(X)))
 
@@ -226,7 +226,7 @@ OTHERS: dict[str, Source] = {
     "price": Source(_price),
     "recurring": Source(_recurring),
 }
-# Every third of them by name: not to be looked at before the estimator is done.
+# Every third of them by name: not to be used before the estimator is done.
 KEPT = tuple(itertools.islice(OTHERS, 2, None, 3))
 
 SOURCES = STUDIED | OTHERS

@@ -1,4 +1,4 @@
-"""Tables of what all regressors reached on all streams."""
+"""Tables of the results of all regressors on all streams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RIVALS = tuple(name for name in PEERS if name not in (*EARLIER_OURS, LAST_VALUE)
 
 
 def mean_of(results: Results, stream: str, model: str, what: str) -> float:
-    """Return the mean of a score over seeds, NaN where there is none."""
+    """Return the mean of a score over seeds, NaN if there is none."""
     runs = results.get(stream, {}).get(model, [])
     values = [run[what] for run in runs if what in run]
     return float(np.mean(values)) if values else math.nan

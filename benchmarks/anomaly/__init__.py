@@ -1,4 +1,4 @@
-"""Anomaly detectors: how well they rank on streams, and what samples cost in time and memory."""
+"""Anomaly detectors: ranking on streams, and the time and memory of samples."""
 
 from __future__ import annotations
 

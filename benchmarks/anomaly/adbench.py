@@ -13,7 +13,7 @@ from .detectors import OURS, PEERS
 from .pictures import draw_dots
 from .ranking import run
 
-# The first rows that count: HalfSpaceTrees tell nothing of their first 250.
+# The first row that counts: HalfSpaceTrees do not score their first 250.
 WARM_UP = 256
 SEEDS = 3
 # Rows, and sets, of a quick run.

@@ -176,7 +176,7 @@ METRICS: dict[str, Callable[[], Any]] = {
     ],
 }
 THRESHOLDS = (0.98, 0.997)
-# Budgets, and what they are tried with.
+# Budgets, and the alarms and the threshold with which they are tried.
 BUDGETS = (None, (2, DAY), (1, DAY))
 _BOUNDED = "value and hour; spread", THRESHOLDS[0]
 
@@ -245,7 +245,7 @@ def _drifting(kind: str, rng: np.random.Generator, n: int) -> Array:
 
 
 def drift(data: DataFolder, report: Report, quick: bool) -> None:
-    """How long detectors go on to alarm after the distribution has changed."""
+    """How long detectors continue to raise alarms after the distribution has changed."""
     n = 3000 if quick else 10_000
     makers: dict[str, Callable[[], Any]] = {
         "NearestNeighborDetector": lambda: _near(1),

@@ -21,7 +21,7 @@ TARGET_SIZE = SIZES[0]
 
 ROUNDS = 5
 
-# What trees hold of a window by default.
+# Number of samples of a window that trees store by default.
 HELD = RandomCutForest().max_samples
 
 # Samples of a round, of ours and of HalfSpaceTrees, and of `rrcf`.
@@ -33,7 +33,7 @@ def _half_spaces(n_trees: int, window: int) -> Any:
     return preprocessing.MinMaxScaler() | trees
 
 
-# By name: what makes the detector of so many trees and such a window, and samples of a round.
+# By name: a function from a number of trees and a window to a detector, and samples of a round.
 DETECTORS: dict[str, tuple[Callable[[int, int], Any], int]] = {
     "RandomCutForest": (lambda n, window: RandomCutForest(n, window, seed=1), N_SAMPLES),
     "RandomCutForest that holds all": (
@@ -47,7 +47,7 @@ if rrcf is not None:
 
 
 def _run(model: Any, samples: Stream) -> float:
-    """Score and learn each sample; returns microseconds a sample of processor time."""
+    """Score and learn each sample; return microseconds of processor time per sample."""
     started = time.process_time()
     for x, _ in samples:
         model.score_one(x)

@@ -30,7 +30,7 @@ WINDOW, FITTED_EVERY = 2048, 256
 
 
 class Peer(NamedTuple):
-    """Another detector, and how many samples it gets where it is too slow for all."""
+    """Another detector, and its number of samples if it is too slow for all."""
 
     make: Callable[[int], Any]
     most: int | None = None
@@ -41,9 +41,9 @@ class Peer(NamedTuple):
 
 
 class CutForest(base.AnomalyDetector):
-    """`rrcf` as its own examples use it: a sample's mean displacement after it is put in.
+    """`rrcf` as its own examples use it: a sample's mean displacement after it was inserted.
 
-    Trees are over a sliding window. What is scored is put in, so that learning does nothing more.
+    Trees are over a sliding window. Scoring inserts the sample, so that learning does nothing more.
     """
 
     def __init__(self, n_trees: int, window: int, seed: int) -> None:
@@ -54,7 +54,7 @@ class CutForest(base.AnomalyDetector):
         self.n = 0
 
     def score_one(self, x: dict[Any, float]) -> float:
-        """Put a sample in, and return its displacement."""
+        """Insert a sample, and return its displacement."""
         point = np.array([x[name] for name in sorted(x)])
         total = 0.0
         for tree in self.trees:
@@ -66,7 +66,7 @@ class CutForest(base.AnomalyDetector):
         return total / len(self.trees)
 
     def learn_one(self, x: dict[Any, float]) -> None:
-        """Do nothing: the sample is there."""
+        """Do nothing: the sample has been inserted."""
 
 
 class WindowedForest:

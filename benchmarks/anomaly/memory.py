@@ -20,7 +20,7 @@ from ..report import Report, progress
 # Rows that are learned at once, and features.
 BLOCK, N_FEATURES = 10_000, 3
 
-# Small ones, since memory is what counts: by name and what they are.
+# Small models, since only memory counts: by name, with a description.
 MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
     "NearestNeighborDetector": ("default", lambda: NearestNeighborDetector(seed=1)),
     "RandomCutForest": (
@@ -43,7 +43,7 @@ def resident() -> int:
 
 
 def held_after(name: str, numbers: list[int]) -> list[tuple[int, int]]:
-    """Return resident memory and what the model counts after so many samples."""
+    """Return resident memory and the model's own count, after these numbers of samples."""
     model, found = MODELS[name][1](), []
     rng = np.random.default_rng(1)
     for block in range(numbers[-1] // BLOCK):

@@ -17,7 +17,7 @@ KINDS = ("higher", "outage", "stuck", "noisy", "slow rise")
 
 
 class Incident(NamedTuple):
-    """What goes wrong, in its first and last minute."""
+    """A kind of incident, with its first and last minute."""
 
     first: int
     last: int

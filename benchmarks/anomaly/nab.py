@@ -20,7 +20,7 @@ PROBATION, MOST_ROWS = 0.15, 5000
 
 
 class Profile(NamedTuple):
-    """What a false detection and a missed window cost; the first row of a window earns 1."""
+    """The cost of a false detection and of a missed window; the first row of a window earns 1."""
 
     false: float
     missed: float
@@ -34,7 +34,7 @@ PROFILES = {
 
 
 class Places(NamedTuple):
-    """What a detection at each row is worth, before costs, and the number of its window.
+    """The worth of a detection at each row, before costs, and the number of its window.
 
     A window's number is from 0; -1 is outside of all windows, and -2 does not count.
     """
@@ -51,7 +51,7 @@ def sigmoid(x: Array | float) -> Array:
 
 
 def places(times: Array, windows: Array) -> Places:
-    """Return what a detection at each row of a series is worth.
+    """Return the worth of a detection at each row of a series.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def totals(series: list[Places], scores: list[Array], profile: Profile) -> tuple
     order = np.argsort(-score[counts], kind="stable")
     worth, window, score = worth[counts][order], window[counts][order], score[counts][order]
     gains = np.where(window < 0, profile.false * worth, 0.0)
-    # Of a window the best detection so far counts: as thresholds fall, each that is better.
+    # The best detection in a window counts: as thresholds fall, each better one replaces it.
     best: dict[int, float] = {}
     for i in np.flatnonzero(window >= 0).tolist():
         k, value = int(window[i]), float(worth[i])
@@ -99,14 +99,14 @@ def totals(series: list[Places], scores: list[Array], profile: Profile) -> tuple
         best[k] = max(before, value)
         gains[i] = best[k] - before
     n_windows = int(first[-1])
-    # Windows that lie in the rows that do not count are missed by everybody.
+    # Windows in the rows that do not count are missed by all detectors.
     raw = np.cumsum(gains)
     ends = np.flatnonzero(np.append(np.diff(score) < 0.0, True))
     return score[ends], 100.0 * raw[ends] / (n_windows * (1.0 + profile.missed))
 
 
 def best(series: list[Places], scores: list[Array], profile: Profile) -> tuple[float, float]:
-    """Return the threshold with the highest total, and that."""
+    """Return the threshold with the highest total, and the total."""
     thresholds, found = totals(series, scores, profile)
     place = int(np.argmax(found))
     return float(thresholds[place]), float(found[place])

@@ -14,7 +14,7 @@ from .detectors import OURS, PEERS, Peer, WindowedForest, rrcf
 from .pictures import draw_dots
 from .streams import SHARE, STREAMS, UNSEEN, Labelled
 
-# Samples before which nothing is judged: HalfSpaceTrees score none of their first 250.
+# Number of first samples that are not judged: HalfSpaceTrees do not score their first 250.
 WARM_UP = 250
 
 # Which of our detectors are compared with each peer, the best of them by each measure.
@@ -175,7 +175,7 @@ def _compare(
     times: list[list[str]],
     areas: dict[str, float],
 ) -> dict[str, Comparison]:
-    """Add a stream's rows and areas; returns how ours compare with all peers."""
+    """Add a stream's rows and areas; return how ours compare with all peers."""
 
     def add(who: str, runs: list[Run], n: int, values: list[str]) -> None:
         shown = f"**{who}**" if who in OURS else who

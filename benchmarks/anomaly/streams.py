@@ -1,7 +1,7 @@
-"""Streams with anomalies: sets of which one class is made rare, and streams that are made here.
+"""Streams with anomalies: sets in which one class is made rare, and streams that are made here.
 
-They were fixed before anything was chosen on them. `UNSEEN` were not looked at before scores and
-lifetimes stood; how many samples trees hold was chosen when all had been looked at.
+They were fixed before anything was chosen on them. `UNSEEN` were not used before scores and
+lifetimes were final. The number of samples in trees was chosen after all had been used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNSEEN = ("credit", "mnist", "covtype", "shifts")
 
 
 class Labelled(NamedTuple):
-    """A stream whose labels tell anomalies, and whether it is a series in shingles."""
+    """A stream whose labels mark anomalies, and whether it is a series in shingles."""
 
     samples: Stream
     is_series: bool
@@ -43,7 +43,7 @@ def shuttle(data: DataFolder, n: int) -> Labelled | None:
 
 
 def _rare(name: str, label: int) -> Callable[[DataFolder, int], Labelled | None]:
-    """Return what makes a stream of a set in which one class is rare."""
+    """Return a function that makes a stream of a set in which one class is rare."""
 
     def make(data: DataFolder, n: int) -> Labelled | None:
         arrays = data.load(name)
@@ -102,7 +102,7 @@ def floods(data: DataFolder, n: int) -> Labelled | None:
 
 
 def _shingles(values: Array, is_odd: Array) -> Labelled:
-    """Return the windows of a series; one is an anomaly whose last value is."""
+    """Return the windows of a series; a window is an anomaly if its last value is."""
     X = np.lib.stride_tricks.sliding_window_view(values, SHINGLE)
     return Labelled(_stream(X, is_odd[SHINGLE - 1 :].tolist()), True)
 
@@ -144,7 +144,7 @@ def seasons(data: DataFolder, n: int) -> Labelled | None:
     return _shingles(values, is_odd)
 
 
-# By name: what makes the stream, by about how many samples.
+# Functions that make streams of about a number of samples, by name.
 STREAMS: dict[str, Callable[[DataFolder, int], Labelled | None]] = {
     "shuttle": shuttle,
     "credit": credit,

@@ -95,7 +95,7 @@ def _compare(
     python = _python()
     if python is None or not streams:
         return
-    # Compile what is measured.
+    # Compile the kernels that are measured.
     _ours(make, next(iter(streams.values())), of_targets, 1)
     scores, times, ahead = [], [], 0
     for name, samples in streams.items():

@@ -1,4 +1,4 @@
-"""Forests over several processes by Ray: what that costs, and that it survives kills.
+"""Forests over several processes by Ray: their cost, and that they survive kills.
 
 Each part takes the data folder, a report, and whether to be quick.
 """

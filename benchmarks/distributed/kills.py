@@ -1,4 +1,4 @@
-"""Workers that are killed at random moments, and what comes of it."""
+"""Workers that are killed at random moments, and the results."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ def _learning(X: Any, y: Any) -> tuple[float, float, int]:
         used = time.process_time()
         model.learn_many(*block)
         times.append((time.process_time() - used) / len(block[1]) / MEASURED_TREES)
-    # Trees get deeper with the logarithm of the samples: the latest are nearest to what is to come.
+    # Trees get deeper with the logarithm of the samples: the latest times predict later ones best.
     latest = sorted(times[-5:])
     own = model._trees.nodes.nbytes / model.n_samples / MEASURED_TREES
     return latest[len(latest) // 2], own, model.n_samples
 
 
 def _driver(width: int, quick: bool) -> dict[int, tuple[float, float]]:
-    """Return by size of a block the driver's seconds for it, and for each worker more."""
+    """Return by size of a block the driver's seconds for it, and for each additional worker."""
     least, most = (1, 4) if quick else (1, 16)
     found = {}
     with local_ray(2 * most) as ray:

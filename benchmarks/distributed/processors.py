@@ -1,4 +1,4 @@
-"""What processes take of the processors, which others may use meanwhile."""
+"""Processor time of processes, while other processes may use the processors, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts share: blocks of data sets, Ray, and clocks."""
+"""Functions of several parts: blocks of data sets, Ray, and clocks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def streams(data: DataFolder, n: int) -> dict[str, tuple[Any, Any]]:
 
 
 def same_trees(one: Any, other: Any) -> bool:
-    """Tell whether files of two models hold the same, but for the law of targets."""
+    """Return whether files of two models are equal, except the distribution of targets."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for model in (one, other):

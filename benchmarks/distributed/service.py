@@ -68,7 +68,7 @@ async def _predict(port: int, i: int, rate: float, ends: float, token: str) -> l
         writer.write(_request("/predict", {"x": _sample(rng)["x"]}, token))
         if await _answer(reader) != 200:
             raise RuntimeError("a prediction was refused")
-        # From when it was due: a late one is not left out.
+        # From the time when it was due, so that late requests count.
         found.append(time.perf_counter() - due)
         due += 1.0 / rate
     writer.close()

@@ -32,14 +32,14 @@ def begun(start: Block, n_trees: int, **arguments: Any) -> Any:
 
 
 class Rate(NamedTuple):
-    """Rows per second by the clock, and on two processors that nobody else uses."""
+    """Rows per second by the clock, and on two processors without other load."""
 
     clock: float
     free: float
 
 
 def _rate(n: int, spent: float, busiest: float, total: float) -> Rate:
-    """Return rates by the clock, and by what the busiest process, and all, took of processors."""
+    """Return rates by the clock, and by the processor time of the busiest process, and of all."""
     return Rate(n / spent, n / max(busiest, 0.5 * total))
 
 
@@ -86,7 +86,7 @@ def one_process(
 
 
 def _idle() -> float:
-    """Return what Ray's processes take of a processor while nothing is done, as a share."""
+    """Return the share of a processor that Ray's processes take while nothing is done."""
     used = seconds_below()
     time.sleep(IDLE_SECONDS)
     return (seconds_below() - used) / IDLE_SECONDS
@@ -106,7 +106,7 @@ def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> Rate:
     sharded.finish()
     spent = time.perf_counter() - started
     used = [seconds_of(worker) - at for worker, at in zip(workers, before, strict=True)]
-    # What Ray does anyway grows with the time that others take.
+    # The work that Ray does anyway grows with the time that others take.
     found = _rate(n, spent, max(used), seconds_below() - whole - idle * spent)
     sharded.close()
     return found

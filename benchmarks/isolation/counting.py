@@ -1,4 +1,4 @@
-"""What a device has to do for Voronoi cells, counted on paper for an H100."""
+"""The work of a device for Voronoi cells, counted on paper for an H100."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def by_arrays(shape: Shape) -> dict[str, float]:
 
 
 def open_share(shape: Shape, n_rows: int) -> float:
-    """Return which part of the pairs of normal rows and partitions scores leave open."""
+    """Return the share of pairs of normal rows and partitions that scores leave open."""
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((shape.pool, shape.d), dtype=np.float32)
     X = rng.standard_normal((n_rows, shape.d), dtype=np.float32)
@@ -122,14 +122,14 @@ def open_share(shape: Shape, n_rows: int) -> float:
 def settling(shape: Shape, share: float) -> float:
     """Return the milliseconds in which HBM reads the points that settle a share of the pairs.
 
-    These are two points; and where both are in one split, the partition's points in it.
+    These are two points; if both are in one split, also the partition's points in it.
     """
     points = 2.0 + shape.psi / shape.splits**2
     return 1e3 * share * shape.n * shape.t * points * 4 * padded(shape.d) / MEMORY
 
 
 def counting(data: DataFolder, report: Report, quick: bool) -> None:
-    """What an H100 has to do for Voronoi cells, on paper."""
+    """The work of an H100 for Voronoi cells, on paper."""
     psi = 256 if quick else 4096
     features = (16, 784) if quick else (16, 32, 54, 64, 128, 256, 784)
     rows = []

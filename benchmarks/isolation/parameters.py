@@ -69,7 +69,7 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         targets, ones = y[:n].astype(float), np.ones(n)
         calls: dict[str, Callable[[], Any]] = {
             "map": partial(features.cells_many, frame),
-            # What the model does with rows that have been mapped.
+            # The model's work for rows that have been mapped.
             "learn": partial(weights.learn_rows, cells, targets, ones),
             "naive": partial(_naive_products, cells, product, dense),
         }

@@ -44,7 +44,7 @@ def split(name: str, X: Array, y: Array, share: float = 0.8) -> Set:
 
 
 def load_set(data: DataFolder, name: str) -> Set | None:
-    """Return a set of the folder, by its own split where it has one."""
+    """Return a set of the folder, by its own split if it has one."""
     arrays = data.load(name)
     if arrays is None:
         return None

@@ -58,7 +58,7 @@ def _samples(data: DataFolder, quick: bool) -> tuple[str, Stream, Stream] | None
 
 
 def _models(train: Stream, pool: int, quick: bool) -> dict[str, Callable[[], tuple[str, Any]]]:
-    """Return by name how to make a model, with what has been chosen for it."""
+    """Return functions by name that make a model and describe the choices for it."""
     hinge = {"loss": "hinge", "learning_rate": RATE}
     grid = (0.03,) if quick else (0.01, 0.03, 0.1, 0.3, 1.0)
 

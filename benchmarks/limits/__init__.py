@@ -1,4 +1,4 @@
-"""Where models meet their limits: what time and memory cost there, a part for each limit."""
+"""Time and memory of models near their limits, a part for each limit."""
 
 from . import batches, calls, classes, rows, text, width
 

@@ -19,7 +19,7 @@ PEERS = ("learn_one", "learn_many", "n_jobs=2", "two processes", "half the trees
 
 
 def _one_by_one(model: Any, frame: Any, labels: list[Any]) -> float:
-    """Let a model learn rows one by one; returns the seconds."""
+    """Let a model learn rows one by one; return the seconds."""
     samples = list(zip(frame.to_dict("records"), labels, strict=True))
     with no_gc():
         started = time.perf_counter()
@@ -29,7 +29,7 @@ def _one_by_one(model: Any, frame: Any, labels: list[Any]) -> float:
 
 
 def _is_same(start: Block, frame: Any, labels: list[Any]) -> bool:
-    """Tell whether all ways of learning rows end in the same model."""
+    """Return whether all ways of learning rows end in the same model."""
     single, whole, threads = (begun(start, N_TREES, n_jobs=n) for n in (1, 1, 2))
     _one_by_one(single, frame, labels)
     whole.learn_many(frame, labels)
@@ -51,7 +51,7 @@ def _seconds(start: Block, frame: Any, labels: list[Any]) -> dict[str, float]:
 
 
 def batches(data: DataFolder, report: Report, quick: bool) -> None:
-    """What `learn_many` saves, and what a second thread saves."""
+    """Time saved by `learn_many`, and by a second thread."""
     rows = []
     for name, (X, y) in streams(data, QUICK_SAMPLES if quick else N_SAMPLES).items():
         start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]

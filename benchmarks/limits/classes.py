@@ -36,7 +36,7 @@ PEERS: dict[str, Make] = {
 
 
 class Cost(NamedTuple):
-    """Microseconds of a call each, accuracy on what has not been learned, bytes of the model."""
+    """Microseconds of each call, accuracy on samples not learned, bytes of the model."""
 
     learn: float
     predict: float
@@ -66,7 +66,7 @@ def _cost(model: base.Classifier, samples: Stream, fresh: Stream) -> Cost:
     for x, y in samples[:-N_TIMED]:
         model.learn_one(x, y)
     inputs: list[tuple[Any, ...]] = [(x,) for x, _ in fresh]
-    # What is compiled at first use.
+    # The first call compiles kernels.
     model.predict_one(*inputs[0])
     model.predict_proba_one(*inputs[0])
     learn = _microseconds(model.learn_one, list(samples[-N_TIMED:]))

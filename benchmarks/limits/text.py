@@ -122,7 +122,7 @@ MOST_CLASSES_OF_RIVERS = 2
 
 
 def _stream_row(make: Callable[[], Any], found: TextSet) -> list[str]:
-    """Let a model learn a stream once; returns accuracies and seconds."""
+    """Let a model learn a stream once; return accuracies and seconds."""
     train, test = (_mappings(part.X) for part in found)
     labels = found.train.y.tolist()
     warm = make()
@@ -167,7 +167,7 @@ def _batch_rows(found: TextSet) -> list[list[str]]:
             model.partial_fit(X, y, classes=np.unique(y))
         else:
             with warnings.catch_warnings():
-                # On counts it gives up.
+                # On counts it does not converge.
                 warnings.simplefilter("ignore")
                 model.fit(X, y)
         learned = time.process_time()

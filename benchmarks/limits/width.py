@@ -20,7 +20,7 @@ N_PREDICTED = 200
 N_TIMED = 1000
 # Calls at first whose longest does not count: kernels are compiled or loaded there.
 N_FIRST = 1000
-# What peers learn and predict, which take milliseconds for a sample.
+# Number of samples that peers learn and predict: they take milliseconds for each.
 N_OF_PEERS = 400
 SIDE = 28
 
@@ -43,7 +43,7 @@ def _cost(model: Any, samples: Stream, n_first: int = N_FIRST) -> Cost:
             start = time.perf_counter()
             model.learn_one(x, y)
             spent[i] = time.perf_counter() - start
-        # What is compiled at first use.
+        # The first call compiles kernels.
         model.predict_one(fresh[0][0])
         predicted = np.empty(len(fresh))
         for i, (x, _) in enumerate(fresh):

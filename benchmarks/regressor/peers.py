@@ -1,4 +1,4 @@
-"""The regressors that are compared, and what they predict of a target."""
+"""The regressors that are compared, and their predictions of a target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from river_mondrian import MondrianForestRegressor, PredictiveDistribution
 GAUSSIAN = "Mondrian, gaussian"
 NORMAL = "Mondrian, normal tails"
 MEAN = "Mondrian, mean"
-# What a model predicts of a target: its mean, and a distribution or a 95 % interval if it has one.
+# A model's prediction of a target: its mean, and a distribution or a 95 % interval if it has one.
 Prediction = tuple[float, PredictiveDistribution | tuple[float, float] | None]
 
 

@@ -48,7 +48,7 @@ def load_streams(data: DataFolder, quick: bool) -> Iterator[tuple[str, Stream]]:
 
 @dataclass
 class Scores:
-    """What a model reached on a stream; distributions count after the first tenth."""
+    """Results of a model on a stream; distributions count after the first tenth."""
 
     errors: list[float] = field(default_factory=list)
     log_likelihoods: list[float] = field(default_factory=list)
@@ -235,9 +235,9 @@ def _law(scores: Scores) -> tuple[str, str, str]:
 
 
 def choice(data: DataFolder, report: Report, quick: bool) -> None:
-    """What choosing prior_rate and the noise gains over fixed multiples of the reference's."""
+    """The gain of choosing prior_rate and the noise over fixed multiples of the reference's."""
     most = 500 if quick else 3000
-    # What is chosen is the likelihood of normal noise.
+    # The choice is by the likelihood of normal noise.
     plain = {"tails": "normal"}
     rows = []
     for name, samples in load_streams(data, quick):

@@ -28,8 +28,8 @@ def _months(u: Array) -> Array:
     return np.floor(24.0 * _place(len(u))) % 12.0 / 11.0
 
 
-# What becomes of the first feature, uniform on [0, 1]: the numbers that a model is told, and those
-# that others see instead.
+# Changes of the first feature, uniform on [0, 1]: its numbers in known units, for models without
+# scaling, and the numbers that other models get instead.
 CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "units up": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e3, 1.0)),
     "units down": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e-3, 1.0)),
@@ -48,14 +48,14 @@ CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = 
 
 
 def _made(change: str, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
-    """Return told and seen rows, classes and targets."""
+    """Return rows in known units and rows with the change, classes and targets."""
     rng = np.random.default_rng(seed)
     U = rng.random((n, len(FEATURES)))
     tell, show = CHANGES[change]
     U[:, 0] = tell(U[:, 0])
     X = U.copy()
     X[:, 0] = show(U[:, 0])
-    # Where the first feature is not there it has been at its middle.
+    # A missing first feature counts as its middle.
     first = np.where(np.isnan(U[:, 0]), 0.5, U[:, 0])
     signal = 10.0 * np.sin(np.pi * first * U[:, 1]) + 10.0 * first + 5.0 * U[:, 2]
     classes = np.searchsorted(np.quantile(signal, (1 / 3, 2 / 3)), signal)
@@ -63,7 +63,7 @@ def _made(change: str, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
 
 
 def _stream(X: Array, y: Array) -> Stream:
-    """Turn rows into mappings without what is missing."""
+    """Convert rows to mappings without missing values."""
     return [
         ({name: v for name, v in zip(FEATURES, row, strict=True) if v == v}, target)
         for row, target in zip(X.tolist(), y.tolist(), strict=True)
@@ -81,9 +81,9 @@ def _peers(regression: bool) -> dict[str, Callable[[], Any]]:
 def _ours(
     change: str, model: str, regression: bool, n: int, seeds: int
 ) -> tuple[Array, Array, Array]:
-    """Return mean losses by sample: of learned ranges, of told ones, and of those told anew.
+    """Return mean losses by sample: with learned ranges, with known units, and from the middle on.
 
-    The last model is told the ranges and starts in the middle.
+    The last model knows the units, too, and starts in the middle.
     """
     make = (REGRESSORS if regression else CLASSIFIERS)[model]
     run = deviations if regression else misses
@@ -99,7 +99,7 @@ def _ours(
 
 
 def _peer(change: str, name: str, regression: bool, n: int) -> Array | None:
-    """Return the losses of one of River's; None where it does not get through."""
+    """Return the losses of one of River's models; None if it fails."""
     progress(f"{change}, {name}")
     _, X, *ys = _made(change, n, 0)
     model, run = _peers(regression)[name](), deviations if regression else misses

@@ -1,4 +1,4 @@
-"""Streams that start in a corner, beside models that were told the ranges."""
+"""Streams that start in a corner, beside models that were given the ranges."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sorted_start(X: Array, rank: int, start: int) -> Array:
 def _pair(
     name: str, make: Callable[..., Any], X: Array, y: Array, regression: bool, seed: int
 ) -> tuple[Array, Array]:
-    """Return losses of a model that learns the ranges, and of one that was told them."""
+    """Return losses of a model that learns the ranges, and of one that was given them."""
     run = deviations if regression else misses
     samples = stream(X, y.astype(float) if regression else y)
     progress(f"{name}, seed {seed}")
@@ -67,7 +67,7 @@ def _pair(
 
 
 def _row(stream: str, n: int, model: str, found: Array, regression: bool) -> list[Any]:
-    """Write mean losses, by seed: learned, told."""
+    """Write mean losses, by seed: with learned ranges, with given ones."""
     learned, told = found.mean(axis=0).tolist()
     more = excess(learned, told, regression)
     each = [excess(a, b, regression) for a, b in found.tolist()]

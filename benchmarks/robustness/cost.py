@@ -1,4 +1,4 @@
-"""What learning costs where widths hold, and where a stream starts in a corner."""
+"""The cost of learning if widths hold, and if a stream starts in a corner."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _measure(name: str, make: Callable[..., Any], n: int, repeats: int) -> dict[
 
 
 def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """Learning where widths hold and from a corner, beside told ranges; the longest calls."""
+    """Learning if widths hold and from a corner, beside given ranges; the longest calls."""
     n, repeats, _ = limits.over(QUICK if quick else FULL)
     rows, curves = [], {}
     for name, make in {**CLASSIFIERS, **REGRESSORS}.items():

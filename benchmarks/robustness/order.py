@@ -36,7 +36,7 @@ def _loss(model: Any, train: Stream, test: Stream, regression: bool) -> float:
 
 
 def _row(name: str, X: Array, y: Array, seeds: int, regression: bool) -> list[Any]:
-    """Write the losses of what is constant, of AMF and of the forests on the last rows of a set."""
+    """Write the losses of constants, of AMF and of the forests on the last rows of a set."""
     n = int(TRAINED * len(y))
     train, test = stream(X[:n], y[:n]), stream(X[n:], y[n:])
     progress(f"{name}, AMF")

@@ -1,4 +1,4 @@
-"""What the parts share: forests, their losses on a stream, and how long a run is to be."""
+"""Functions of several parts: forests, their losses on a stream, and sizes of runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from river_mondrian import (
 from ..data import Array, Stream
 from ..report import Report, pyplot
 
-# Of each line of a picture: its name, whether it is of errors, and excesses.
+# Lines of a picture: for each its name, whether it is of errors, and the excesses.
 Excesses = list[tuple[str, bool, list[float]]]
 
 # Constructors, which take a seed and other arguments.
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
     placements: int = 0
 
     def over(self, own: Limits) -> Limits:
-        """Return these sizes, and those of the part where there is none."""
+        """Return these sizes, or the part's own where a size is 0."""
         return Limits(*(given or size for given, size in zip(self, own, strict=True)))
 
 
@@ -49,7 +49,7 @@ def hit(model: Any, x: Any, y: Any) -> bool:
 
 
 def misses(model: Any, samples: Stream) -> Array:
-    """Predict each sample, then learn it; returns 1 for each wrong class."""
+    """Predict each sample, then learn it; return 1 for each wrong class."""
     found = np.empty(len(samples))
     for i, (x, y) in enumerate(samples):
         found[i] = not hit(model, x, y)
@@ -58,7 +58,7 @@ def misses(model: Any, samples: Stream) -> Array:
 
 
 def deviations(model: Any, samples: Stream) -> Array:
-    """Predict each sample, then learn it; returns the absolute errors."""
+    """Predict each sample, then learn it; return the absolute errors."""
     found = np.empty(len(samples))
     for i, (x, y) in enumerate(samples):
         # River's AMF predicts nothing at first.

@@ -1,9 +1,9 @@
-"""A commit's package against the one of the working tree: what both predict, and how fast.
+"""A commit's package against that of the working tree: predictions of both, and their speed.
 
 Each of the two runs in a process of its own and gets the same tasks in turn, never at the same
-time. Both use public names only, since what is behind these differs between versions.
+time. Both use only public names, since private ones differ between versions.
 
-Each part takes the data folder, a report, whether to be quick, and what to compare with.
+Each part takes the data folder, a report, whether to be quick, and the commit to compare with.
 """
 
 from .digests import digests

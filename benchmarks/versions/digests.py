@@ -1,4 +1,4 @@
-"""What both versions predict."""
+"""Predictions of both versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..data import Array, DataFolder
 from ..report import Report, progress
 from .peers import SAMPLES, Failed, Peers
 
-# Relative difference from which on predictions count as others.
+# Relative difference from which on predictions count as different.
 TOLERANCE = 1e-6
 # What is smaller than this share of the median size of a configuration's values, those not 0, is
 # compared as if it were as large: a sum that is nearly 0 has few digits.
@@ -100,7 +100,7 @@ def _row(name: str, old: Any, new: Any) -> tuple[tuple[Any, ...], bool, bool]:
     if isinstance(new, Failed):
         return (name, "", "", "NO", "", "", "", f"raises {new.last_line}"), False, False
     if isinstance(old, Failed):
-        # What the old version does not have cannot be compared.
+        # A configuration that the old version lacks cannot be compared.
         what = f"the old version raises {old.last_line}"
         return (name, len(new), "", "-", "", "", "", what), True, False
     checksum = hashlib.sha256(old.tobytes()).hexdigest()[:12]

@@ -15,7 +15,7 @@ from .speed import LIMIT, Pairs, ratios
 
 REPEATS = 3
 
-# River's own import is told apart: it is the same for both.
+# River's own import is measured separately: it is the same for both.
 PROBE = """
 import json, sys, time
 import river.base

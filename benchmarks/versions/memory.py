@@ -1,4 +1,4 @@
-"""How much memory the models of both versions take."""
+"""Memory of the models of both versions."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SAMPLES = 1500  # of each configuration: what is smaller does not reach all kern
 
 
 class Failed(Exception):
-    """What a task has raised in one version, as text."""
+    """The error of a task in one version, as text."""
 
     @property
     def last_line(self) -> str:
@@ -34,7 +34,7 @@ class Peer:
         )
 
     def do(self, task: str, *arguments: Any) -> Any:
-        """Have a task done; returns its result, or what it raised as a `Failed`."""
+        """Have a task done; return its result, or its error as a `Failed`."""
         process = self.process
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -92,7 +92,7 @@ class Peers:
     def both(self, task: str, *arguments: Any) -> tuple[Any, Any]:
         """Have both do a task, one after the other: A B, B A, A B, ...
 
-        Returns the results of the old and the new one.
+        Return the results of the old and the new version.
         """
         order = (0, 1) if self.turns % 2 == 0 else (1, 0)
         self.turns += 1

@@ -1,4 +1,4 @@
-"""What configurations say, as float64: the parts that they are made of."""
+"""Outputs of configurations as float64, and the steps of configurations."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def cells(model: Any, x: Mapping[Any, float]) -> Iterable[Any]:
     return [number(list(found)), *(model.cells_one(x).tolist() if found else [])]
 
 
-# What is done to a model in the middle of a stream.
+# Steps in the middle of a stream.
 
 
 def pickled(model: Any) -> Any:
@@ -92,7 +92,7 @@ def resampled(model: Any) -> Any:
     return model
 
 
-# What is read of a model at the end.
+# Readings of a model at the end.
 
 
 def trees(model: Any) -> list[float]:
@@ -117,10 +117,11 @@ def run(
     weights: Sequence[float] | None = None,
     supervised: bool = True,
 ) -> Array:
-    """Predict each sample, then learn it; returns all outputs.
+    """Predict each sample, then learn it; return all outputs.
 
-    `steps` are taken after a share of the samples, and the model that they return goes on. At the
-    end every fifth sample is asked for once more, one far away and one without any feature.
+    `steps` are taken after a share of the samples, and the stream continues with the model that
+    they return. At the end every fifth sample, one far away and one without any feature are
+    predicted.
     """
     n = len(samples)
     due = {int(share * n): step for share, step in (steps or {}).items()}
@@ -168,7 +169,7 @@ def run_frames(
     weights: Sequence[float] | None = None,
     supervised: bool = True,
 ) -> Array:
-    """Predict and learn blocks of rows, of which some lie in the warm-up; returns all outputs."""
+    """Predict and learn blocks of rows, some of them in the warm-up; return all outputs."""
     X, y = frame(samples)
     found: list[float] = []
     n = len(samples)

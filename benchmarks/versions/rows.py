@@ -1,4 +1,4 @@
-"""What is timed, and what memory is measured of, within the process of one version."""
+"""Calls that are timed, and models whose memory is measured, in the process of one version."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LIFETIME = 2.0  # of maps and densities, on features from 0 to 1
 
 @functools.cache
 def samples(folder: Path | None, name: str, n: int, scaled: bool) -> Stream | None:
-    """Return the first samples of a stream; None where its file is not there."""
+    """Return the first samples of a stream; None if its file is missing."""
     if name in ("Bananas", "ImageSegments", "TrumpApproval"):
         found = take(getattr(datasets, name)(), 10_000)
         return (min_max_stream(found) if scaled else found)[:n]
@@ -183,7 +183,7 @@ ROWS: dict[str, tuple[Run, tuple[str, ...], bool, float]] = {
 
 
 def timed(folder: Path | None, name: str, n: int) -> tuple[str, int, Times] | None:
-    """Return the stream of a row, its samples and the times; None where there is no stream."""
+    """Return the stream of a row, its samples and the times; None if there is no stream."""
     run, sets, scaled, share = ROWS[name]
     for one in sets:
         found = samples(folder, one, int(share * n), scaled)
@@ -243,14 +243,14 @@ def _learned(model: Any, found: Stream) -> Iterator[int]:
 
 
 def _give_back() -> None:
-    """Have the C library give freed memory back, which would be taken from first."""
+    """Have the C library return freed memory, which would be used first."""
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _status(key: str) -> int:
-    """Return a number of bytes that Linux tells of this process, 0 on other systems."""
+    """Return a number of bytes that Linux reports for this process, 0 on other systems."""
     with suppress(OSError), open("/proc/self/status", encoding="ascii") as file:
         for line in file:
             if line.startswith(key):

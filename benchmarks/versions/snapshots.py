@@ -21,14 +21,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "river_mondrian"
 KEPT = 7 * 24 * 3600.0  # seconds since its last use that a copy is kept
-# What would change compiled code, or where it is cached.
+# Prefixes of variables that would change compiled code, or the place of its cache.
 OURS = ("NUMBA_", "RIVER_MONDRIAN_")
 
 Files = dict[str, bytes]
 
 
 def of_commit(commit: str) -> Path:
-    """Copy the package of a commit; returns the folder that holds it."""
+    """Copy the package of a commit; return its folder."""
     command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "archive", commit, PACKAGE]
     made = subprocess.run(command, capture_output=True, check=False)
     if made.returncode:
@@ -43,7 +43,7 @@ def of_commit(commit: str) -> Path:
 
 
 def of_working_tree() -> Path:
-    """Copy the package as it is now; returns the folder that holds it."""
+    """Copy the package as it is now; return its folder."""
     paths = [path for path in (ROOT / PACKAGE).rglob("*") if path.is_file()]
     return _kept(
         {
@@ -55,7 +55,7 @@ def of_working_tree() -> Path:
 
 
 def _kept(files: Files) -> Path:
-    """Return the folder of these files, written where it is not there yet."""
+    """Return the folder of these files; write it if it does not exist."""
     checksum = hashlib.sha256()
     for name, content in sorted(files.items()):
         checksum.update(f"{name} {len(content)} ".encode() + content)

@@ -25,7 +25,7 @@ Pairs = list[tuple[float, float]]  # old and new, taken one after the other
 
 @dataclass
 class Call:
-    """What a call of a row took: us by repeat, and seconds of each block, the fastest of all."""
+    """Times of a call of a row: us by repeat, and seconds of each block, the fastest of all."""
 
     row: str
     stream: str
@@ -97,7 +97,7 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
 def _repeat(
     peers: Peers, data: DataFolder, name: str, n: int, passes: int
 ) -> dict[tuple[str, str, str], tuple[Any, Any, int]]:
-    """Time a row; returns by call the seconds of blocks, old and new, and how many samples."""
+    """Time a row; return by call the seconds of blocks, old and new, and the number of samples."""
     fastest: list[dict[str, Any]] = [{}, {}]
     outputs: tuple[Any, Any] = (None, None)
     for _ in range(passes):

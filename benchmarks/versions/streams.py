@@ -61,7 +61,7 @@ def text(n: int, seed: int = 1) -> Stream:
 
 
 def holes(samples: Stream, share: float = 0.3, seed: int = 2) -> Stream:
-    """Take values away: half of them are absent, half NaN."""
+    """Remove values: half of them become absent, half NaN."""
     rng = np.random.default_rng(seed)
     found: Stream = []
     for x, y in samples:

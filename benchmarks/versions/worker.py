@@ -36,14 +36,14 @@ def digest(name: str, n: int) -> Array:
 
 
 def compile_all(n: int) -> None:
-    """Have all kernels in numba's cache; what is wrong is told where it is compared."""
+    """Put all kernels into numba's cache; errors are reported when results are compared."""
     for run in CONFIGURATIONS.values():
         with suppress(Exception):
             run(n)
 
 
 def row_names(sets: Sequence[str]) -> list[str]:
-    """Names of the rows that take one of the sets, of all where none is given."""
+    """Return the names of the rows that take one of the sets, or of all if none is given."""
     return [name for name, row in rows.ROWS.items() if not sets or set(sets) & set(row[1])]
 
 
