@@ -36,19 +36,19 @@ Array = NDArray[np.float64]
 # Samples of the recent trees, which learn errors of the first mixture.
 RECENT_SAMPLES = 300
 
-# Orders of the features, with their reverses, by which predictions are explained.
+# Number of orders of the features, besides their reverses, for explaining predictions.
 N_ORDERS = 16
 
 
 class Purpose(NamedTuple):
-    """What a tree is for: the target that it learns, whether it is extended, and is recent."""
+    """The purpose of a tree: the target that it learns, whether it is extended, and is recent."""
 
     learns: int
     extends: int
     is_recent: bool = False
 
 
-# What trees are for, in the order in which more of them are added.
+# Purposes of trees, in the order in which trees are added.
 PURPOSES = (
     Purpose(TARGET, 1),
     Purpose(RESIDUAL, 0),
@@ -78,7 +78,7 @@ EXPERTS = (*NAMES, *_OF_TREES[:_N_FIRST_TREES], "first mixture", *_OF_TREES[_N_F
 
 
 def purposes_of(n: int) -> list[Purpose]:
-    """Return what `n` trees are for: those of all samples, then recent ones."""
+    """Return the purposes of `n` trees: trees of all samples first, then recent ones."""
     found = [PURPOSES[i % len(PURPOSES)] for i in range(n)]
     return sorted(found, key=lambda purpose: purpose.is_recent)
 
@@ -104,13 +104,13 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Bytes that the trees may take, for which the window is halved earlier; None for no limit.
+        Most bytes of the trees; the window is halved earlier to stay below. None for no limit.
     squared
-        Whether predictions are to keep squared errors small, and not absolute ones.
+        Whether predictions minimize squared errors instead of absolute ones.
     autoregressive
         Whether the latest targets and errors predict, too.
     watch
-        The errors by which drifts are detected; None where none are.
+        The errors by which drifts are detected; None detects no drifts.
 
     """
 
@@ -146,7 +146,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
 
     @staticmethod
     def n_long_of(n_trees: int) -> int:
-        """Return how many of so many trees know all samples."""
+        """Return how many of `n_trees` trees are trees of all samples."""
         return sum(not purpose.is_recent for purpose in purposes_of(n_trees))
 
     def _set_up(self) -> None:
@@ -193,7 +193,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         self, names: Sequence[Hashable], first_values: Array, gaps: Array | float = math.nan
     ) -> None:
         """Add features (see `FollowingTrees.add_inputs`)."""
-        # What there is stays, in case that this is interrupted.
+        # Work on a copy, in case that the call is interrupted.
         self.ridges = copy.deepcopy(self.ridges)
         super().add_inputs(names, first_values, gaps)
         self.ridges.begin_at_zero(self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps)))
@@ -210,8 +210,8 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     ) -> int:
         """Learn the sample in `inputs` with a target.
 
-        `remembered` is what `to_remember` returned when the sample was predicted, if that is long
-        ago; the rest is as for trees of all kinds.
+        `remembered` is the result of `to_remember` when the sample was predicted, if its target is
+        late. Other arguments are those of `RebuiltTrees.learn`.
         """
         self.forest.is_late = int(remembered is not None)
         if remembered is not None:
@@ -219,7 +219,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         return super().learn(y, weight, is_new, found)
 
     def to_remember(self) -> bytes:
-        """Return what has been predicted of a sample last, for `learn`."""
+        """Return the prediction for the sample predicted last, for `learn`."""
         rest = self.forest.point, self.ridges.record.size
         return np.append(self.mixture.to_recall, rest).tobytes()
 
@@ -239,7 +239,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     def _begin(self, t: int) -> None:
         schedule, tree = self.schedule, self.trees[t]
         if t == schedule.slot and not schedule.at_once:
-            # A tree of all samples will take the place of the oldest one.
+            # A tree of all samples will replace the oldest one, so it gets its purpose.
             before = self.trees[schedule.oldest(LONG)]
             is_recent = schedule.role == RECENT
             tree.learns = ERROR if is_recent else before.learns
@@ -267,20 +267,20 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         return float(self.forest.point)
 
     def predict_rows(self, inputs: Array, n_jobs: int) -> Array:
-        """Predict rows of checked inputs; returns N_SAID numbers of each.
+        """Predict rows of checked inputs; returns an array, shape (n, N_SAID).
 
-        The first is the point; all are what `law_of` takes.
+        The first column is the point. A row is the argument of `law_of`.
         """
         predict = means.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, means.N_SAID, n_jobs)
 
     def law(self) -> PredictiveDistribution:
-        """Return the law of the target of the sample predicted last."""
+        """Return the distribution of the target of the sample predicted last."""
         forest = self.forest
         return self.law_of((forest.point, forest.spread, self.ridges.record.size))
 
     def law_of(self, said: Sequence[float]) -> PredictiveDistribution:
-        """Return the law of the target of a sample of which this has been predicted."""
+        """Return the distribution of a target, given the N_SAID numbers of its prediction."""
         point, spread, size = map(float, said)
         return self.laws.law(point, spread, size, self.n_begun)
 
@@ -305,7 +305,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         return kept
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Array, float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
         table = self.table(t)
         if not len(table):
             return table, np.empty(0), 0.0
@@ -323,14 +323,14 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         return [t for t in super()._importance_trees() if self.trees[t].learns == TARGET]
 
     def root_prediction(self) -> Array:
-        """Return what is predicted of a sample without any value."""
+        """Return the prediction for a sample whose values are all missing."""
         return np.array([self.predict(np.full(self.n_inputs, np.nan).tobytes())])
 
     def explain(self, inputs: Array) -> tuple[int, Array]:
-        """Return what each feature adds to the prediction of a sample of these inputs.
+        """Return DONE, or an input that is too large, and each feature's contribution.
 
-        Features become known in some orders, and in their reverses: each adds what the prediction
-        changes by then, a mean over the orders.
+        Features become known one by one, in random orders and their reverses. A feature's
+        contribution is the mean change of the prediction when it becomes known.
         """
         self.vector[: self.n_inputs] = inputs
         bad = self.predict_inputs()

@@ -1,4 +1,4 @@
-"""Adaptive trees over targets: records, the means read along paths, and the two mixtures."""
+"""Adaptive trees over targets: records, means along paths, and predictions by two mixtures."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint
 # The regression whose residuals trees learn.
 RESIDUAL_OF = ADDITIVE
 
-# What trees learn of a sample: its target, what that regression has left of it, and what the first
-# mixture has.
+# Targets of trees: the sample's target, its residual by that regression, and the error of the first
+# mixture.
 TARGET = 0
 RESIDUAL = 1
 ERROR = 2
 N_TARGETS = 3
 
-# Part of what a node's late memory knows that is left after a visit.
+# Factor of a node's late weight at each visit.
 KEPT = 0.4
 
 
@@ -53,7 +53,7 @@ class TargetsPoint(RebuiltPoint):
 class TargetsNode(RebuiltNode):
     """A node with the means of the targets that have passed it: of all, and of late ones."""
 
-    # Weight of all, 0 where nothing is known yet, and of late ones: a visit leaves KEPT of it.
+    # Weight of all targets, 0 if there are none yet; weight of late ones, times KEPT at each visit.
     weight: Float32
     late_weight: Float32
     mean: Float64
@@ -81,53 +81,56 @@ class TargetsTree(RebuiltTree):
     """A tree that learns one of a sample's targets."""
 
     nodes: Table[TargetsNode]
-    # Which target it learns, and whether it is extended outside of its boxes; else a sample goes
-    # down to its leaf from wherever it is.
+    # The target that it learns, and whether it is extended outside of its boxes. If not, a sample
+    # always goes down to a leaf.
     learns: Int64 = stored(Bounds(0, N_TARGETS - 1))
     extends: Int64
 
 
 class SidesOfCut(Record):
-    """How the sampled points of a block are parted by a candidate."""
+    """Sums over the sampled points of a block, on the sides of a candidate."""
 
-    # Weights and sums of targets on the left, on the right, and with a missing value.
+    # Weights and sums of targets: on the left, on the right, and with a missing value.
     weights: Float64s = inline(3)
     sums: Float64s = inline(3)
 
 
 class AdaptiveTargetForest(RebuiltForest):
-    """The fields of the forest; `TargetsForest` has what `RebuiltForest` asks for."""
+    """The fields of the forest; `TargetsForest` overrides the methods of `RebuiltForest`."""
 
     trees: Array[TargetsTree]
     points: Table[TargetsPoint]
     # The accepted sample: its targets and its weight.
     accepted: Float64s
     accepted_weight: Float64 = transient()
-    # Targets beyond the fences count as at them, but where many of late have been beyond.
+    # Targets beyond the fences are clipped, unless many recent ones were beyond. `beyond` is a
+    # fading count of these.
     low_fence: Float64
     high_fence: Float64
     beyond: Float64
     # Mean size of errors.
     error_size: Float64
-    # The ridges, the mixture of these and of trees, and that of all.
+    # The ridges, the first mixture (of ridges and trees), the second mixture (of all experts), and
+    # the distribution of errors.
     ridges: Ridges
     first: mixing.TargetMixture
     second: mixing.TargetMixture
     law: error_law.ErrorLaw
-    # The latest targets, where these predict, too; none else.
+    # The latest targets if they predict, too, otherwise none.
     lags: Lags
-    # The last prediction: the first mixture's, the second's, and how far the experts disagree.
+    # The last prediction: the points of the first and second mixture, and experts' disagreement.
     first_point: Float64 = transient()
     point: Float64 = transient()
     spread: Float64 = transient()
-    # Of an accepted sample whose target is late, what was predicted when the sample came: what the
-    # second mixture recalls, then the point and the size.
+    # For an accepted sample whose target came late, the prediction when the sample came: the
+    # numbers that the second mixture recalls, then the point and the size.
     is_late: Int64 = transient()
     remembered: Float64s
-    # Sums of what trees predict: rows of N_READINGS for each group of trees, and their numbers.
+    # Means of the trees' readings, a row of N_READINGS for each group of trees, and the groups'
+    # numbers of trees.
     readings: Float64s
     group_sizes: Int64s
-    # Room for drawing a cut: the sampled points of the block, and how candidates part them.
+    # Buffers for drawing a cut: the sampled points of the block, and sums on candidates' sides.
     block: Int64s
     sides: Array[SidesOfCut]
 
@@ -139,28 +142,28 @@ class AdaptiveTargetForest(RebuiltForest):
 T = TypeVar("T", bound=AdaptiveTargetForest)
 
 
-# What trees say of a sample: means along its path, each shrunk to that of the node above.
+# Readings of a tree for a sample: means along its path, each shrunk towards the node above.
 #
-# A node that has seen the weight n with the mean m, below a node that says v, says
+# A node with the weight n and the mean m, below a node with the reading v, has the reading
 #
 #     (n m + s v) / (n + s),
 #
-# with s the strength of the shrinkage. The fewer samples a leaf has, the more the nodes above it
-# count. Late means are shrunk in the same way by their own weights, with several strengths; with
-# s = 0 the leaf alone counts. All are read on one way down.
+# with s the strength of the shrinkage. With fewer samples in a leaf, the nodes above it count
+# more. Late means are shrunk in the same way by their own weights, with several strengths; with
+# s = 0 only the leaf counts. One walk down computes all readings.
 #
-# Trees that learn the same target, and are extended or not, are a *group*: what they say is
-# averaged.
+# Trees with the same target that are all extended, or all not extended, form a *group*. Their
+# readings are averaged.
 
 
 # Strengths of the shrinkage of the mean, and of the late mean.
 STRENGTH = 6.0
 STRENGTHS_OF_LATE = (0.0, 1.0, 6.0)
-# What a tree says: the mean of all targets, then by each strength that of late targets.
+# Readings of a tree: the mean of all targets, then for each strength the mean of late targets.
 N_READINGS = 1 + len(STRENGTHS_OF_LATE)
 
-# Groups: of targets, and of residuals, the trees that are not extended and those that are; those of
-# errors, and recent ones of these.
+# Groups of trees: of targets and of residuals, not extended and extended ones; of errors, and
+# recent ones of errors.
 ERROR_GROUP = 4
 RECENT_GROUP = 5
 N_GROUPS = 6
@@ -170,7 +173,7 @@ N_GROUPS = 6
 def _shrink(
     out: Float64s, weight: float, mean: float, late_weight: float, late_mean: float, is_root: bool
 ) -> None:
-    """Go on from what is said above a node to what it says itself."""
+    """Update the readings above a node to the readings of the node."""
     strength = 0.0 if is_root else STRENGTH
     out[0] = out[0] + (mean - out[0]) * (weight / (weight + strength))
     for k in range(1, N_READINGS):
@@ -180,7 +183,7 @@ def _shrink(
 
 @separate
 def read_path(forest: T, tree: TargetsTree, path: Array[PathEntry], n: int, out: Float64s) -> None:
-    """Write what a tree says of a sample whose path has `n` entries: N_READINGS numbers."""
+    """Write the N_READINGS readings of a tree for a sample whose path has `n` entries."""
     for k in range(N_READINGS):
         out[k] = 0.0
     is_root = True
@@ -200,7 +203,7 @@ def read_path(forest: T, tree: TargetsTree, path: Array[PathEntry], n: int, out:
 
 @separate
 def read_trees(forest: T) -> None:
-    """Write the mean of what the trees of each group say; 0 where there are none."""
+    """Write the mean readings of the trees of each group; 0 for an empty group."""
     readings, sizes = forest.readings, forest.group_sizes
     for i in range(N_GROUPS * N_READINGS):
         readings[i] = 0.0
@@ -229,13 +232,13 @@ N_FIRST = N_RIDGES + N_FIRST_GROUPS * N_READINGS
 N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
 N_SECOND = N_FIRST + 1 + N_SECOND_GROUPS * N_READINGS
 
-# What is said of each of many samples.
+# Numbers of a prediction: the point, the experts' disagreement, and the predicted size of errors.
 N_SAID = 3
 
 
 @inlined
 def _take(forest: T, out: Float64s, place: int, group: int, base: float, other: float) -> None:
-    """Let a group of trees be experts: what they say beyond a base, or another where none are."""
+    """Write a group's readings plus a base as predictions of experts; `other` if it is empty."""
     for k in range(N_READINGS):
         said = base + forest.readings[group * N_READINGS + k]
         out[place + k] = said if forest.group_sizes[group] > 0 else other
@@ -243,14 +246,14 @@ def _take(forest: T, out: Float64s, place: int, group: int, base: float, other: 
 
 @separate
 def predict_anew(forest: T, inputs: Float64s) -> int:
-    """Predict a sample of these inputs; returns DONE, or the first that is too large."""
+    """Predict a sample; returns DONE, or the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
         return bad
     rebuilt.walk_all(forest)
     read_trees(forest)
     regressions.predict(forest.ridges, inputs)
-    # The ridges have written theirs.
+    # The ridges have already written their predictions to `first`.
     first, second = forest.first.predicted, forest.second.predicted
     regressed = first[RESIDUAL_OF]
     for g in range(N_FIRST_GROUPS):
@@ -281,9 +284,9 @@ def predict(forest: T) -> int:
 
 @kernel
 def predict_one(forest: T, version: int, inputs: Packed) -> int:
-    """Predict a sample by trees of a version; returns as `predict` does, or WAITS.
+    """Predict a sample; returns as `predict` does, or WAITS if the trees have another version.
 
-    The forest's `inputs` stay, since another thread may be about to learn them.
+    The forest's `inputs` are not changed, since another thread may be about to learn them.
     """
     if version != forest.version:
         return WAITS
@@ -293,10 +296,10 @@ def predict_one(forest: T, version: int, inputs: Packed) -> int:
 
 @batch_kernel
 def predict_rows(forest: T, rows: Float64s, n: int, out: Float64s) -> None:
-    """Predict `n` rows of inputs, of each N_SAID numbers: the point, and what its law is made of.
+    """Predict `n` rows of inputs; writes N_SAID numbers of each to `out`.
 
-    What a prediction is written to is the caller's own (see `RebuiltTrees`), since other threads
-    predict meanwhile.
+    The caller's forest has its own buffers (see `RebuiltTrees`), since other threads predict at the
+    same time.
     """
     capacity, ridges = forest.input_capacity, forest.ridges
     for i in range(n):

@@ -1,7 +1,6 @@
 """Learning the targets of a sample: drifts, ridges, mixtures, the distribution, means of the trees.
 
-The path of a call: `rebuilt.building.learn` and `learn_sample`, which call the methods of
-`TargetsForest`.
+A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `TargetsForest`.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from ..targets.learning import LEAST_FENCED, renewal
 from . import means
 from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTree
 
-# Cuts that are chosen by targets: of several the one that lowers their variance most.
+# Cuts guided by targets: of several candidates, the one that reduces their variance most is kept.
 #
-# Half of the candidates have the law of Mondrian cuts but for the weights of dimensions. Of the
-# other half the dimension has, and the cut lies between the values that two points have there.
+# Half of the candidates have the Mondrian distribution with weights of dimensions. In the other
+# half, only the dimension has this distribution. Their cut is between the values of two points.
 
 
 # Sides of a candidate: LEFT, RIGHT, and this for a missing value.
@@ -30,7 +29,7 @@ MISSING = 2
 
 @merged
 def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
-    """Put every other candidate's cut between the values of two of the sampled points."""
+    """Move every second candidate's cut to between the values of two sampled points."""
     block, candidates = forest.block, forest.candidates
     for c in range(1, m, 2):
         candidate = candidates[c]
@@ -45,7 +44,7 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
 
 @merged
 def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
-    """Add up how candidates part the sampled points, whose targets are taken from a mean."""
+    """Sum weights and targets, relative to a mean, of the sampled points by candidate and side."""
     candidates, sides, block = forest.candidates, forest.sides, forest.block
     for c in range(m):
         own = sides[c]
@@ -60,29 +59,29 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
         for c in range(m):
             candidate, own = candidates[c], sides[c]
             v = x[candidate.dim]
-            # Without a branch: no one could foresee it.
+            # Without a branch, since it would be unpredictable.
             k = int(v > candidate.cut) + MISSING * int(v != v)
             own.weights[k] = own.weights[k] + weight
             own.sums[k] = own.sums[k] + moved
 
 
-# Samples of a block that is split, at least; and samples of a tree for which it has one more.
+# Least number of samples of a block that is split, plus one for each SAMPLES_OF_ONE of the tree.
 SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
 
 
 @separate
 def make_means(forest: T, t: int, j: int) -> bool:
-    """Make the means of a leaf's row from its points; tells whether its targets differ.
+    """Compute the means of a leaf's row from its points; returns whether its targets differ.
 
-    The late mean takes the points in the order of the list.
+    The late mean uses the order of the list.
     """
     tree = forest.trees[t]
     node, k = tree.nodes.row(j), tree.learns
     p = node.first_point
     if p == NONE:
         return False
-    # Each split turns the order of age in the list round.
+    # Each split reverses the order of the list.
     window, now, q = forest.window_capacity, forest.n_samples, forest.links_of(p)[t]
     newest_first = q == NONE or (now - p) % window < (now - q) % window
     start = forest.targets_of(p)[k]
@@ -109,10 +108,10 @@ def make_means(forest: T, t: int, j: int) -> bool:
 
 @inlined
 def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
-    """Tell whether a row is a leaf that may be put into the queue: it is not too small.
+    """Return whether a row is a leaf that may be queued for a split, since it is large enough.
 
-    In a tree of so many samples that leaves of a few have hardly anything to say, they are not
-    split: that would take most of the memory.
+    In a tree of many samples, small leaves add little, and splitting them would take most of the
+    memory.
     """
     n = tree.nodes.row(tree.root).n_samples
     is_large = node.n_samples >= SMALLEST_BLOCK + n // SAMPLES_OF_ONE
@@ -126,12 +125,11 @@ def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
         out[i] = forest.targets_of(i * step)[TARGET]
 
 
-# Fences beyond which a target counts as at them, so that wild ones cost a few samples only.
+# Fences at which targets are clipped, so that outliers only have a short effect.
 #
-# The fences follow the stored targets, four times while the number of samples doubles: `FENCE`
-# times the robust range of the targets beyond either of its ends (see `partitions.ranges`). Where
-# several of the latest targets have been beyond, they open (`score`), until they
-# follow.
+# The fences are `FENCE` times the robust range of the stored targets beyond both of its ends (see
+# `partitions.ranges`). They are renewed four times while the number of samples doubles. If several
+# of the latest targets were beyond, the fences are ignored (`score`) until they follow.
 
 
 def next_renewal(n: int) -> int:
@@ -141,7 +139,8 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-# Fading of how many targets of late have been beyond the fences, and how many are too many.
+# Factor of the count of targets beyond the fences at each sample, and the largest count for which
+# targets are clipped.
 FADING = 0.9
 MOST_BEYOND = 3.0
 
@@ -151,7 +150,7 @@ LEAST_RATE = 0.001
 
 @inlined
 def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int) -> None:
-    """Let a row that is new on the path of point `p` know the samples before it."""
+    """Make the means of a new row on the path of point `p`, from the samples before `p`."""
     if node.weight > 0.0:
         return
     k = tree.learns
@@ -172,7 +171,7 @@ def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int
 
 @inlined
 def add_to_node(forest: T, t: int, ref: int, p: int) -> None:
-    """Add a point to the means of a row on its path; a leaf whose targets differ is to be split."""
+    """Add a point to the means of a row on its path, and queue a leaf whose targets differ."""
     tree = forest.trees[t]
     node, point = tree.nodes.row(ref), forest.points.row(p)
     target = point.targets[tree.learns]
@@ -183,47 +182,48 @@ def add_to_node(forest: T, t: int, ref: int, p: int) -> None:
         push(tree, ref)
 
 
-# Error that counts as 1 for detectors of drifts, in mean sizes of errors.
+# Error that counts as 1 for drift detectors, in units of the mean size of errors.
 LARGEST_ERROR = 4.0
 
 
 class TargetsForest(AdaptiveTargetForest):
-    """An adaptive forest over targets, as the kernels that build trees anew see it."""
+    """An adaptive forest over targets: the methods that kernels for rebuilt trees call."""
 
     def predict_anew(self, inputs: Float64s) -> int:
-        """Predict a sample of these inputs; returns DONE, or the first that is too large."""
+        """Predict a sample; returns DONE, or the first input that is too large."""
         return means.predict_anew(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
-        """Note the target and the weight of the sample that is accepted."""
+        """Set the target and the weight of the accepted sample."""
         self.accepted[TARGET] = y
         self.accepted_weight = weight
 
     @exact_method
     def error(self) -> float:
-        """Return the error of the last prediction, in units of mean ones and at most 1."""
+        """Return the error of the last prediction over the largest that counts, at most 1."""
         error, most = abs(self.accepted[TARGET] - self.point), LARGEST_ERROR * self.error_size
         if error < most:
             return error / most
         return 1.0 if error > 0.0 else 0.0
 
     def score(self) -> None:
-        """Let ridges, mixtures and the law learn the accepted sample, which was predicted last."""
+        """Update ridges, mixtures and the error distribution by the sample predicted last."""
         weight, accepted, target = self.accepted_weight, self.accepted, self.accepted[TARGET]
-        # The fences open where many targets are beyond them.
+        # Targets are not clipped while many are beyond the fences.
         is_beyond = target < self.low_fence or target > self.high_fence
         self.beyond = FADING * self.beyond + (1.0 if is_beyond else 0.0)
         if self.beyond <= MOST_BEYOND:
             target = min(max(target, self.low_fence), self.high_fence)
         accepted[TARGET] = target
-        # Nothing could have foreseen the first target.
+        # No model could have predicted the first target.
         is_first, regressed = self.n_samples == 0, self.first.predicted[means.RESIDUAL_OF]
         accepted[means.RESIDUAL] = 0.0 if is_first else target - regressed
         accepted[means.ERROR] = 0.0 if is_first else target - self.first_point
         point, spread, size = self.point, self.spread, self.ridges.size
         if self.is_late == 1:
-            # Mixture and law learn how good predictions are when their targets come. The first
-            # mixture does not: drifts would mislead it for longer.
+            # The second mixture and the error distribution learn the error of the prediction that
+            # was made when the sample came. The first mixture does not, since drifts would mislead
+            # it for longer.
             n, then = mixing.recall(self.second, self.remembered), self.remembered
             point, spread, size = then[n], self.second.spread, then[n + 1]
         mixing.learn(self.first, target, weight)
@@ -243,10 +243,10 @@ class TargetsForest(AdaptiveTargetForest):
         point.weight = self.accepted_weight
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Let a tree take a point from its root, or where it is not extended from its leaf.
+        """Begin the walk of a point at its leaf if the tree is not extended, otherwise at the root.
 
-        There the point passes to its leaf from wherever it is. Its path is that of the prediction,
-        or found anew where the tree does not predict.
+        In the first case, boxes on the path are enlarged to hold the point. The path is that of the
+        prediction; it is computed if the tree does not predict.
         """
         tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
@@ -268,9 +268,9 @@ class TargetsForest(AdaptiveTargetForest):
         tree.walk_ref = path[n - 1].ref
 
     def update_tree(self, t: int, p: int, n: int) -> None:
-        """Add a point by which a tree has been extended to the means on its path of `n` entries.
+        """Add a new point of a tree to the means on its path of `n` entries.
 
-        A leaf whose targets differ waits for its split.
+        A leaf whose targets differ is queued for a split.
         """
         path = self.path_of(t)
         for i in range(n):
@@ -279,7 +279,7 @@ class TargetsForest(AdaptiveTargetForest):
             add_to_node(self, t, path[i].ref, p)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Add a point to the means of a tree that is being split; leaves that wait make theirs."""
+        """Add a point to the means on its path in a tree that is being split."""
         tree = self.trees[t]
         x, ref = self.values_of(tree, p), tree.root
         while ref >= 0:
@@ -288,13 +288,16 @@ class TargetsForest(AdaptiveTargetForest):
             ref = EMPTY if node.dim < 0 else node.child(side_of(self, tree, node, x))
 
     def enqueue_built(self, t: int, ref: int) -> None:
-        """Make the means of a leaf's row; where its targets differ it waits for its split."""
+        """Compute the means of a leaf's row, and queue the leaf if its targets differ."""
         tree = self.trees[t]
         if ref >= 0 and make_means(self, t, ref) and may_wait(tree, tree.nodes.row(ref)):
             push(tree, ref)
 
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
-        """Add up how candidates part a sample of a block's points; returns how many these are."""
+        """Sum weights and targets on candidates' sides over a sample of a block's points.
+
+        Returns the size of the sample, and for how many points each point of it stands.
+        """
         tree = self.trees[t]
         node = tree.nodes.row(j)
         step, p = -(-node.n_samples // GAIN_SAMPLE), node.first_point
@@ -310,7 +313,7 @@ class TargetsForest(AdaptiveTargetForest):
         return n, node.n_samples / n
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return by how much a cut lowers the sum of squared deviations from the mean."""
+        """Return by how much a cut reduces the sum of squared deviations from the mean."""
         sides = self.sides[c]
         left, right = sides.weights[0], sides.weights[1]
         if left == 0.0 or right == 0.0:
@@ -321,7 +324,7 @@ class TargetsForest(AdaptiveTargetForest):
         return gap * gap * (left * right / (left + right))
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf's block at a time since its parent, and let its children wait for theirs."""
+        """Cut a leaf's block at a time since its parent, and queue its children."""
         tree = self.trees[t]
         node = tree.nodes.row(j)
         known = node.means()

@@ -1,8 +1,8 @@
-"""Predicting targets: the mixture of normals that the walks of a sample lead to.
+"""Predicting targets: the mixture of normals from the walks of a sample.
 
-At its leaf, and at each branch where it may have left the path above, a tree says that a target is
-normal. The components of all trees, with the probabilities of their branches as weights, are the
-forest's prediction. A subclass of `TargetPrediction` says what becomes of them.
+A tree predicts a normal target at the sample's leaf, and at each place where the sample may branch
+off the path. These components of all trees, weighted by the probabilities of their branches, are
+the forest's prediction. A subclass of `TargetPrediction` collects them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from . import messages, scale_mixture
 from .messages import T, TargetForest, TargetTree
 from .scale_mixture import N_SCALES, SCALES
 
-# A rule on (0, 1): Gauss-Legendre's with the positions squared, as (position, weight).
+# A quadrature on (0, 1): Gauss-Legendre with the positions squared, as (position, weight).
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _ROOTS = (_ABSCISSAS + 1.0) / 2.0
 RULE = tuple(zip((_ROOTS**2).tolist(), (_ROOTS * _WEIGHTS).tolist(), strict=True))
 
-# Weight that no sum in float64 would notice.
+# Weight that is lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
 
 
@@ -44,10 +44,10 @@ class Normal(NamedTuple):
 
 
 class TargetPrediction(Prediction):
-    """Where walks add the components that trees predict."""
+    """A collector of the components that trees predict."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add the components that a walk leads to."""
+        """Add the components of a walk."""
         add_components(TargetForest(forest), t, walk, self, row)
 
     def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
@@ -81,14 +81,14 @@ class Component(Record):
 
 
 class ComponentsPrediction(TargetPrediction):
-    """The components themselves; `n` goes on where there is no room for more than `capacity`."""
+    """The components themselves; `n` counts them all, also those beyond `capacity`."""
 
     n: Int64
     capacity: Int64
     components: Array[Component]
 
     def append(self, weight: float, mean: float, variance: float) -> None:
-        """Append a component that has a weight."""
+        """Append a component if its weight is above 0."""
         n = self.n
         if n < self.capacity and weight > 0.0:
             component = self.components[n]
@@ -99,7 +99,7 @@ class ComponentsPrediction(TargetPrediction):
             self.n = n + 1
 
     def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
-        """Append a component, at each scale where there are several."""
+        """Append a component; with a learned distribution, one for each scale."""
         weight, mean, variance = found
         mixture = forest.scale_mixture
         if not mixture or not (variance > 0.0 and whole > 0.0):
@@ -131,12 +131,12 @@ def variance_of_targets(forest: TargetForest) -> float:
 
 @inlined
 def scale_of(forest: TargetForest, tree: TargetTree) -> float:
-    """Return gamma1: what variances in its units are multiplied by."""
+    """Return gamma1, the unit of prior and noise variances."""
     if forest.gamma1 > 0.0:
         return forest.gamma1
     if forest.noise_variance > 0.0:
         return forest.noise_variance / tree.noise
-    # The prior variance of a target is that of all of them.
+    # The prior variance of a target equals the variance of all targets.
     prior = messages.prior_variance_to_end(tree, tree.nodes.none()) + tree.noise
     return variance_of_targets(forest) / prior
 
@@ -151,10 +151,10 @@ def scale_of_first(forest: T) -> float:
 def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> tuple[float, float]:
     """Return the first two moments of the prior variance of the node where a sample branches off.
 
-    The time T since the branch began is exponential with rate `eta`, truncated to `span`, and the
-    prior variance r there, as a share of the whole branch's, is a logistic function of it. Where
-    many branches leave early the rule runs over the quantiles of T, elsewhere over the values of
-    r, of whose distribution function it takes the integral. The error is below 2e-4.
+    The time T since the branch began is exponential with rate `eta`, truncated to `span`. The prior
+    variance r at T, as a share of the whole branch's, is a logistic function of T. If samples tend
+    to branch off early, the quadrature is over the quantiles of T. Otherwise it is over the values
+    of r, and integrates the distribution function of r. The error is below 2e-4.
     """
     b = gamma2 * span
     kept = math.exp(-b)
@@ -162,7 +162,7 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     end = 1.0 + decay * kept
     stays = math.exp(-eta * span)
     leaves = -math.expm1(-eta * span)
-    # A branch without any length has no variance either.
+    # A branch of length 0 has no variance.
     if not (lost > 0.0 and leaves > 0.0):
         return 0.0, 0.0
     power = eta / gamma2
@@ -186,23 +186,23 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
 
 @kernel
 def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -> float:
-    """Return the first of `moments_of_branch`, for Python."""
+    """Return the first of `moments_of_branch`, for calls from Python."""
     return moments_of_branch(eta, span, gamma2, decay)[0]
 
 
 @separate
 def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> None:
-    """Add the components that a walk leads to, from the root down.
+    """Add the components of a walk, from the root down.
 
-    Where a branch leaves the path above a node, its mean is a Brownian bridge between the parent's
-    and the node's, r of the way in prior variance. From there the new leaf has its own way to the
-    end.
+    If the sample branches off above a node, the mean there is a point of a Brownian bridge between
+    the parent's mean and the node's, at the share r of the prior variance. From there, the new leaf
+    has a branch of its own to the end.
     """
     tree = forest.trees[t]
     plain = forest.plain_means == 1
     whole = variance_of_targets(forest)
     factor = 0.0 if plain else scale_of(forest, tree)
-    # Of the parent: posterior mean and variance of its mean, and the node.
+    # The parent: posterior mean and variance of its mean, and the node.
     mean, variance = forest.y_mean, 0.0
     parent = tree.nodes.none()
     for i in range(1, walk.depth + 1):
@@ -228,7 +228,7 @@ def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> No
                 r, r2 = moments_of_branch(step.eta, end - start, tree.gamma2, decay)
                 gap = mean_here - mean
                 free = (1.0 - 2.0 * r + r2) * variance + r2 * variance_here
-                # What the two means have in common.
+                # The covariance of both means, and the variance of the bridge.
                 free += 2.0 * (r - r2) * (share * variance) + (r - r2) * prior_variance
                 rest = messages.prior_variance_to_end(tree, parent)
                 free += rest - r * prior_variance + tree.noise
@@ -288,12 +288,12 @@ Numbers = NDArray[np.float64]
 
 
 class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
-    """Trees that tell what they have learned of targets."""
+    """Trees over targets, with gains and explanations."""
 
     plain_means: bool
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Numbers, float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
         table, tree = self.table(t), self.trees[t]
         counted = np.maximum(self.column("points", "weight"), 0.0)
         rows = (self.column("nodes", f"messages.{name}", t)[:, 0] for name in ("precision", "mean"))
@@ -338,9 +338,9 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         return np.array(means), times
 
     def _predictions_on(self, path: Path) -> tuple[Numbers, Numbers]:
-        """Return the means of the nodes on a path, and what branching off there adds.
+        """Return the means of the nodes on a path, and the changes by branching off there.
 
-        A sample that branches off with plain means gets the mean of the node that it leaves.
+        With plain means, a sample that branches off above a node gets the mean of the node.
         """
         means, times = self.means_on(path.tree, path.refs.tolist())
         branches = np.zeros_like(means)

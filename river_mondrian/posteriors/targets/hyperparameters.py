@@ -1,9 +1,10 @@
-"""How well hyperparameters of the Gaussian posterior would have predicted the latest samples.
+"""The likelihood of the latest samples under hyperparameters of the Gaussian posterior.
 
-The trees stay as they are, cut by all samples. The latest targets are taken out of them; then each
-is predicted by the mixture of the trees from the targets before it, and put back. This progressive
-likelihood costs a pass over the trees, and a pass along the path per sample and tree. It can be
-found some trees at a time, also while further samples are learned: their targets are out, too.
+The trees are not changed: all samples have cut them. The latest targets are removed from them. Then
+each target is predicted by the mixture of the trees from the targets before it, and inserted again.
+This progressive likelihood costs a pass over the trees, and a pass along the path per sample and
+tree. It can be computed some trees at a time, also while further samples are learned: their
+targets are removed, too.
 """
 
 from __future__ import annotations
@@ -25,42 +26,41 @@ from . import messages
 from .components import scale_of
 from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
-# How many of a leaf's latest points are searched for one whose walk is uncertain.
+# How many of a leaf's latest points are searched for a point.
 LONGEST = 1024
 
-# Variance, in units of gamma1, and density, per standard deviation of the targets, below which none
-# is believed.
+# Least variance, in units of gamma1, and least density, per standard deviation of the targets.
 LEAST_VARIANCE = 1e-12
 LEAST_DENSITY = 1e-300
 
-# Part of a weight that rounding may have left where nothing is.
+# A smaller remaining share of a weight is a rounding error.
 _ROUNDING = 1e-9
 
 
 Numbers = NDArray[np.float64]
-# The first of some points or trees, and the one after the last.
+# The first of a range of points or trees, and the one after the last.
 Span = tuple[int, int]
 
 
 class TakenOut(Record):
-    """What is kept of a target that is out, for each tree, and once for its point."""
+    """The saved state of a removed target: a record for each tree, and one for its point."""
 
-    # Reference to its leaf; EMPTY where the target has stayed.
+    # Reference to its leaf; EMPTY if the target has not been removed.
     leaf: Int64
-    # Weight and mean of the leaf with it; the point's own weight.
+    # Weight and mean of the leaf with the target; for the point, its own weight.
     weight: Float64
     mean: Float64
 
 
 class KeptNode(Record):
-    """What a node has under the hyperparameters that its tree has had."""
+    """The saved messages and prior variance of a node."""
 
     messages: Array[Message] = inline(2)
     prior_variance: Float64
 
 
 class PathStep(Record):
-    """A node on a path, none for a leaf, and its reference."""
+    """A node on a path, or none for a leaf, and its reference."""
 
     node: TargetNode
     ref: Int64
@@ -68,7 +68,7 @@ class PathStep(Record):
 
 @merged
 def _find_leaf(forest: T, t: int, p: int) -> int:
-    """Return the leaf of a point, or EMPTY where a walk over missing values has not found it."""
+    """Return the leaf of a point, or EMPTY if a walk with missing values does not find it."""
     tree = forest.trees[t]
     ref = tree.root
     while not messages.is_leaf(tree, ref):
@@ -86,9 +86,10 @@ def _find_leaf(forest: T, t: int, p: int) -> int:
 
 @merged
 def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]) -> None:
-    """Take a point's target out of its leaves; `kept`, one for each tree and one more, notes it.
+    """Remove a point's target from its leaves in `n_trees` trees from `start` on.
 
-    There are so many trees from `start` on. A target that is set aside is in none.
+    `kept` saves the state: a record for each tree and one for the point. A target that is set aside
+    is in no leaf.
     """
     own = kept[n_trees]
     own.leaf = ~p if forest.points.row(p).weight >= 0.0 else EMPTY
@@ -111,7 +112,7 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
             kept[t].weight = total
             kept[t].mean = mean
             rest = total - weight
-            # What rounding leaves is no sample.
+            # A rest within rounding errors counts as no sample.
             rest = rest if rest > _ROUNDING * total else 0.0
             message.precision = rest
             if rest > 0.0:
@@ -122,7 +123,7 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
 def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) -> tuple[float, int]:
     """Return a tree's predictive density of a target at the leaf of its point, and its depth.
 
-    The way there is written to `path`, after no node; it ends with the leaf.
+    Writes the path to `path`: first no node, then the internal nodes, then the leaf.
     """
     tree = forest.trees[t]
     factor, x, ref = scale_of(forest, tree), forest.values_of(tree, p), tree.root
@@ -151,7 +152,7 @@ def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) ->
 
 @merged
 def _renew(forest: T, tree: TargetTree, depth: int, path: Array[PathStep]) -> None:
-    """Renew the messages along a way from a leaf, whose target has been put back, to the root."""
+    """Update the messages along a path, from a leaf whose target has changed up to the root."""
     for i in range(depth, 0, -1):
         parent, ref = tree.nodes.known(path[i].node), path[i + 1].ref
         if i == depth:
@@ -169,7 +170,7 @@ def _renew(forest: T, tree: TargetTree, depth: int, path: Array[PathStep]) -> No
 
 @inlined
 def _copy_messages(source: TargetNode | KeptNode, to: TargetNode | KeptNode) -> None:
-    """Let one have what the other has under the hyperparameters of its tree."""
+    """Copy messages and prior variance."""
     for side in range(2):
         to.messages[side].precision = source.messages[side].precision
         to.messages[side].mean = source.messages[side].mean
@@ -190,7 +191,7 @@ def _add_densities(
     path: Array[PathStep],
     out: Float64s,
 ) -> None:
-    """Do what `add_densities` does; all between the hyperparameters and `out` is room."""
+    """Implement `add_densities`; `kept`, `nodes` and `path` are buffers."""
     n_trees = stop - start
     width, end, place = n_trees + 1, forest.n_points, 0
     for t in range(start, stop):
@@ -198,13 +199,13 @@ def _add_densities(
         for j in range(tree.nodes.n_rows):
             _copy_messages(tree.nodes.row(j), nodes[place + j])
         place += tree.nodes.n_rows
-        # Those that it has had are noted beside what is taken out.
+        # Save the tree's own hyperparameters behind the saved targets.
         had = kept[width * (end - first) + t - start]
         had.weight, had.mean = tree.gamma2, tree.noise
         tree.gamma2, tree.noise = gamma2, noise
         messages.forget_messages(tree)
     y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
-    # Targets go out of all trees, the latest first.
+    # Remove targets from all trees, the latest first.
     for p in range(end - 1, first - 1, -1):
         _take_out(forest, p, start, n_trees, kept.part(width * (p - first), width))
     for p in range(end - 1, first - 1, -1):
@@ -252,22 +253,22 @@ def _add_densities(
 def add_densities(
     forest: TargetForest, places: Span, trees: Span, pair: tuple[float, float], found: Numbers
 ) -> None:
-    """Add densities of targets under some trees to those so far; the forest stays as it is.
+    """Add the densities of targets under some trees to `found`; the forest is not changed.
 
     Parameters
     ----------
     forest
         The forest, whose messages are up to date.
     places
-        The first of the points whose targets are predicted, each from those before it, and the one
-        after the last. The targets of later points are out.
+        The first of the points whose targets are predicted, and the one after the last. Each target
+        is predicted from those before it. The targets of later points are removed meanwhile.
     trees
         The first of the trees, and the one after the last.
     pair
         The hyperparameters: gamma2 and the noise variance in units of gamma1.
     found
-        For each of the targets the sum of its densities so far, and the standard deviation of those
-        before it; NaN where it tells nothing.
+        For each target, the sum of its densities so far, and the standard deviation of the targets
+        before it, which is NaN if the target is skipped. Shape (targets, 2).
 
     """
     n, n_trees = int(forest.n_points) - places[0], trees[1] - trees[0]
@@ -282,9 +283,9 @@ def add_densities(
 
 
 def progressive_likelihood(found: Numbers, n_trees: int) -> float:
-    """Return the mean log density, per standard deviation of the targets before, of some targets.
+    """Return the mean log density of targets, per standard deviation of the targets before each.
 
-    `found` is what `add_densities` has made of all of so many trees.
+    `found` has the sums of `add_densities` over `n_trees` trees.
     """
     total, n = 0.0, 0
     for density, spread in found.tolist():
@@ -294,45 +295,44 @@ def progressive_likelihood(found: Numbers, n_trees: int) -> float:
     return total / n if n > 0 else 0.0
 
 
-# Changes of hyperparameters: step by step to where the latest samples are predicted best.
+# Changes of hyperparameters: a climb, step by step, to the best prediction of the latest samples.
 #
-# In a large forest a change is spread over the samples that follow, so that none of them waits
-# for the whole of it: each asks some trees for the densities under one candidate, or lets some
-# trees take over what has been chosen. Nothing but the trees that have taken it over shows that
-# it is under way.
+# In a large forest a change is spread over the samples that follow, so that no sample waits for
+# all of it. Each sample computes the densities of some trees under one candidate, or sets the
+# chosen hyperparameters of some trees. An unfinished change affects only these trees.
 
 
-# Powers of 2 on the reference's gamma2, and of `NOISE_STEP` on its noise.
+# The exponents of factors on the reference's gamma2 (of 2) and noise (of `NOISE_STEP`).
 Choice = tuple[int, int]
 
-# The noise, over gamma1, is the reference's times a power of this, from 0 to the last, and each
-# step away from it has to gain so much log likelihood per sample.
+# The noise, over gamma1, is the reference's times NOISE_STEP to a power from 0 to LAST_NOISE. Each
+# step away from the reference has to gain LEAST_GAIN log likelihood per sample.
 NOISE_STEP = 5.0
 LAST_NOISE = 4
 LEAST_GAIN = 0.03
 
-# Steps that a choice may go, and candidates that it scores at most: those around each.
+# Most steps of a choice, and most candidates that it scores: those around each step.
 MOST_MOVES = 5
 MOST_CANDIDATES = 5 * MOST_MOVES
 
-# Targets that are predicted: those of the latest half of the samples, at most so many.
+# Targets of the latest half of the samples are predicted, at most so many.
 CHOICE_SAMPLES = 128
 
-# More steps than any choice of hyperparameters is away from the reference.
+# More than the largest exponent of any choice.
 MOST_STEPS = 100
 
 
 def n_targets(n: int) -> int:
-    """Return how many targets are predicted where there are so many samples."""
+    """Return how many targets are predicted, given `n` samples."""
     return min(n // 2, CHOICE_SAMPLES)
 
 
 def chosen(
     start: Choice, scores: Mapping[Choice, float], moves_gamma2: bool, moves_noise: bool
 ) -> tuple[Choice, Choice | None]:
-    """Return where steps from a choice lead by the scores, and the candidate that lacks one.
+    """Return the choice reached by steps from `start`, and the next candidate that needs a score.
 
-    Without such a candidate the steps have ended.
+    If the candidate is None, the steps have ended.
     """
 
     def score(one: Choice) -> float:
@@ -360,32 +360,32 @@ def chosen(
 
 @dataclass(frozen=True)
 class Change:
-    """A change of hyperparameters that is under way.
+    """An unfinished change of hyperparameters.
 
     Parameters
     ----------
     n
         Number of samples at which it began.
     at
-        Number of samples at which its last step was made.
+        Number of samples at its latest step.
     extent
-        Sum of the sides of the root's box at its beginning.
+        Sum of the sides of the root's box when it began.
     variance
-        Variance of the targets then.
+        Variance of the targets when it began.
     frame
-        The frame that `extent` is in.
+        The frame of `extent`.
     n_forgotten
-        How many samples had been forgotten.
+        Number of samples that had been forgotten when it began.
     choice
-        Where it has begun; what has been chosen, once that is known.
+        The choice at the start, and later the new choice.
     is_chosen
-        Whether it is known, so that trees take it over.
+        Whether `choice` is the new choice, which trees then get.
     scores
         The progressive likelihoods of candidates so far.
     n_done
-        How many trees have been asked for the present candidate, or have taken over the choice.
+        How many trees have given densities for the current candidate, or have the new choice.
     densities
-        What `add_densities` has made of them; None before.
+        The densities of these trees (see `add_densities`); None before.
 
     """
 
@@ -403,14 +403,14 @@ class Change:
 
 
 def check_choice(owner: object, choice: Any) -> None:
-    """Refuse a stored choice that is none."""
+    """Refuse a stored choice that is not a choice."""
     are_integers = type(choice) is tuple and [*map(type, choice)] == [int, int]
     if not are_integers or max(map(abs, choice)) > MOST_STEPS:
         refuse(owner, "choice", choice, f"but it is two integers within {MOST_STEPS}")
 
 
 def check_change(owner: Any, state: Any) -> None:
-    """Refuse the stored state of a change of an owner's trees that could not be under way."""
+    """Refuse the stored state of a change that is impossible for the owner's trees."""
     if type(state) is not dict or set(state) != set(Change.__dataclass_fields__):
         refuse(owner, "change", state, "but it has other parts")
     change = Change(**state)

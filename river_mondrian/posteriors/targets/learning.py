@@ -1,4 +1,4 @@
-"""Learning targets: the running moments, the law of targets, and the trees."""
+"""Learning targets: the running moments, the distribution of targets, and the trees."""
 
 from __future__ import annotations
 
@@ -24,30 +24,29 @@ from .components import DensityPrediction, scale_of, variance_of_targets
 from .messages import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
-# Which targets count, and their running mean and variance.
+# Targets that count, and targets that are set aside.
 #
 # The variance of the targets is the unit of the prior and of the noise, and each target moves the
-# means of all nodes above it: one of 10^6 would decide both for good. So a target beyond *fences*
-# is set aside. Its sample cuts the trees as any other; its target has no weight in means, moments
-# or the law of targets.
+# means of all nodes above it. A target of 10^6 among small ones would dominate both for good. So a
+# target beyond *fences* is set aside. Its sample cuts the trees like any other, but its target has
+# no weight in means, in moments or in the distribution of targets.
 #
-# The fences follow the stored targets, four times while the number of samples doubles
-# (`renewal`): `FENCE` times the robust range of the targets beyond either of its ends (see
-# `partitions.ranges`). Up to `LAST_JUDGED` samples, all stored targets are judged anew by them,
-# as if they had always held; later ones judge what comes after them. A shift of the targets'
-# level is followed once a third as many samples have come after it as before it, at the next
-# renewal.
+# The fences are `FENCE` times the robust range of the stored targets beyond both of its ends (see
+# `partitions.ranges`). They are renewed four times while the number of samples doubles
+# (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored targets, as if they
+# had always held. Later fences only apply to later targets. A shift of the targets' level is
+# followed at the next renewal after a third as many samples have come after the shift as before.
 #
-# A forest that has stopped storing samples has nothing to renew its fences by: all targets count.
+# A forest that has stopped storing samples cannot renew its fences: all targets count.
 
 
-# How many robust ranges the fences are beyond the ends of the range.
+# Distance of the fences from the ends of the robust range, in ranges.
 FENCE = 10.0
 
-# Stored points, evenly strided, that tell of fences and of the extent of the data, at most.
+# Most stored points, evenly strided, that fences and the extent of the data are computed from.
 MOST_READ = 1024
 
-# Samples from which on there are fences, and up to which all stored targets are judged anew.
+# Least number of samples for fences, and the largest at which they apply to all stored targets.
 LEAST_FENCED = 16
 LAST_JUDGED = 4096
 
@@ -55,7 +54,7 @@ LAST_JUDGED = 4096
 def renewal(n: int) -> int:
     """Return the last number of samples up to `n` at which fences are renewed.
 
-    Those are all whose binary digits are 0 but for the first three.
+    These are the numbers whose binary digits after the first three are 0.
     """
     rest = max(n.bit_length() - 3, 0)
     return n >> rest << rest
@@ -69,23 +68,23 @@ def strided(n: int) -> tuple[int, int]:
 
 @inlined
 def judged(forest: TargetForest, y: float, weight: float) -> float:
-    """Return the weight that a target is stored with: below 0 where it is set aside."""
+    """Return the weight that a target is stored with, negated if the target is set aside."""
     counts = forest.is_full == 1 or forest.low_fence <= y <= forest.high_fence
     return weight if counts else -weight
 
 
 @batch_kernel
 def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
-    """Write the targets of `n` stored points, every `step`-th; NaN where one has no weight."""
+    """Write the targets of `n` stored points, every `step`-th; NaN for those with weight 0."""
     for i in range(n):
         point = forest.points.row(i * step)
         out[i] = point.target if point.weight != 0.0 else math.nan
 
 
 def find_fences(forest: TargetForest) -> tuple[float, float]:
-    """Return fences from stored targets: all of them, or those of when fences were to be renewed.
+    """Return fences from the stored targets, up to the latest renewal.
 
-    They are infinite while there are few targets, and where all are the same.
+    Fences are infinite if there are few targets, or if all are equal.
     """
     n = renewal(forest.n_points)
     if n < LEAST_FENCED:
@@ -97,8 +96,8 @@ def find_fences(forest: TargetForest) -> tuple[float, float]:
 
 
 def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
-    """Return fences beyond the robust range of targets; infinite where all are the same."""
-    # Of a damaged model they may be any numbers.
+    """Return fences beyond the robust range of targets; infinite if all are equal."""
+    # Targets of a damaged model may be any numbers.
     targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
     low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
     reach = FENCE * (high - low)
@@ -107,9 +106,9 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 
 @batch_kernel
 def put_fences(forest: T, low: float, high: float) -> None:
-    """Let targets count within new fences only; messages are to be updated next.
+    """Set new fences, and the targets that count by them; messages must be updated next.
 
-    Nothing but the fences changes where they part no other targets from the rest than before.
+    If the same targets count as before, only the fences change.
     """
     forest.low_fence = low
     forest.high_fence = high
@@ -121,7 +120,7 @@ def put_fences(forest: T, low: float, high: float) -> None:
             point.weight = weight
             has_changed = True
     if has_changed or forest.n_forgotten > 0:
-        # Of targets that were taken out rounding errors are left.
+        # Removed targets have left rounding errors.
         forest.add_up(NONE)
     if not has_changed:
         return
@@ -130,7 +129,7 @@ def put_fences(forest: T, low: float, high: float) -> None:
         for j in range(tree.nodes.n_rows):
             node = tree.nodes.row(j)
             if node.dim < 0 and node.dim != FREE:
-                # A leaf is made anew of its points where all of them are in its list.
+                # Recompute a leaf only if its list has all of its points.
                 n, q = 0, node.first_point
                 while q != NONE:
                     n += 1
@@ -163,8 +162,8 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
 def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """Write the density of a stored point's target under each tree.
 
-    The first target is NaN where nothing is to be learned: before two targets differ, without a
-    weight, or where it is set aside.
+    The first record's target is set to NaN if there is nothing to learn: before two targets differ,
+    without a weight, or if the target is set aside.
     """
     point = forest.points.row(p)
     weight = point.weight
@@ -186,7 +185,7 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
 
 @batch_kernel
 def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
-    """Write what the first tree cuts of `n` stored points, every `step`-th, and its root's box."""
+    """Write the first tree's values of `n` stored points, every `step`-th, and its root's box."""
     tree, n_dims = forest.trees[0], forest.n_dims
     for i in range(n):
         values = forest.values_of(tree, i * step)
@@ -207,10 +206,10 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
 def put_hyperparameters(
     forest: T, gamma2: float, noise: float, drawn_gamma2: float, first: int, last: int
 ) -> None:
-    """Give trees `first` to `last` hyperparameters; their messages are to be updated next.
+    """Set the hyperparameters of trees `first` to `last` - 1; messages must be updated next.
 
-    Those that are not in the current frame, as others that are drawn anew, have a gamma2 of theirs.
-    Nothing happens to a tree that has these.
+    Trees that are redrawn in another frame get `drawn_gamma2`. A tree that already has the
+    hyperparameters is not changed.
     """
     forest.drawn_gamma2 = drawn_gamma2
     for t in range(first, min(last, forest.n_drawn())):
@@ -225,7 +224,7 @@ def put_hyperparameters(
 
 @helper
 def _do_owed(forest: T) -> int:
-    """Do what is owed as `renewal.go_on` does."""
+    """Do owed work as `renewal.go_on` does."""
     status = take_points(forest)
     if status == DONE:
         if forest.draws():
@@ -236,7 +235,7 @@ def _do_owed(forest: T) -> int:
 
 @batch_kernel
 def go_on(forest: T) -> int:
-    """Do what is owed as `renewal.go_on` does."""
+    """Do owed work as `renewal.go_on` does."""
     return _do_owed(forest)
 
 
@@ -272,9 +271,9 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
 def learn_one(forest: T, y: float, weight: float) -> int:
     """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
 
-    Returns WAITS, or `TOO_LARGE - i` where the i-th input is: nothing has changed then. Else the
-    sample is learned. After DONE nothing is left to do. After any other status, 0 or more, the
-    forest is closed until its owner has completed what is left.
+    Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large; then nothing has changed.
+    Otherwise the sample is learned, and DONE means that all work is done. After any other status, 0
+    or more, the forest is closed until its owner has completed the rest.
     """
     if must_wait(forest):
         return WAITS
@@ -283,25 +282,25 @@ def learn_one(forest: T, y: float, weight: float) -> int:
 
 @kernel
 def learn_in_window(forest: T, y: float, weight: float) -> int:
-    """Learn a sample as `learn_one` does, where there is a window.
+    """Learn a sample as `learn_one` does, with a window.
 
-    It is a kernel of its own, since forgetting takes seconds to compile.
+    This is a separate kernel, since forgetting takes seconds to compile.
     """
     if must_wait(forest):
         return WAITS
     p = next_point(forest, forest.inputs)
     if p < 0:
         return p
-    # Densities are those without the oldest sample.
+    # Update messages, since densities must not include the removed oldest sample.
     messages.update_messages(forest, 0, forest.n_trees)
     return _learn_as(forest, y, weight, p)
 
 
 @kernel
 def rebuild(forest: T, scaling: Float64s, n: int) -> None:
-    """Build the trees of the first `n` samples as `rebuilding.rebuild` does; learn the last target.
+    """Rebuild the trees from the first `n` samples as `rebuilding.rebuild` does.
 
-    Messages are to be updated next.
+    The last target is added to the moments. Messages must be updated next.
     """
     extension.rebuild(forest, scaling, n)
     point = forest.points.row(n - 1)
@@ -310,26 +309,26 @@ def rebuild(forest: T, scaling: Float64s, n: int) -> None:
 
 
 class Block(Record):
-    """Rows that are being learned: points `start` to `end`, before which `n` were learned."""
+    """Rows that are being learned: points `start` to `end` - 1, after `n` earlier samples."""
 
     start: Int64
     end: Int64
     n: Int64
-    # Densities of the targets that are used, shape (used targets, trees), and the first point whose
-    # density each tree has still to give: `start` at first.
+    # Densities of the used targets, shape (used targets, trees). By tree, the first point whose
+    # density is still to be computed: `start` at first.
     densities: Array[TargetDensity]
     done: Int64s
 
 
 @batch_kernel
 def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: Block) -> int:
-    """Extend trees `first` to `last` by a block's points.
+    """Extend trees `first` to `last` - 1 by a block's points.
 
-    Before a tree learns a target that is used, it gives its density. Returns as `extend_trees`
-    does. Another call goes on where one has returned, also with fewer lanes.
+    Before a tree learns a used target, the target's density is computed. Returns as `extend_trees`
+    does. Another call continues where one has returned, also with fewer lanes.
     """
     n_trees, start, end, done = forest.n_trees, block.start, block.end, block.done
-    # The forest as it was before a point: the running moments are of those before.
+    # The forest before a point, with the running moments of the earlier targets.
     before = _room_of_forest()[0]
     for group in range(first, last, lanes):
         stop = min(group + lanes, last)
@@ -368,7 +367,7 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
 def count_rows(forest: T, block: Block) -> None:
     """Count a block's points, by which all trees have been extended, and learn their targets.
 
-    The law learns from the densities. Messages are to be updated next.
+    The distribution is learned from the densities. Messages must be updated next.
     """
     place = 0
     for p in range(block.start, block.end):

@@ -22,24 +22,24 @@ from ...records import (
 )
 from .scale_mixture import ScaleMixture, TargetDensity
 
-# What a forest over targets keeps: messages about the means of nodes, and running moments.
+# State of a forest over targets: messages about the means of nodes, and running moments.
 #
-# The mean of a node given its parent's is normal. Its variance, the *prior variance*, is the
-# increase of a logistic function over the time between the two, phi = sigma(gamma2 tau) -
-# sigma(gamma2 tau_parent), and a target given its leaf's mean has the variance `noise`: both in
-# units of gamma1, so that messages do not depend on the targets' scale, which changes with each
+# The mean of a node given its parent's mean is normal. Its variance, the *prior variance*, is the
+# increase of a logistic function over the time between both nodes, phi = sigma(gamma2 tau) -
+# sigma(gamma2 tau_parent). A target given its leaf's mean has the variance `noise`. Both variances
+# are in units of gamma1, so messages do not depend on the targets' scale, which changes with each
 # sample.
 #
-# A node keeps for each side what the samples there say of the node's own mean: the precision and
-# the mean of a normal likelihood. A message is unknown, with a negative precision, once a walk
-# has passed that side; `messages.update_messages` goes after those and nothing else. So a sample
-# costs one pass along its path. With plain means a message is a weight and a mean.
+# A node keeps a message for each side: the normal likelihood of the node's own mean by the samples
+# there, as a precision and a mean. A message is unknown, with a negative precision, once a walk
+# has passed that side. `update_messages` updates only unknown messages, so a sample costs one pass
+# along its path. With plain means a message is a weight and a mean.
 
 
-# Share of a sum of squares that is left where it need not be added up anew.
+# A sum of squares is summed again once it has shrunk to this share of its largest value.
 KEPT = 1e-6
 
-# Samples of a leaf up to which its mean is made anew whenever one of them goes.
+# In leaves of at most so many samples, the mean is recomputed whenever a sample is removed.
 LARGE = 32
 
 # Precision of a message, or prior variance, that is not up to date.
@@ -47,9 +47,9 @@ UNKNOWN = -1.0
 
 
 class Message(Record):
-    """What the samples on a side of a node say of the node's mean."""
+    """The likelihood of a node's mean by the samples on a side."""
 
-    # In units of 1 / gamma1; the weight of the samples where there are plain means.
+    # In units of 1 / gamma1; with plain means, the weight of the samples.
     precision: Float64
     mean: Float64
 
@@ -58,31 +58,31 @@ class TargetPoint(Point):
     """A stored sample with its target."""
 
     target: Float64
-    # Below 0, the negative weight of a target that is set aside.
+    # Negative if the target is set aside.
     weight: Float64
 
     def counted(self) -> float:
-        """Return the weight that the target counts with, 0 where it is set aside."""
+        """Return the weight of the target, or 0 if it is set aside."""
         return max(self.weight, 0.0)
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Tell whether a block of two points pauses: it is too small."""
+        """Return whether a block of two points pauses, since it is too small."""
         return TargetForest(forest).min_split > 2
 
     def is_like(self, other: Point) -> bool:
-        """Tell whether two points have one target and weight, set aside or not."""
+        """Return whether two points have the same target and weight, set aside or not."""
         sample = TargetPoint(other)
         return self.target == sample.target and abs(self.weight) == abs(sample.weight)
 
 
 class TargetNode(LightNode):
-    """A node with what the samples on its sides say; a leaf's own weight and mean are the left."""
+    """A node with a message for each side; a leaf's weight and mean are in the left message."""
 
     messages: Array[Message] = inline(2)
-    # Time of the cut. Differences of times change by rounding when another node is put between,
-    # which must not reach the messages below.
+    # Time of the cut. It is stored since sums of time differences would change by rounding when a
+    # node is inserted between, which must not change the messages below.
     cut_time: Float64
-    # Of the node's mean given its parent's.
+    # Variance of the node's mean given its parent's mean.
     prior_variance: Float64
 
     def add_point(self, forest: Forest, point: Point) -> None:
@@ -94,29 +94,30 @@ class TargetNode(LightNode):
             own.mean = own.mean + (added.target - own.mean) * weight / own.precision
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
-        """Forget the message of a side, which the point changes."""
+        """Make the message of a side unknown, since the point changes it."""
         self.messages[side].precision = UNKNOWN
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Begin without a message: it comes when messages are updated."""
+        """Begin with an unknown message."""
         self.messages[side].precision = UNKNOWN
 
     def is_paused(self, forest: Forest) -> bool:
-        """Tell whether a leaf's block pauses: it is too small."""
+        """Return whether a leaf's block pauses, since it is too small."""
         return self.n_samples < TargetForest(forest).min_split
 
     def ends_pause(self, forest: Forest, point: Point) -> bool:
-        """Tell whether one more point makes a paused leaf's block large enough."""
+        """Return whether one more point makes a paused leaf's block large enough."""
         return self.n_samples + 1 >= TargetForest(forest).min_split
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Take a target out of a leaf's weight and mean, or make these anew of the other points.
+        """Remove a target from a leaf's weight and mean, or recompute these from the other points.
 
-        Differences leave rounding errors. So a large leaf's are made anew when as much weight has
-        gone as is left, which costs as much as one step for each sample. Until then errors are as
-        of a sum over its points and those that have gone: relative to the largest of these, which
-        is within the fences. Beyond these, which may have moved, and without any, all is made anew.
-        A leaf's right message has the weight that has gone.
+        Subtraction leaves rounding errors. So a large leaf is recomputed once as much weight has
+        been removed as is left, which costs about one step for each removed sample. Until then,
+        errors are those of a sum over all its points, removed ones included. They are relative to
+        the largest target, which is within the fences. If the target is beyond the fences, which
+        may have moved, or if there are no fences, the leaf is recomputed. A leaf's right message
+        has the removed weight.
         """
         targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
@@ -134,7 +135,7 @@ class TargetNode(LightNode):
             self.refill(targets, TargetTree(tree))
 
     def refill(self, forest: TargetForest, tree: TargetTree) -> None:
-        """Make a leaf's weight and mean anew of the points in its list."""
+        """Recompute a leaf's weight and mean from the points in its list."""
         self.messages[0].precision = 0.0
         self.messages[0].mean = 0.0
         self.messages[1].precision = 0.0
@@ -144,15 +145,15 @@ class TargetNode(LightNode):
             q = forest.links_of(q)[tree.slot]
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Forget the message of a side."""
+        """Make the message of a side unknown."""
         self.messages[side].precision = UNKNOWN
 
     def change_parent(self) -> None:
-        """Forget the prior variance."""
+        """Make the prior variance unknown."""
         self.prior_variance = UNKNOWN
 
     def collapses(self, forest: Forest) -> bool:
-        """Tell whether there are too few samples below to be cut."""
+        """Return whether there are too few samples below to be cut."""
         return self.n_samples < TargetForest(forest).min_split
 
     def end_time(self, start: float) -> float:
@@ -160,12 +161,15 @@ class TargetNode(LightNode):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Forget the prior variance, since the parent changes; the cut's time stays as it is."""
+        """Return the time of a cut inserted above this one, at most the time of this cut.
+
+        The prior variance becomes unknown, since the parent changes.
+        """
         self.prior_variance = UNKNOWN
         return min(time, self.cut_time)
 
     def set_time(self, time: float) -> None:
-        """Note the time of a new cut."""
+        """Set the time of a new cut."""
         self.cut_time = time
         self.prior_variance = UNKNOWN
 
@@ -179,7 +183,7 @@ class TargetTree(Tree):
     noise: Float64
 
     def succeed(self, forest: Forest, old: Tree) -> None:
-        """Take over the hyperparameters, for the frame in which the tree is to be drawn."""
+        """Set the hyperparameters of a tree that is redrawn: the new gamma2, and `old`'s noise."""
         self.gamma2 = TargetForest(forest).drawn_gamma2
         self.noise = TargetTree(old).noise
 
@@ -189,43 +193,43 @@ class TargetForest(Forest):
 
     trees: Array[TargetTree]
     points: Table[TargetPoint]
-    # Samples from which on a block is cut.
+    # Least number of samples of a block that is cut.
     min_split: Int64 = stored(Bounds(2))
     horizon: Float64 = stored(Bounds(0.0))
     # Whether nodes have plain means instead of the Gaussian posterior.
     plain_means: Int64
-    # The targets so far that count: their weight, mean, and sum of squared deviations.
+    # The targets that count: their weight, mean, and sum of squared deviations.
     y_weight: Float64
     y_mean: Float64
     y_squares: Float64
-    # The largest sum of squares that one was taken out of since all of them were added up.
+    # The largest sum of squares at a removal of a target since the sums were last recomputed.
     y_most: Float64
-    # gamma1 and the noise variance in the targets' units where these are given, else 0.
+    # gamma1 and the noise variance in the targets' units if they are given, otherwise 0.
     gamma1: Float64
     noise_variance: Float64
-    # gamma2 of trees that are drawn anew.
+    # gamma2 of trees that are redrawn.
     drawn_gamma2: Float64
-    # The law of targets around the forest's prediction; none where that is normal.
+    # The learned distribution of targets around the prediction; none if it is normal.
     scale_mixture: ScaleMixture
     # The fences beyond which a target is set aside (see `learning`).
     low_fence: Float64
     high_fence: Float64
-    # Number of samples at which fences and hyperparameters are to be renewed, which follow it.
+    # Number of samples at which fences and hyperparameters are renewed next.
     renewed_at: Int64 = transient()
-    # The horizon once what is learned next has been learned.
+    # The horizon after the next sample or block of rows is learned.
     next_horizon: Float64 = transient()
-    # Room for the densities of a target under all trees.
+    # Buffer for the densities of a target under all trees.
     densities: Array[TargetDensity] = derived()
 
     def may_forget(self) -> bool:
-        """Tell that samples may be forgotten."""
+        """Return True: samples may be forgotten."""
         return True
 
     def forget_sample(self, p: int) -> None:
-        """Take the target of a stored point out of the running moments.
+        """Remove the target of a stored point from the running moments.
 
-        Where most of the sum of squares has gone, which rounding errors would be left of, those of
-        all other points are added up.
+        If nearly all of the sum of squares is gone, the rest would be rounding errors. Then the
+        moments are recomputed from all other points.
         """
         own = self.points.row(p)
         weight = own.counted()
@@ -235,7 +239,7 @@ class TargetForest(Forest):
             self.add_up(p)
 
     def add_up(self, left_out: int) -> None:
-        """Add up the moments anew of all stored targets but one; NONE for all of them."""
+        """Recompute the moments from all stored targets except one; NONE leaves none out."""
         self.y_weight = 0.0
         self.y_mean = 0.0
         self.y_squares = 0.0
@@ -261,7 +265,7 @@ def add_target(forest: TargetForest, y: float, weight: float) -> None:
 
 @exact_inlined
 def subtract_target(forest: TargetForest, y: float, weight: float) -> None:
-    """Take a target out of the moments, as `add_target` has put it there."""
+    """Remove a target from the moments: the inverse of `add_target`."""
     rest = forest.y_weight - weight
     if rest > 0.0 and weight > 0.0:
         gap = y - forest.y_mean
@@ -281,8 +285,8 @@ Moments = tuple[float, float]
 def logistic_rise(decay: float, span: float) -> float:
     """Return sigma(a + span) - sigma(a) without cancellation, from decay = exp(-a).
 
-    With e = exp(-span) it is 1 / (1 + decay e) - 1 / (1 + decay) = decay (1 - e) / ((1 + decay)
-    (1 + decay e)).
+    With e = exp(-span), the rise is 1 / (1 + decay e) - 1 / (1 + decay) = decay (1 - e) / ((1 +
+    decay) (1 + decay e)).
     """
     lost = -math.expm1(-span)
     return decay * lost / ((1.0 + decay) * (1.0 + decay * (1.0 - lost)))
@@ -290,25 +294,25 @@ def logistic_rise(decay: float, span: float) -> float:
 
 @kernel
 def prior_variance_over(decay: float, span: float) -> float:
-    """Return what `logistic_rise` does, for Python."""
+    """Return `logistic_rise`, for calls from Python."""
     return logistic_rise(decay, span)
 
 
 @inlined
 def passed_on(precision: float, prior_variance: float) -> float:
-    """Return the precision of a message from a node once it has come up to the parent."""
+    """Return the precision of a node's message after it is passed up to the parent's mean."""
     return 1.0 / (1.0 / precision + prior_variance)
 
 
 @inlined
 def is_leaf(tree: TargetTree, ref: int) -> bool:
-    """Tell whether a reference names a leaf."""
+    """Return whether a reference is to a leaf."""
     return ref < 0 or tree.nodes.row(ref).dim < 0
 
 
 @inlined
 def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
-    """Return the precision of what a leaf's samples say of its mean."""
+    """Return the precision of the likelihood of a leaf's mean by its samples."""
     if ref < 0:
         weight = forest.points.row(~ref).counted()
     else:
@@ -318,10 +322,10 @@ def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
 
 @inlined
 def leaf_mean(forest: TargetForest, tree: TargetTree, ref: int) -> float:
-    """Return the weighted mean of a leaf's targets; 0 where none of them counts."""
+    """Return the weighted mean of a leaf's targets, or 0 if none of them counts."""
     if ref < 0:
         point = forest.points.row(~ref)
-        # What has no weight must not reach sums, where it may be so large that others are lost.
+        # Targets without weight must not enter sums, since a huge one would absorb the others.
         return point.target if point.weight > 0.0 else 0.0
     return tree.nodes.row(ref).messages[0].mean
 
@@ -343,7 +347,7 @@ def joint_mean(node: TargetNode) -> float:
 
 @inlined
 def time_of(node: TargetNode) -> float:
-    """Return the time of a node's cut, 0 for what is above the root."""
+    """Return the time of a node's cut; 0 without a node, above the root."""
     return node.cut_time if node else 0.0
 
 
@@ -366,15 +370,15 @@ def prior_variance_to_end(tree: TargetTree, parent: TargetNode) -> float:
 
 @inlined
 def side_of_child(parent: TargetNode, ref: int) -> int:
-    """Return the side of its parent on which a child is."""
+    """Return the side of a child at its parent."""
     return LEFT if parent.left == ref else RIGHT
 
 
 @merged
 def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
-    """Update the messages of a node that come from leaves; returns another child to go to, or -1.
+    """Update the unknown messages of a node that come from leaves.
 
-    That is the first row whose own message is unknown.
+    Returns the first internal child whose message to the node is unknown, or -1.
     """
     for side in range(2):
         message = node.messages[side]
@@ -386,7 +390,7 @@ def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
         precision = leaf_precision(forest, tree, child)
         if forest.plain_means == 0:
             precision = passed_on(precision, prior_variance_to_end(tree, node))
-        # Never below 0, by which it would be unknown for ever.
+        # A precision below 0 would count as unknown.
         message.precision = max(precision, 0.0)
         message.mean = leaf_mean(forest, tree, child)
     return -1
@@ -394,10 +398,10 @@ def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
 
 @separate
 def update_messages(forest: T, first: int, last: int) -> None:
-    """Bring the messages of trees `first` to `last` up to date, by a walk through the unknown.
+    """Update the unknown messages of trees `first` to `last` - 1, by a walk over their nodes.
 
-    On the way down the mean of an unknown message is the row of the node above, by which the walk
-    finds back: it needs no memory, which might be lacking.
+    On the walk down, the mean of an unknown message stores the row of the node above, so that the
+    walk can return without a stack.
     """
     for t in range(first, last):
         tree = forest.trees[t]
@@ -411,8 +415,8 @@ def update_messages(forest: T, first: int, last: int) -> None:
                 node.messages[side_of_child(node, child)].mean = above
                 above, ref = ref, child
                 continue
-            # The node's joint message goes to its parent, none above the root. Predictions need
-            # the prior variance of the root, too.
+            # Pass the node's joint message to its parent, if there is one. Predictions also need
+            # the prior variance of the root.
             following, parent, variance = NONE, tree.nodes.none(), 0.0
             if above != NONE:
                 parent = tree.nodes.row(above)
@@ -431,13 +435,13 @@ def update_messages(forest: T, first: int, last: int) -> None:
 
 @batch_kernel
 def update(forest: T, first: int, last: int) -> None:
-    """Bring the messages of trees `first` to `last` up to date."""
+    """Update the unknown messages of trees `first` to `last` - 1."""
     update_messages(forest, first, last)
 
 
 @inlined
 def forget_messages(tree: TargetTree) -> None:
-    """Make all messages of a tree unknown, since what they depend on has changed."""
+    """Make all messages and prior variances of a tree unknown."""
     for j in range(tree.nodes.n_rows):
         node = tree.nodes.row(j)
         if node.dim >= 0:
@@ -452,7 +456,7 @@ def posterior_below(
 ) -> tuple[float, float, float]:
     """Return a node's share of its parent's mean, and its own posterior mean and variance.
 
-    `above` has the parent's mean and variance; the root has none, but the prior's mean.
+    `above` has the parent's posterior mean and variance, or the prior's mean and 0 for the root.
     """
     mean, variance = above
     if parent:
@@ -465,7 +469,7 @@ def posterior_below(
         node = tree.nodes.row(ref)
         precision = passed_on(joint_precision(node), prior_variance)
         likely = joint_mean(node)
-    # Plain means have no prior; where no sample has a weight the parent's mean stands in.
+    # Plain means have no prior. If no sample has a weight, take the parent's mean.
     is_known = forest.plain_means == 1 and precision > 0.0
     share = 0.0 if is_known else max(1.0 - prior_variance * precision, 0.0)
     own_variance = share * (share * variance + prior_variance)

@@ -1,13 +1,13 @@
-"""The law of a target around a forest's prediction: a scale mixture of normals, learned on the way.
+"""The distribution of a target around a forest's prediction: a scale mixture of normals.
 
-A component of a forest's prediction is normal. With a learned law it has that variance at scale 1
-only: its law is a mixture over `SCALES`, whose weights the components share. A scale s > 1
-multiplies the variance by s^2. A scale s < 1 multiplies by 1 / s^2 what the precision has beyond
-that of all targets together, so that a prediction far from the data keeps their spread.
+A component of a forest's prediction is normal. With a learned distribution, it becomes a mixture
+over `SCALES`, whose weights all components share. At scale 1, it has its own variance. A scale
+s > 1 multiplies the variance by s^2. A scale s < 1 multiplies the precision in excess of that of
+all targets together by 1 / s^2, so that a prediction far from the data keeps the targets' spread.
 
-The weights are the posterior mean over `LAWS`, lognormal laws of the scale, given the density that
-each of them gave the targets so far before these were learned. A few targets are used (`is_used`),
-and the likelihood of the earlier ones fades (`KEPT`), so that the law may drift.
+The weights are a posterior mean over `LAWS`, lognormal distributions of the scale, given the
+density that each gave to the targets before these were learned. Only some targets are used
+(`is_used`), and the likelihood of earlier ones fades (`KEPT`), so that the distribution may drift.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MEDIANS = tuple(m / 2.0 for m in range(-4, 3))
 SPREADS = (0.0, 0.5, 1.0, 1.5, 2.5)
 N_LAWS = len(MEDIANS) * len(SPREADS)
 
-# How much of a law's score is left after each target that is used.
+# Factor of a distribution's score at each used target.
 KEPT = 1.0 - 1.0 / 64.0
 
 # Every eighth of the first targets is used, later every sixteenth.
@@ -37,34 +37,34 @@ EARLY = 512
 _GOLDEN = 0x9E3779B1
 _ROOT_2 = math.sqrt(2.0)
 
-# Precision, in units of the targets' own, past which none is believed, and likelihood of a law,
-# over the largest at any scale, below which none is.
+# Largest precision, in units of the precision of all targets. Least likelihood of a distribution,
+# relative to the largest at any scale.
 LARGEST_PRECISION = 1e12
 LEAST_LIKELIHOOD = 1e-300
 
 
 class ScaleMixture(Record):
-    """The learned law."""
+    """The learned distribution of the scale."""
 
-    # Of each scale.
+    # Weight of each scale.
     weights: Float64s = inline(N_SCALES)
-    # Of each law: its log likelihood, less the largest one.
+    # Log likelihood of each distribution in `LAWS`, minus the largest one.
     scores: Float64s = inline(N_LAWS)
 
 
 class TargetDensity(Record):
     """The density that a tree gives a target, per standard deviation of the targets."""
 
-    # NaN where nothing is to be learned from it.
+    # NaN if there is nothing to learn from it.
     target: Float64
-    # Variance of the noise that a target of this weight has besides that of weight 1.
+    # Noise variance at the target's weight minus that at weight 1.
     extra_variance: Float64
-    # At each scale, without the factor that all have.
+    # Density at each scale, up to a common factor.
     densities: Float64s = inline(N_SCALES)
 
 
 def _law(median: float, spread: float) -> list[float]:
-    """Return the weights of the scales, each of which stands for what is closest to it."""
+    """Return the weights of the scales under a lognormal, rounding to the closest scale."""
     powers = [math.log2(s) for s in SCALES]
     if spread == 0.0:
         # Between two scales, the weights have the median as their mean.
@@ -75,8 +75,9 @@ def _law(median: float, spread: float) -> list[float]:
 
 LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
 
-# Logarithms of the prior weights: the narrower and the closer to 1, the likelier. By the C library
-# and in one order: what arrays are summed and multiplied with depends on the processor.
+# Logarithms of the prior weights: narrower distributions with medians closer to 1 are likelier.
+# They are computed by the C library in a fixed order, since array operations depend on the
+# processor.
 _LIKELY = [-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS]
 PRIOR = np.array(_LIKELY) - math.log(math.fsum(map(math.exp, _LIKELY)))
 _PRIOR_WEIGHTS = [
@@ -86,7 +87,7 @@ _PRIOR_WEIGHTS = [
 
 
 def new_scale_mixture() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the numbers of a law for which no target has been used: weights, then scores."""
+    """Return the initial numbers of a learned distribution: weights, then scores."""
     return np.array([*_PRIOR_WEIGHTS, *[0.0] * N_LAWS])
 
 
@@ -96,13 +97,13 @@ _room_of_scores = room_of_words(Float64s, N_LAWS)
 
 @inlined
 def is_used(n: int) -> bool:
-    """Tell whether the target after `n` others is used, out of step with any cycle in them."""
+    """Return whether the target after `n` others is used, out of step with cycles of targets."""
     return (n * _GOLDEN) & 0xFFFFFFFF < (0x20000000 if n < EARLY else 0x10000000)
 
 
 @kernel
 def count_used(n: int, size: int) -> int:
-    """Return how many are used of `size` targets after `n` others."""
+    """Return how many of `size` targets after `n` others are used."""
     count = 0
     for i in range(n, n + size):
         count += is_used(i)
@@ -111,7 +112,7 @@ def count_used(n: int, size: int) -> int:
 
 @inlined
 def precision_at(precision: float, scale: float) -> float:
-    """Return a component's precision at a scale; both in units of the targets' own."""
+    """Return a component's precision at a scale; precisions are in units of the targets' own."""
     factor = 1.0 / (scale * scale)
     if scale >= 1.0:
         return precision * factor
@@ -120,7 +121,7 @@ def precision_at(precision: float, scale: float) -> float:
 
 @merged
 def variance_over_scales(mixture: ScaleMixture, variance: float, whole: float) -> float:
-    """Return a component's variance over all scales; `whole` is that of the targets."""
+    """Return a component's variance over all scales; `whole` is the variance of the targets."""
     if not (variance > 0.0 and whole > 0.0):
         return variance
     precision = whole / variance
@@ -140,7 +141,7 @@ def add_density(
     away = gap * gap / whole
     variance = max(variance + density.extra_variance, whole / LARGEST_PRECISION)
     precision = max(whole / variance, 1.0 / LARGEST_PRECISION)
-    # From a scale to half of it the exponent becomes 4 times as large: two exponentials do for all.
+    # Halving the scale multiplies the exponent by 4, so two exponentials suffice for all scales.
     fall = math.exp(-0.5 * away * precision / (SCALES[N_SCALES - 1] * SCALES[N_SCALES - 1]))
     size = weight * math.sqrt(precision)
     for j in range(N_SCALES - 1, UNIT - 1, -1):
@@ -160,7 +161,7 @@ def add_density(
 
 @exact_separate
 def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees: int) -> None:
-    """Update the law by the density that the trees have given a target."""
+    """Update the distribution by the densities that the trees have given a target."""
     if densities[0].target != densities[0].target:
         return
     mixed = _room_of_scales()
@@ -171,7 +172,7 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
             mixed[j] = mixed[j] + densities[t].densities[j]
         most = max(most, mixed[j])
     if not most > 0.0:
-        # So far away that numbers end: the widest scale is the least wrong by far.
+        # All densities underflow, so the widest scale is the most likely by far.
         mixed[N_SCALES - 1] = 1.0
         most = 1.0
     scores = _room_of_scores()
@@ -196,17 +197,17 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
         mixture.weights[j] = mixed[j] / total
 
 
-# The law of targets where parts of a forest's trees learn apart: from what all of them tell.
+# The distribution of targets if parts of a forest's trees learn separately.
 #
-# The law is learned from the densities that a target has under all trees, each with the trees
-# before it. These are sums over trees, which parts can tell one another.
+# The distribution is learned from a target's densities under all trees, before they learn it. These
+# are sums over trees, which parts can exchange.
 
 
 def told_by(densities: Memory[TargetDensity], n_trees: int) -> NDArray[np.float64]:
-    """Return what trees say of the targets that are used, shape (targets, 1 + scales).
+    """Return used targets and their densities under some trees, shape (targets, 1 + scales).
 
-    That is the target, NaN where nothing is to be learned from it, and the sums over the trees of
-    its densities at each scale. What several parts tell adds up, but for the target.
+    A row has the target, NaN if there is nothing to learn from it, and the sums over the trees of
+    its densities at each scale. The sums of several parts of a forest add up.
     """
     columns = densities.columns()
     targets = columns["target"].reshape(-1, n_trees)[:, :1]
@@ -216,13 +217,13 @@ def told_by(densities: Memory[TargetDensity], n_trees: int) -> NDArray[np.float6
 
 @batch_kernel
 def _learn_all(mixture: ScaleMixture, densities: Array[TargetDensity], n: int) -> None:
-    """Learn from targets one after the other, each with the densities under all trees together."""
+    """Learn from targets one after the other, given their densities summed over all trees."""
     for i in range(n):
         learn_scales(mixture, densities.part(i, 1), 1)
 
 
 def learn_law(law: NDArray[np.float64], told: NDArray[np.float64]) -> None:
-    """Let the numbers of a law learn from the sums of what all parts have told."""
+    """Update the numbers of a learned distribution by the sums of `told_by` over all parts."""
     rows = Memory(TargetDensity, len(told))
     columns = rows.columns()
     columns["target"][:], columns["densities"][:] = told[:, 0], told[:, 1:]

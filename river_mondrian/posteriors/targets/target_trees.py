@@ -23,36 +23,36 @@ from .components import ComponentsPrediction, ExplainedTargetTrees, MomentsPredi
 from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 
-# The hyperparameters follow the number of samples whenever that has doubled, up to the last of
-# these; here they are chosen, too.
+# Hyperparameters are adapted whenever the number of samples has doubled, up to the last of these
+# numbers. At these numbers they are also chosen by likelihood.
 CHOICES = (64, 256, 1024, 4096)
 
-# A side of the box counts for so many robust ranges at most; of a scaled feature, which may have
-# moved by wild values only, so many of its widths.
+# A side of the box counts as at most so many robust ranges. The side of a scaled feature counts as
+# at most so many of its widths, since outliers alone may have extended it.
 MOST_WIDTHS = 1.5
 
-# Trees that a choice asks at most.
+# Most trees whose densities a choice uses.
 CHOICE_TREES = 10
 
-# From so many samples on a change is spread over the samples that follow, of which each sees to
-# trees of so many samples together.
+# From SPREAD_FROM samples on, a change is spread over the samples that follow. At each of them it
+# processes trees with SPREAD_SAMPLES samples together.
 SPREAD_FROM = 1024
 SPREAD_SAMPLES = 8192
 
-# Trees whose messages are updated at once.
+# Number of trees whose messages one kernel call updates.
 UPDATED_TREES = 32
 
-# Components for which a mixture has room at first, for each tree.
+# Initial capacity of a mixture, in components for each tree.
 FIRST_COMPONENTS = 16
 
 
 @dataclass
 class TargetView(NodeView):
-    """A node with what its samples say, and the posterior of its own mean.
+    """A node with the likelihood of its mean by its samples, and the posterior of its mean.
 
-    That is the samples' weight, and the precision (in units of 1 / gamma1) and mean of what they
-    say. Posterior means and variances are in the targets' units; without a posterior they are the
-    targets' mean and NaN.
+    The likelihood is given by the samples' weight, the precision (in units of 1 / gamma1) and the
+    mean `likely`. Posterior means and variances are in the targets' units; without a posterior they
+    are the targets' mean and NaN.
     """
 
     weight: float
@@ -73,11 +73,11 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     plain_means
         Whether nodes have plain means instead of the Gaussian posterior.
     min_samples_split
-        Number of samples from which on a block is cut.
+        Least number of samples of a block that is cut.
     gamma1, gamma2, noise_variance
         Hyperparameters of the posterior; None for those that are chosen.
     learns_law
-        Whether the law of targets is learned (see `scale_mixture`) instead of normal.
+        Whether the distribution of targets is learned (see `scale_mixture`) instead of normal.
 
     """
 
@@ -90,7 +90,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _GO_ON: ClassVar[Any] = learning.go_on
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
-    # Where a part of a forest's trees notes from what the law of all of them is learned.
+    # Used targets and densities of a part of a forest's trees, from which the distribution for all
+    # parts is learned.
     told: list[Numbers] | None = None
     _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
         *("told", "out", "moments", "_moments", "densities", "law"),
@@ -110,11 +111,11 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self.plain_means = plain_means
         self.min_samples_split = min_samples_split
         self.gamma1, self.gamma2, self.noise_variance = gamma1, gamma2, noise_variance
-        # The choice: powers of 2 on the reference's gamma2, of `NOISE_STEP` on its noise.
+        # The exponents of factors on the reference's gamma2 (of 2) and noise (of `NOISE_STEP`).
         self.choice: Choice = (0, 0)
-        # The change of hyperparameters that is under way.
+        # The unfinished change of hyperparameters.
         self.change: Change | None = None
-        # The weights of the scales, then the scores of the laws.
+        # The weights of the scales, then the scores of the distributions of the scale.
         self.law_numbers: Numbers | None = None
         if learns_law and not plain_means:
             self.law_numbers = scale_mixture.new_scale_mixture()
@@ -137,14 +138,14 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The record's version, which is that of the trees where nothing is to be settled.
+        # The record's version: that of the trees unless they are closed.
         self.version_now = self.shared.word("version")
         self.out = np.empty((1, 2))
         self.moments = Memory(MomentsPrediction)
         self.moments.own("sums", self.out)
-        # Found quicker than in its memory, for each sample.
+        # A direct reference, which is faster for each sample than a look-up in the memory.
         self._moments = self.moments[0]
-        # The rows that are being learned, and the last choice, by the number of samples.
+        # The rows that are being learned; the number of samples at the last climb, and its result.
         self.block: Memory[learning.Block] | None = None
         self._climbed = 0, self.choice
         self._renew_next()
@@ -162,7 +163,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         state = super().__getstate__()
         if self.law_numbers is not None:
             state["law_numbers"] = self.law_numbers.copy()
-        # Most of the time there is none.
+        # There rarely is a change.
         if state.pop("change") is not None:
             state["change"] = dict(vars(self.change))
         return state
@@ -198,7 +199,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         )
 
     def open(self) -> None:
-        """Let kernels take calls for one sample, once there is a sample and no change under way."""
+        """Allow kernels for one sample, if there is a sample and no change has begun."""
         if self.n_samples > 0:
             super().open()
 
@@ -207,7 +208,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _complete(self) -> None:
         if self.block is not None and self.forest.n_walking > 0:
-            # Jobs may have taken other groups of trees than one job does.
+            # One lane, since interrupted jobs may have extended other groups of trees.
             self._extend(0, self.n_trees, 1)
             self._count_rows()
         self.block = None
@@ -237,7 +238,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     ) -> None:
         """Learn rows of checked inputs, shape (n, inputs), with targets, after the warm-up.
 
-        `horizons` are those after each row, where they change.
+        `horizons` has the horizon after each row; None if it does not change.
         """
 
         def put(start: int, n: int, first: int) -> None:
@@ -282,10 +283,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     @property
     def splits_at(self) -> int:
-        """Number of samples from which on parts of the trees may learn apart."""
+        """Number of samples from which parts of the trees may learn separately."""
         if self.plain_means:
             return super().splits_at
-        # The last change has ended by then, whatever it has chosen.
+        # The last change has ended by then, for any choice.
         n_together = SPREAD_SAMPLES // CHOICES[-1]
         n_asked = -(-min(self.n_trees, CHOICE_TREES) // n_together)
         n_asked *= hyperparameters.MOST_CANDIDATES
@@ -299,9 +300,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     # Hyperparameters.
 
     def _extent(self, scaling: Numbers) -> float:
-        """Return the sum of the sides of the root's box, outliers counted up to some way out.
+        """Return the sum of the sides of the root's box, with a bound on outliers.
 
-        They are those of a tree whose inputs are scaled by offsets and factors.
+        `scaling` has the offsets and factors of a tree's inputs.
         """
         n, step = learning.strided(self.n_points)
         n_dims = int(self.forest.n_dims)
@@ -321,10 +322,11 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return extent
 
     def _growth(self, one: Numbers, other: Numbers) -> float:
-        """Return how many times as large the extent is under another scaling: by stored inputs.
+        """Return the ratio of the extents under another scaling and under one, by stored inputs.
 
-        Trees have no say, so that parts of a forest find the same. A side of a direction is the sum
-        of those of its inputs, random ones have the same of each, and a category's side is 1.
+        The ratio does not depend on trees, so that all parts of a forest find the same. The side of
+        a direction is the weighted sum of its inputs' sides; random directions weight all inputs
+        equally. A category's side is 1.
         """
         n, step = learning.strided(self.n_points)
         rows = self._inputs_at(step * np.arange(n), n)
@@ -346,7 +348,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     ) -> tuple[float, float]:
         """Return gamma2, and the noise variance in units of gamma1.
 
-        They are for so many samples, whose targets have such a variance: those that are held.
+        `n` and `variance` are the number of samples and the variance of their targets, by default
+        those of the samples held.
         """
         n = min(max(self._n_held() if n is None else n, 2), CHOICES[-1])
         gamma2 = self.gamma2
@@ -356,7 +359,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             return gamma2, hyperparameters.NOISE_STEP ** choice[1] / min(2.0 * n, 2000.0)
         gamma1 = self.gamma1
         if gamma1 is None:
-            # The rest of the targets' variance is that of a leaf's mean.
+            # The targets' variance beyond the noise is the variance of a leaf's mean.
             rest = self._variance() if variance is None else variance
             rest = rest - self.noise_variance if self.forest.y_weight > 0.0 else 0.0
             lifetimes = self.trees.words["lifetime"][: self.n_trees]
@@ -372,33 +375,33 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _drawn_gamma2(
         self, scaling: Numbers, gamma2: float, choice: Choice, n: int | None = None
     ) -> float:
-        """Return gamma2 of trees that are drawn anew under a scaling; others have `gamma2`."""
+        """Return gamma2 of trees that are redrawn under a scaling; other trees have `gamma2`."""
         if self.keeps_inputs and self.gamma2 is None:
             return gamma2 * self._growth(self.scaling, scaling)
         return self._hyperparameters(choice, self._extent(scaling), n)[0]
 
     def _begin_renewal(self, scaling: Numbers) -> None:
-        # It says nothing before trees are drawn anew.
+        # It is not used before trees are redrawn.
         self.forest.drawn_gamma2 = self._drawn_gamma2(
             scaling, float(self.trees[0].gamma2), self.choice
         )
         super()._begin_renewal(scaling)
 
     def _renew_next(self) -> None:
-        """Note the number of samples at which fences are renewed next, or a change goes on."""
+        """Set the number of samples at which fences are renewed next, or a change continues."""
         n = self.n_samples
         following = learning.renewal(n) + max(1 << n.bit_length() >> 3, 1)
         if self.has_window:
-            # Four times while all samples of a window become other ones.
+            # Four times while all samples of a window are replaced.
             step = max(int(self.forest.window) // 4, 1)
             following = min(following, n // step * step + step)
         self._fences_at = following
         self.forest.renewed_at = following if self.change is None else n + 1
 
     def _renew(self) -> None:
-        """Let fences follow the number of samples, and hyperparameters where it is a power of 2.
+        """Renew fences if due, and hyperparameters if the number of samples is a power of 2.
 
-        Messages are to be updated next.
+        Messages must be updated next.
         """
         if self.n_samples < self.forest.renewed_at:
             return
@@ -416,17 +419,17 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._renew_next()
 
     def _change_hyperparameters(self, chooses: bool) -> None:
-        """Change hyperparameters with the number of samples; they may be chosen, too."""
+        """Adapt hyperparameters to the number of samples; if `chooses`, also choose them."""
         n, extent, forest = self.n_samples, self._extent(self.scaling), self.forest
-        # Points of a window change their places, and those of a full forest are not all.
+        # A change cannot be spread if points move in a window, or if not all samples are stored.
         if n >= SPREAD_FROM and not (self.has_window or self.bounded):
-            # A second change would begin where the first one has come to.
+            # Begin a change only once, since a second one would start from the first one's choice.
             if self.change is None or self.change.n != n:
                 about = n, n, extent, self._variance(), int(forest.frame), int(forest.n_forgotten)
                 self.change = Change(*about, self.choice, not chooses)
             return
         if chooses:
-            # A second climb would begin where the first one has ended.
+            # Climb only once, since a second climb would start from the result of the first.
             if self._climbed[0] != n:
                 self._climbed = n, self._climb(extent)
             self.choice = self._climbed[1]
@@ -435,7 +438,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
 
     def _climb(self, extent: float) -> Choice:
-        """Go step by step to where the latest samples would have been predicted best."""
+        """Return the choice with the best prediction of the latest samples, step by step."""
         n, n_trees = self.n_points, min(self.n_trees, CHOICE_TREES)
         scores: dict[Choice, float] = {}
         while True:
@@ -453,15 +456,15 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return hyperparameters.chosen(start, scores, *moves)
 
     def _go_on_changing(self, change: Change) -> Change | None:
-        """Take the next step of a change; returns it as it is then, or None where it has ended."""
+        """Take the next step of a change; returns the new change, or None if it has ended."""
         forest = self.forest
         change = replace(change, at=self.n_samples)
         if change.frame != forest.frame:
-            # All trees have been drawn anew meanwhile.
+            # All trees have been redrawn in the meantime.
             extent = self._extent(self.scaling)
             change = replace(change, frame=int(forest.frame), extent=extent)
         if change.n_forgotten != forest.n_forgotten:
-            # The points whose targets are predicted may have other places now.
+            # The points whose targets are predicted may have moved.
             found = change.choice if change.is_chosen else self._climb(change.extent)
             return self._put(replace(change, choice=found, n_done=0), self.n_trees)
         last = change.n_done + max(SPREAD_SAMPLES // change.n, 1)
@@ -485,7 +488,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return replace(change, scores=scores, n_done=0, densities=None)
 
     def _put(self, change: Change, last: int) -> Change | None:
-        """Let trees up to the `last` take over what has been chosen, as `_go_on_changing`."""
+        """Set the chosen hyperparameters in trees up to `last`; returns as `_go_on_changing`."""
         forest, found = self.forest, change.choice
         pair = self._hyperparameters(found, change.extent, change.n, change.variance)
         drawn_gamma2 = pair[0]
@@ -495,7 +498,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         if last < self.n_trees:
             learning.put_hyperparameters(forest, *pair, drawn_gamma2, change.n_done, last)
             return replace(change, n_done=last)
-        # Trees that were drawn anew meanwhile may have come with what others had before.
+        # All trees, since redrawn ones may have got the old hyperparameters.
         learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
         return None
 
@@ -508,7 +511,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     @property
     def tail_weights(self) -> dict[float, float]:
-        """The weights of the scales of the targets' law."""
+        """The weights of the scales of the targets' distribution."""
         if self.law_numbers is None:
             return {1.0: 1.0}
         weights = self.law_numbers[: scale_mixture.N_SCALES].tolist()
@@ -516,20 +519,20 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     @property
     def horizon(self) -> float:
-        """Time at which trees are read, where that is before their lifetime."""
+        """Time at which trees are read, if it is before their lifetime."""
         return float(self.forest.horizon)
 
     # Prediction.
 
     def predict(self) -> int:
-        """Predict the sample in `inputs` into `out`; returns as the kernel `predict_one` does."""
+        """Write the prediction for `inputs` to `out`; returns as the kernel `predict_one` does."""
         predict_one = self._predict_one
         if predict_one is None:
             predict_one = self._predict_one = components.predict_one.of(TargetForest)
         return predict_one(self.forest, self._moments)
 
     def predict_mixture(self) -> tuple[int, PredictiveDistribution | None]:
-        """Predict the mixture for the sample in `inputs`; returns what `predict` does, too."""
+        """Return the result of `predict`, and the mixture for the sample in `inputs` or None."""
         room = FIRST_COMPONENTS * self.n_trees
         while True:
             numbers = np.empty((room, 3))
@@ -600,6 +603,6 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             )
             share = 1.0 / (1.0 + prior * node.precision)
             node.mean = mean if share == 1.0 else node.likely + share * (mean - node.likely)
-            # The parent's share of what is known without the samples below.
+            # The share of the variance without the samples below.
             node.variance = scale * share * (share * variance + prior)
         return nodes
