@@ -148,8 +148,9 @@ def learn_dataset(
     Raises
     ------
     ValueError
-        If the model needs a target or takes none; or, like `learn_many`, if rows cannot be learned.
-        A model that is merged has then learned nothing, others have learned the earlier batches.
+        If the target is missing, or given to a model without targets; or, like `learn_many`, if
+        rows cannot be learned. A model that is merged has then learned nothing, others have learned
+        the earlier batches.
 
     Examples
     --------

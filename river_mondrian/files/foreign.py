@@ -1,8 +1,8 @@
 """Objects of other packages in files: River's objects, distributions, random number generators.
 
 They are stored by the names and values that define them. A River object is stored as its class, the
-arguments of `__new__`, and its state, as `__reduce_ex__` returns them. No class of another package
-than River is ever looked up by a name in a file.
+arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Apart from River's, no class
+of another package is ever looked up by a name in a file.
 """
 
 from __future__ import annotations
