@@ -1,1 +1,1 @@
-"""What learns from the numbers of cells: linear models, mixtures of experts, sweeps."""
+"""Learners: linear models, mixtures of experts, drift detection, sweeps over lifetimes."""

@@ -328,7 +328,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
         error = probabilities[k] - (1.0 if k == label else 0.0)
         errors += error * error
     # The gradient of the log loss by weight (k, i) is error_k z_i, so the sum of all squares is the
-    # product of both sums; over the number of features it is that of one weight per class.
+    # product of both sums. Divided by the number of features, it is the mean per feature.
     squares += weight * weight * errors * sizes / (n_inputs + 1)
     # AdaGrad: rate / sqrt(1 + sum of squares) times the gradient.
     step = weight * rate / math.sqrt(1.0 + squares)

@@ -49,8 +49,8 @@ class Adwin(Record):
     max_buckets: Int64 = stored(Bounds(1, MOST_BUCKETS))
     min_window_length: Int64
     grace_period: Int64
-    # Values since the last drift, and those of them in the window: their number, sum and variance
-    # times their number.
+    # Number of values since the last drift. For the values in the window: their number, their sum,
+    # and their variance times their number.
     n_values: Int64
     width: Float64
     total: Float64

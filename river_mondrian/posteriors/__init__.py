@@ -1,1 +1,1 @@
-"""What is kept per cell: labels, targets, statistics, counts and volumes."""
+"""Statistics per cell: labels, targets, cell numbers, displacements and distances."""

@@ -290,7 +290,7 @@ def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descen
 
 @separate
 def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Write the columns of a sample's cells, for each lifetime those of all partitions.
+    """Write the columns of a sample's cells, by lifetime and then by partition.
 
     All trees are walked in lock-step, so that one tree's cache misses overlap another's. Returns
     like `MapRecord.transform`.

@@ -30,7 +30,7 @@ _CUT = [("partition", int), ("cell", int), ("feature", int), ("place", float)]
 
 @dataclass(frozen=True)
 class LifetimePath:
-    """What a sweep found, by lifetime: 0 and the time of every cut, or of every so many.
+    """The results of a sweep, at lifetime 0 and at each step of one cut or several.
 
     Attributes
     ----------

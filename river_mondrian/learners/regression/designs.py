@@ -345,7 +345,7 @@ BUDGET = 150_000
 LEAST_ROWS = 4
 # Samples to the first design, and from the first to the second.
 FIRST_GAP = 8
-# With at most so many samples, one call may both choose columns and go on to waves and rows.
+# With at most so many samples, one call may choose columns and continue with waves and rows.
 ROWS_AT_ONCE = 64
 
 

@@ -53,7 +53,7 @@ class Held(Outputs):
     values: Float64s = sized("n_slots", "n_values")
     # Place of the oldest sample's slot in `order`.
     head: Int64 = derived()
-    # Errors in units of eps: that of the residual, and the sum of squares of those of z.
+    # Errors in units of eps: the residual's error, and the sum of squared errors of z.
     residual_error: Float64 = stored(Bounds(0.0))
     target_error: Float64 = stored(Bounds(0.0))
     # Rounded shift at the last refit; 0 before the first one.

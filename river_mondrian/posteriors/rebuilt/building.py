@@ -155,7 +155,7 @@ def _doubles(forest: R) -> bool:
 
 @inlined
 def _lacks(forest: R) -> int:
-    """Return what the next sample lacks: NO_POINT_ROOM, a tree that needs room, or DONE."""
+    """Return NO_POINT_ROOM or a tree if the next sample lacks room there, otherwise DONE."""
     if forest.n_samples % forest.window_capacity >= forest.points.capacity:
         return NO_POINT_ROOM
     for t in range(forest.n_trees):

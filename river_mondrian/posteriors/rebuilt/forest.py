@@ -164,7 +164,7 @@ class RebuiltForest(Forest):
     # dimensions' sides for drawing candidates.
     gains: Float64s
     dim_weights: Float64s
-    # Whether the last prediction is that of `last_inputs` by the current trees.
+    # Whether the last prediction is for `last_inputs` and by the current trees.
     is_predicted: Int64 = transient()
     last_inputs: Float64s
     # Paths of the sample predicted last, PATH_LENGTH entries for each tree; buffer for the trees
@@ -350,7 +350,7 @@ def path_of_grown(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEnt
 
 @inlined
 def note_predicted(forest: RebuiltForest, inputs: Float64s) -> None:
-    """Record that the last prediction is that of these inputs."""
+    """Record that the last prediction is for these inputs."""
     for i in range(forest.n_inputs):
         forest.last_inputs[i] = inputs[i]
     forest.is_predicted = 1
