@@ -333,7 +333,7 @@ def learn_one(forest: C, scores: Scores) -> int:
     """Learn the sample in `inputs`; if the window is full, it replaces the oldest one.
 
     Its score by the trees before learning is kept, whether it enters them or not. Returns as
-    `renewal.learn_next` does, or WAITS.
+    `widths.learn_next` does, or WAITS.
     """
     passes = forest.passes()
     if not passes and must_wait(forest):
@@ -355,7 +355,7 @@ def learn_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def rebuild(forest: C, scaling: Float64s, n: int, scores: Scores) -> None:
-    """Rebuild the trees as `rebuilding.rebuild` does, and keep the last sample's score."""
+    """Rebuild the trees as `extension.rebuild` does, and keep the last sample's score."""
     score = _score_before(forest, scores)
     extension.rebuild(forest, scaling, n)
     if score == score:

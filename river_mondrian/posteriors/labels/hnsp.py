@@ -248,7 +248,7 @@ def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float
     """Store a sample as the next point, and extend every tree by it.
 
     Returns WAITS if the trees have another version or must wait, and if the weight is out of its
-    range, or not 1 while nodes have no weights. Otherwise returns as `renewal.learn_next` does.
+    range, or not 1 while nodes have no weights. Otherwise returns as `widths.learn_next` does.
     """
     if not _takes(forest, version, weight):
         return WAITS

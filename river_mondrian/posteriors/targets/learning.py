@@ -224,7 +224,7 @@ def put_hyperparameters(
 
 @helper
 def _do_owed(forest: T) -> int:
-    """Do owed work as `renewal.go_on` does."""
+    """Do owed work as `widths.go_on` does."""
     status = take_points(forest)
     if status == DONE:
         if forest.draws():
@@ -235,7 +235,7 @@ def _do_owed(forest: T) -> int:
 
 @batch_kernel
 def go_on(forest: T) -> int:
-    """Do owed work as `renewal.go_on` does."""
+    """Do owed work as `widths.go_on` does."""
     return _do_owed(forest)
 
 
@@ -298,7 +298,7 @@ def learn_in_window(forest: T, y: float, weight: float) -> int:
 
 @kernel
 def rebuild(forest: T, scaling: Float64s, n: int) -> None:
-    """Rebuild the trees from the first `n` samples as `rebuilding.rebuild` does.
+    """Rebuild the trees from the first `n` samples as `extension.rebuild` does.
 
     The last target is added to the moments. Messages must be updated next.
     """
