@@ -8,6 +8,7 @@ from test_adaptive_targets import slots
 
 from river_mondrian import AdaptiveMondrianForestRegressor
 from river_mondrian.posteriors.rebuilt.forest import RECENT
+from river_mondrian.progress import Progress
 
 
 def stream(n):
@@ -57,6 +58,15 @@ def test_the_window_is_bounded():
     assert (starts[roles == RECENT] >= 5000 - 1000).all()
     for number, slot in enumerate(slots(trees)):
         assert trees.read(number)[0].n_samples == 5000 - trees.schedule.starts[slot]
+
+
+def test_progress_counts_rows_whose_distributions_are_known(monkeypatch):
+    model, laws, reached = fed(stream(60)), [], []
+    law_of = type(model._trees).law_of
+    monkeypatch.setattr(type(model._trees), "law_of", lambda *a: laws.append(1) or law_of(*a))
+    monkeypatch.setattr(Progress, "reach", lambda self, done: reached.append((done, len(laws))))
+    model.predict_many(np.ones((1030, 1)), with_dist=True, progress=True)
+    assert reached == [(1024, 1024), (1030, 1030)]
 
 
 # What can be read.

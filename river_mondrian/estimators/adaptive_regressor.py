@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
 from river import base
 
 from ..arguments import Missing
 from ..frames import native_frame, native_series, read_block
-from ..inputs import check_target, check_weight
+from ..inputs import Floats, check_target, check_weight
 from ..model import locked
 from ..posteriors.adaptive_targets.adaptive_target_trees import AdaptiveTargetTrees, TargetsView
 from ..posteriors.predictive import unknown
@@ -159,7 +158,7 @@ class AdaptiveMondrianForestRegressor(
         super().__post_init__()
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"autoregressive": True}
-    _N_BEFORE = 1
+    _N_BEFORE = 3
     _NUMBERS = ("mean", "late_mean")
 
     def _make_trees(self) -> AdaptiveTargetTrees:
@@ -322,15 +321,20 @@ class AdaptiveMondrianForestRegressor(
         A series of predictions like `X` (and with its pandas index), or the frame.
 
         """
-        frame, found = self._predict_rows(X, progress)
         if not with_dist:
+            frame, found = self._predict_rows(X, progress, lambda said: said[:, :1])
             return native_series(found[:, 0], name=None, like=frame)
-        moments = np.zeros((len(found), 2))
-        if self._trees is not None:
-            laws = map(self._trees.law_of, found.tolist())
-            moments = np.array([(law.mean, law.var) for law in laws]).reshape(-1, 2)
-        columns = {"prediction": found[:, 0], "mean": moments[:, 0], "variance": moments[:, 1]}
+        frame, found = self._predict_rows(X, progress, self._moments)
+        columns = dict(zip(("prediction", "mean", "variance"), found.T, strict=True))
         return native_frame(columns, like=frame)
+
+    def _moments(self, said: Floats) -> Floats:
+        """Return the prediction of each row, and the mean and variance of its distribution."""
+        found = said.copy()
+        for one, out in zip(said.tolist(), found, strict=True):
+            law = self._trees.law_of(one)
+            out[1:] = law.mean, law.var
+        return found
 
     # Reading.
 

@@ -229,14 +229,16 @@ class MondrianForest(InspectableForest, base.Estimator):
     _N_BEFORE = 0
 
     @locked
-    def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, Floats]:
-        """Return a narwhals frame, or the array itself, and the predictions of its rows."""
+    def _predict_rows(
+        self, X: Any, progress: bool, read: Callable[[Floats], Floats] = lambda said: said
+    ) -> tuple[Any, Floats]:
+        """Return a narwhals frame, or the array, and what `read` makes of its rows' predictions."""
         frame, names, columns = self._read_frame(X)
         trees = self._trees
         if trees is None:
             return frame, np.zeros((len(frame), self._N_BEFORE))
-        rows = self._arrange(names, columns)
-        return frame, in_pieces(lambda part: trees.predict_rows(part, self.n_jobs), rows, progress)
+        rows, n_jobs = self._arrange(names, columns), self.n_jobs
+        return frame, in_pieces(lambda part: read(trees.predict_rows(part, n_jobs)), rows, progress)
 
     @locked
     def resample(self) -> None:

@@ -46,7 +46,7 @@ class ClassifiesRows(NumbersLabels):
     """A classifier that predicts the rows of frames."""
 
     # Returns a narwhals frame, or the array, and the probabilities of labels, shape (rows, labels).
-    _predict_rows: Callable[[Any, bool], tuple[Any, NDArray[np.float64]]]
+    _predict_rows: Callable[..., tuple[Any, NDArray[np.float64]]]
 
     def _best(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.int64]]:
         """Return a narwhals frame, or the array, and the number of each row's label."""
