@@ -237,6 +237,14 @@ def test_intervals_are_those_of_the_laws():
     assert math.isnan(predicted.get_ydata()[0])
 
 
+def test_without_levels_targets_and_predictions_are_drawn():
+    model = fed(rm.MondrianForestRegressor(2, seed=1), datasets.TrumpApproval().take(20))
+    laws = [model.predict_one(x, with_dist=True) for x, _ in datasets.TrumpApproval().take(3)]
+    ax = rm.plot.intervals([1.0, 2.0, 3.0], laws, levels=())
+    assert not ax.collections
+    assert [line.get_label() for line in ax.lines] == ["target", "predicted"]
+
+
 # Importances.
 
 

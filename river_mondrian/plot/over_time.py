@@ -212,7 +212,7 @@ def intervals(
             raise ValueError(f"levels must be between 0 and 1, got {level!r}")
     levels = sorted(levels, reverse=True)
     bands = np.array([[_interval(law, level) for law in said] for level in levels])
-    bands = bands.reshape(len(levels), -1, 2)
+    bands = bands.reshape(len(levels), len(said), 2)
     centres = [math.nan if law is None else law.mean for law in said]
     ax = canvas.axes_for(ax)
     for place, (level, band) in enumerate(zip(levels, bands, strict=True)):
