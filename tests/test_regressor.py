@@ -194,6 +194,13 @@ def test_any_stream_is_learned(samples, params):
         assert (frame.time.to_numpy()[1:] >= above[1:]).all()
 
 
+def test_what_learns_a_frame_is_not_kept():
+    X, y = make_data(200)
+    model = MondrianForestRegressor(2, seed=1)
+    model.learn_many(pd.DataFrame(X, columns=NAMES), y)
+    assert model._trees.block is model._trees.block_densities is None
+
+
 # Changes of hyperparameters that are spread over samples.
 
 # Trees of which a sample at 1,024 sees to some.

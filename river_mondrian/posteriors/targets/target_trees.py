@@ -147,6 +147,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._moments = self.moments[0]
         # The rows that are being learned; the number of samples at the last climb, and its result.
         self.block: Memory[learning.Block] | None = None
+        self.block_densities: Memory[scale_mixture.TargetDensity] | None = None
         self._climbed = 0, self.choice
         self._renew_next()
         if math.isnan(self.forest.low_fence):
@@ -212,6 +213,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             self._extend(0, self.n_trees, 1)
             self._count_rows()
         self.block = None
+        self.block_densities = None
         super()._complete()
         self._renew()
         self._built()
@@ -245,11 +247,13 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             y, w = (Float64s.of(array[start : start + n]) for array in (targets, weights))
             learning.put_targets(self.forest, y, w, n, first)
             n_used = scale_mixture.count_used(self.n_samples, n)
-            self.block_densities = Memory(scale_mixture.TargetDensity, n_used * self.n_trees)
+            densities = Memory(scale_mixture.TargetDensity, n_used * self.n_trees)
             block = Memory(learning.Block)
             block[0].start, block[0].end, block[0].n = first, first + n, self.n_samples
-            block[0].densities = self.block_densities.array
+            block[0].densities = densities.array
             block.own("done", np.full(self.n_trees, first))
+            # The block refers to the densities, which are there before it and after it.
+            self.block_densities = densities
             self.block = block
             if horizons is not None:
                 self.forest.next_horizon = horizons[start + n - 1]
@@ -275,10 +279,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
     def _count_rows(self) -> None:
-        block = self.block
-        assert block is not None
+        block, densities = self.block, self.block_densities
+        assert block is not None and densities is not None
         if self.told is not None and self.law is not None:
-            self.told.append(scale_mixture.told_by(self.block_densities, self.n_trees))
+            self.told.append(scale_mixture.told_by(densities, self.n_trees))
         learning.count_rows(self.forest, block[0])
 
     @property
@@ -294,6 +298,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _learned_rows(self, n_jobs: int) -> None:
         self.block = None
+        self.block_densities = None
         self._renew()
         self._share(lambda a, b: messages.update(self.forest, a, b), self.n_trees, n_jobs)
 
