@@ -117,6 +117,25 @@ def test_sets_are_the_twins(coverage, exact, delay):
     assert n_same > 0.9 * len(samples)
 
 
+@pytest.mark.parametrize("delay", [0, 7, 150])
+def test_sets_by_class_are_the_twins(delay):
+    twins, waiting, samples = collections.defaultdict(lambda: NaiveSet(0.9, True)), [], labels()
+    model = rm.Calibrated(Odds(), by_class=True)
+    found = follow(model, samples, lambda m, x: m.predict_set_one(x, 0.9), delay)
+    n_same = 0
+    for i, (x, _) in enumerate(samples):
+        probabilities = {k: p for k, p in x.items() if k != "t"}
+        known = {k: twins[k].predict(probabilities)[1] for k in probabilities}
+        own = {k for k in known if k in known[k][2]}
+        assert own <= found[i]
+        n_same += own == found[i]
+        waiting.append(known)
+        if i >= delay:
+            label = samples[i - delay][1]
+            twins[label].learn(waiting[i - delay][label], label)
+    assert n_same > 0.9 * len(samples)
+
+
 # Any sequence.
 
 

@@ -153,7 +153,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
 
 
-def judge_class(odds: Odds, old: Odds, score: float, is_first: bool) -> Odds:
+def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int) -> Odds:
     """Return thresholds after a class has come.
 
     Parameters
@@ -166,9 +166,11 @@ def judge_class(odds: Odds, old: Odds, score: float, is_first: bool) -> Odds:
         Minus the log-odds of the class.
     is_first
         Whether it was the most probable class, which is always in a set that is never empty.
+    delay
+        Number of labels since the prediction.
 
     """
-    eta, bound = step(SETS, odds.n, odds.n - old.n), SETS.bound
+    eta, bound = step(SETS, odds.n, delay), SETS.bound
     never_empty = tuple(
         max(h + eta * (level - (is_first or score <= h0)), -bound)
         for level, h, h0 in zip(LEVELS, odds.never_empty, old.never_empty, strict=True)
@@ -618,10 +620,12 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         if y not in probabilities:
             return tracked
         name = y if self.by_class else None
-        own = probabilities[y]
+        own, now = probabilities[y], tracked.get(name, NO_ODDS)
         is_first = y == max(probabilities, key=probabilities.__getitem__)
         old = predicted.odds.get(name, NO_ODDS)
-        found = judge_class(tracked.get(name, NO_ODDS), old, score_of(own), is_first)
+        # The thresholds of a class move at its labels only.
+        delay = now.n - old.n if self.by_class else self._n_learned - predicted.n_learned
+        found = judge_class(now, old, score_of(own), is_first, delay)
         return {**tracked, name: found}
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:

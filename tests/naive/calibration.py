@@ -73,7 +73,7 @@ class NaiveSet:
         least = -B_SETS if never_empty else -math.inf
         self.never_empty = never_empty
         self.tracker = QuantileTracker(coverage, 0.0, 0.5, least)
-        self.n = 0
+        self.n = self.n_known = 0
 
     @staticmethod
     def score(p):
@@ -93,5 +93,6 @@ class NaiveSet:
         """Judge the set that was predicted."""
         n_then, probabilities, found = known
         if y in probabilities:
-            self.tracker.update(y in found, self.n, self.n - n_then)
-            self.n += 1
+            self.tracker.update(y in found, self.n_known, self.n - n_then)
+            self.n_known += 1
+        self.n += 1
