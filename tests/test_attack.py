@@ -15,6 +15,7 @@ from attack.judging import IS_FULL, Judge
 from river import optim
 
 from river_mondrian import OGDRegressor
+from river_mondrian.model import Steps
 
 JUDGE = Judge(moments.looks, moments.go_on, every=31)
 # An explanation takes some ten thousand lines, most of which are the same for each expert.
@@ -53,6 +54,19 @@ def test_exceptions_and_failing_allocations_in_learning(kind, moment):
     state = pickle.dumps(moments.forest(kind, n, **params))
     assert 0 in JUDGE.lines(state, call)
     JUDGE.allocations(state, call)
+
+
+@pytest.mark.parametrize("kind", ["ridge", "ogd", "binning"])
+def test_steps_may_be_repeated_after_the_last_one(kind, monkeypatch):
+    """An interruption may come before it is noted that all have been done."""
+    n, params, call = moments.MOMENTS[kind]["15 samples"]
+    state = pickle.dumps(moments.forest(kind, n, **params))
+    model, other = pickle.loads(state), pickle.loads(state)
+    call(model)
+    once = Steps.settle
+    monkeypatch.setattr(Steps, "settle", lambda steps: (once(steps), once(steps)))
+    call(other)
+    assert moments.looks(other) == moments.looks(model)
 
 
 @pytest.mark.parametrize(

@@ -179,8 +179,8 @@ class FeatureLearner(Model, base.Estimator):
         for kept, value in ((self._targets, target), (self._weights, weight)):
             if len(kept) == n:
                 kept.append(value)
-        # The map may have stored its inputs.
-        if len(self._pool) == self._first + n:
+        # The map may have stored its inputs. Where this is repeated, the pool may have gone.
+        if self._pool is not None and len(self._pool) == self._first + n:
             self._pool.append(*self._features._reader.entries(values))
 
     def _changing(self, is_new: bool) -> list[Any]:
