@@ -194,6 +194,14 @@ def test_damaged_slots():
     refused(model, r"slots\[3\] is 9999")
 
 
+def test_slots_have_one_dimension():
+    weights = learned("ogd", 70)._current
+    for slots in (np.array(0, np.int32), np.zeros((2, 3), np.int32)):
+        made = object.__new__(type(weights))
+        with pytest.raises(rm.ModelFormatError, match="the shape of slots is"):
+            made.__setstate__(weights.__getstate__() | {"slots": slots})
+
+
 def test_damaged_labels_and_names():
     model = learned("classifier", 70)
     model._labels[1] = 5

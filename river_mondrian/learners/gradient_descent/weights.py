@@ -233,11 +233,11 @@ class DescentWeights(Weights):
             refuse(self, "the number of slots", counts, "but it is 1 or more")
         n_slots, any_number = counts[0], (-math.inf, math.inf)
         arrays: dict[str, tuple[Any, ...]] = {
-            "slots": (np.int32, np.shape(state["slots"])[:1], -n_slots, n_slots - 1),
+            "slots": (np.int32, (np.size(state["slots"]),), -n_slots, n_slots - 1),
             "shares": (np.float64, (compiled.n_lifetimes,), *any_number),
         }
         if self.has_words:
-            n = np.shape(state["word_slots"])[:1]
+            n = (np.size(state["word_slots"]),)
             arrays |= {
                 "word_slots": (np.int32, n, -n_slots, n_slots - 1),
                 "word_factors": (np.float64, n, *any_number),
