@@ -325,10 +325,11 @@ OF_AUTO = {
     "new features at the end of the start": (255, {}, features),
     "new features after the start": (270, {}, features),
 }
-for _kind, (_cls, _) in LEARNERS.items():
+for _kind, (_cls, _given) in LEARNERS.items():
     MOMENTS[_kind] = OF_LEARNERS | (OF_CLASSES if issubclass(_cls, base.Classifier) else {})
     MOMENTS[_kind] |= OF_AUTO if "auto" in _kind else {}
-    MOMENTS[_kind] |= {"forget": (20, {}, forget)} if hasattr(_cls, "forget_one") else {}
+    if hasattr(_cls, "forget_one") and "window" in _given:
+        MOMENTS[_kind] |= {"forget": (20, {}, forget)}
 
 
 # What happens now and then, by what a sample changes.
