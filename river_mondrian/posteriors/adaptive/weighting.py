@@ -334,7 +334,8 @@ def update_weights(
     if weight != 1.0:
         _update_by_logs(forest, tree, path, n, label, weight, own)
         return
-    n_classes, of_noisy, of_mixed = forest.n_classes, nodes.PRIORS[0], nodes.PRIORS[1]
+    n_classes = forest.n_classes
+    of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     # Prediction of the subtree below in each weighting.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
@@ -382,7 +383,8 @@ def _update_by_logs(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
     """Update the weights on a sample's path as `update_weights` does, for any weight."""
-    n_classes, of_noisy, of_mixed = forest.n_classes, nodes.PRIORS[0], nodes.PRIORS[1]
+    n_classes = forest.n_classes
+    of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     # Logarithm of the likelihood of the subtree below, to the power of the sample's weight.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
