@@ -268,3 +268,10 @@ def test_flipped_bits_never_crash_nor_hang(name):
     counts, bad = attack(name, FLIPS)
     assert sum(counts.values()) == FLIPS
     assert not bad
+
+
+def test_features_of_trees_are_those_that_are_named():
+    model = learned("classifier", 70)
+    n = len(model._features)
+    model._features.keep_first(n - 1)
+    refused(model, rf"the trees have {n} features and categories at .*, but {n - 1} and")

@@ -52,7 +52,9 @@ class MondrianForest(InspectableForest, base.Estimator):
         trees, features = self._trees, self._features
         n, places = (0, []) if trees is None else (trees.n_inputs, trees.category_places)
         if n != len(features) or places != features.category_places:
-            raise ModelFormatError(f"{n} features of trees, categories at {places}: not as named")
+            theirs = f"the trees have {n} features and categories at {places}"
+            ours = f"{len(features)} and {features.category_places}"
+            raise ModelFormatError(f"{theirs}, but {ours} are named")
 
     def _check_trees(self) -> None:
         """Refuse stored trees that differ from those that the arguments make."""
