@@ -118,7 +118,9 @@ def on_post_page(output: str, **_: Any) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Check that no style loads anything from another host."""
+    """Check that no style loads anything from another host; remove what only debuggers load."""
+    for path in Path(config.site_dir).rglob("*.min.*.map"):
+        path.unlink()
     for path in Path(config.site_dir).rglob("*.css"):
         for address in re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text()):
             if _is_elsewhere(address):
