@@ -44,7 +44,9 @@ class Progress:
 
     def __init__(self, wanted: bool, total: float | None, unit: str = "rows") -> None:
         check_flag("progress", wanted)
-        self._wanted, self._total, self._unit = wanted, total, unit
+        # Programs without a console have no stderr.
+        self._wanted = wanted and sys.stderr is not None
+        self._total, self._unit = total, unit
         self._bar: Any = None
         self.done: float = 0
         self._began = self._shown_at = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Wide forests whose light nodes store no box: equal to forests in which all nodes have one."""
+"""Wide forests with light nodes, which store no box, equal forests whose nodes all store one."""
 
 import math
 import pickle

@@ -26,7 +26,7 @@ CASES += ["kernel density", "shingles", "neighbors, shingles", "mondrian", "binn
 CASES += ["isolation, trees", "nystrom, gaussian", "fourier, laplace", "ogd, foreign"]
 CASES += ["ogd, one against the rest", "ogd, lifetimes", "ogd regressor", "ridge, dense"]
 CASES += ["ridge, window", "dual, cells", *(f"isolation, {way}" for way in WAYS)]
-# Those in which every access is checked, so that they are compiled anew. tests/fuzz.py has forests.
+# Configurations that run with every access checked, compiled anew. tests/fuzz.py runs forests so.
 CHECKED = ["isolation, tree", "nystrom, gaussian", "ridge, window", "dual, cells"]
 
 

@@ -247,6 +247,15 @@ def test_who_calls_warmup_sees_what_is_compiled(capsys, monkeypatch):
         ]
 
 
+def test_without_stderr_nothing_is_shown(monkeypatch):
+    monkeypatch.setattr(progress, "EVERY_IN_A_LOG", 0.0)
+    monkeypatch.setattr(sys, "stderr", None)
+    watch = Watch()
+    with watch.expected(True), watch.call():
+        watch.compiles("one", None)
+    assert watch.names == ["one"]
+
+
 def test_all_objects_are_searched_for_garbage_again_after_the_outermost_call():
     watch, before = Watch(), gc.get_threshold()
     with pytest.raises(KeyboardInterrupt), watch.call():

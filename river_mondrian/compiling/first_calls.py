@@ -89,12 +89,13 @@ class Watch:
         with self._lock:
             is_first = not self.names
             self.names.append(name)
-            shown = getattr(self._expected, "shown", None)
-            if shown is not None:
-                shown.reach(shown.done + 1, f"compiling {name}")
             if self._n_open and self._thresholds is None:
                 self._thresholds = gc.get_threshold()
                 gc.set_threshold(*self._thresholds[:2], _NEVER)
+        # Outside the lock: other threads go on while stderr is written to.
+        shown = getattr(self._expected, "shown", None)
+        if shown is not None:
+            shown.reach(shown.done + 1, f"compiling {name}")
         if is_first:
             kept = f"Code is kept in {folder}, for later processes"
             if folder is None:

@@ -8,7 +8,7 @@ meanwhile.
 - `inlined`: a small helper, which becomes part of the kernels that call it; `merged` becomes lines
 of its caller before type inference.
 
-Most have a twin, `exact_...`, in which sums keep the order in which they are written. An exact
+Most have a twin, `exact_...`, that adds in the order of the source. An exact
 kernel calls exact helpers only, since others keep their flags within it. If numba's compiler is
 switched off (`NUMBA_DISABLE_JIT=1`), all of them are the functions themselves.
 """

@@ -333,8 +333,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         """Return a new prediction of a sample; `point` is the model's prediction if known."""
         raise NotImplementedError
 
-    def _judged(self, predicted: Any, y: Any) -> Any:
-        """Return the tracked thresholds after a label."""
+    def _judged(self, predicted: Any, y: Any, delay: int) -> Any:
+        """Return the tracked thresholds after a label that is `delay` samples late."""
         raise NotImplementedError
 
     def _predicted(self, x: Mapping[Any, Any], point: Any = None) -> Any:
@@ -371,12 +371,13 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             key = key_of(x)
             records = self._waiting.get(key, ()) if key is not None else ()
             predicted = records[0] if records else self._predict(x)
+            delay = self._n_learned - predicted.n_learned
             try:
-                tracked = self._judged(predicted, y)
+                tracked = self._judged(predicted, y, delay)
             except (TypeError, ValueError):
                 # The model refuses the label with its own error, or accepts it.
                 tracked = self._tracked
-            if self._learns_late and predicted.n_learned < self._n_learned:
+            if self._learns_late and delay > 0:
                 kwargs["remembered"] = predicted.remembered
             final, n_learned = final_of(self.model), self._n_learned + 1
             n_before = getattr(final, "n_samples", None)
@@ -589,8 +590,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
             point = self.model.predict_one(x)
         return float(point or 0.0), 0.0
 
-    def _judged(self, predicted: Interval, y: float) -> Errors:
-        delay = self._n_learned - predicted.n_learned
+    def _judged(self, predicted: Interval, y: float, delay: int) -> Errors:
         return judge(self._tracked, predicted, float(y), delay)
 
 
@@ -613,7 +613,7 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Classes:
         return Classes(self._n_learned, self.model.predict_proba_one(x), self._tracked)
 
-    def _judged(self, predicted: Classes, y: Hashable) -> Mapping[Hashable, Odds]:
+    def _judged(self, predicted: Classes, y: Hashable, delay: int) -> Mapping[Hashable, Odds]:
         tracked: Mapping[Hashable, Odds] = self._tracked
         probabilities = predicted.probabilities
         # No set could have held a label that the model did not know.
@@ -623,8 +623,9 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         own, now = probabilities[y], tracked.get(name, NO_ODDS)
         is_first = y == max(probabilities, key=probabilities.__getitem__)
         old = predicted.odds.get(name, NO_ODDS)
-        # The thresholds of a class move at its labels only.
-        delay = now.n - old.n if self.by_class else self._n_learned - predicted.n_learned
+        if self.by_class:
+            # The thresholds of a class move at its labels only.
+            delay = now.n - old.n
         found = judge_class(now, old, score_of(own), is_first, delay)
         return {**tracked, name: found}
 

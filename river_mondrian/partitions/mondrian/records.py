@@ -358,7 +358,7 @@ class Tree(Record):
     renewal_state: Int64
     # Time at which cuts end.
     lifetime: Float64 = stored(Bounds(0.0))
-    # The word at which its values begin among those of a point, and the frame of these values.
+    # First word of the tree's values in a point's row, and the frame of these values.
     first_value: Int64
     frame: Int64
     # The place of its links in a point's row, and of its rows among the owner's tables.
