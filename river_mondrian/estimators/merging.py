@@ -199,11 +199,14 @@ def check_parts(model: Any, n_parts: int) -> None:
 
     """
     if type(model) not in (MondrianForestClassifier, MondrianForestRegressor):
-        raise TypeError(f"only exact forests have trees that learn apart, got {told(model)}")
+        names = "MondrianForestClassifier and MondrianForestRegressor"
+        raise TypeError(f"only {names} have trees that learn apart, got {told(model)}")
     if model.max_nodes is not None:
-        raise ValueError(f"trees with max_nodes do not learn apart, got {model.max_nodes!r}")
+        why = "together they decide when samples are stored no more"
+        raise ValueError(f"trees with max_nodes do not learn apart: {why}, got {model.max_nodes!r}")
     if model.window is not None:
-        raise ValueError(f"trees with a window do not learn apart, got window={model.window!r}")
+        given = f"window={model.window!r}; all trees forget a sample together"
+        raise ValueError(f"trees with a window do not learn apart, got {given}")
     if not 1 <= n_parts <= model.n_estimators:
         raise ValueError(f"{model.n_estimators} trees have no {n_parts} parts")
 

@@ -251,7 +251,8 @@ class RidgeRegressor(TargetLearner):
     def _check_holds(self) -> None:
         """Refuse to forget without a window."""
         if self.window is None:
-            raise ValueError("samples are stored and forgotten with window= only, got window=None")
+            why = "samples are stored with window= only; others could not be recognized"
+            raise ValueError(f"{why}, got window=None")
 
     def _catch_up(self) -> None:
         """Update the weights of a new map until they have learned all stored samples."""

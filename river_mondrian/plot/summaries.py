@@ -247,7 +247,10 @@ def _listed(given: Any) -> list[Any]:
     """Return the predictions of a model as a list."""
     if hasattr(given, "columns"):
         kind = type(given).__name__
-        raise TypeError(f"predictions must be mappings: give the rows of the {kind} as dicts")
+        raise TypeError(
+            f"predictions must be mappings: give the rows of the {kind} as dicts, by "
+            "to_dict('records') of pandas, to_dicts() of polars or to_pylist() of pyarrow"
+        )
     return list(canvas.iterated("predictions", given))
 
 
