@@ -21,7 +21,6 @@ from ..model import Model, Steps, locked
 from ..posteriors.course import LEAST_CHANCE, CourseTable, learn, look
 from ..progress import pieces
 from .calibrated import final_of
-from .inspection import ScoringDetector
 from .nearest_neighbor import NearestNeighborDetector
 
 # Number of samples from which on samples are ranked.
@@ -378,10 +377,8 @@ def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
     before: list[int | None] = []
 
     def n_now() -> int | None:
-        if isinstance(last, ScoringDetector):
-            return last._n_mappings
-        found: int | None = getattr(last, "n_samples", None)
-        return found
+        found: int | None = getattr(last, "_n_mappings", None)
+        return getattr(last, "n_samples", None) if found is None else found
 
     def begin() -> None:
         # A detector that does not count is not called again.

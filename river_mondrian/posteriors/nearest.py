@@ -95,7 +95,8 @@ class Neighbors(Record):
     entry_state: Int64
     ranks: Ranks
     # Values of the samples held, minus the origins; for categories the fraction of a level's code.
-    held: Float32s = sized("capacity", "shingle", "n_inputs")
+    # A column's values are together.
+    held: Float32s = sized("shingle", "n_inputs", "capacity")
     origins: Float64s = sized("n_inputs")
     # By feature: 1 / width of numbers, 0 for categories; 1 / width of categories, 0 for numbers;
     # 1 / width that the user has given, otherwise 0.
@@ -108,9 +109,11 @@ class Neighbors(Record):
     noted_inputs: Float64s = transient("n_inputs")
     noted_score: Float64 = transient()
     noted_at: Int64 = transient()
-    # Buffers for one sample: its columns, its distances to the samples held, and sorted distances.
+    # Buffers for one sample: its columns, its distances to the samples held, the numbers of their
+    # columns that are missing in one of both, and sorted distances.
     row: Float32s = transient("n_columns")
     distances: Float64s = transient("capacity")
+    missing: Int32s = transient("capacity")
     ordered: Float64s = transient("capacity")
     counts: Int32s = transient(N_BUCKETS)
     # q and the number of terms in (1), of the sample scored last.
@@ -130,60 +133,53 @@ def _convert(table: Neighbors, rows: Float64s, last: int, row: Float32s) -> int:
     Returns the place of a number that is too large, or DONE.
     """
     n = table.n_inputs
-    for column in range(table.n_columns):
-        ago = column // n
-        j = column - n * ago
-        value = rows[n * (last - ago) + j]
-        if table.level_rates[j] > 0.0:
-            # An absent level of 0 is a level of its own, at -1.
-            value = value / LEAST_LEVEL - 1.0
-        elif value == value:
-            if abs(value) > LARGEST:
-                return j
-            value = max(min(value - table.origins[j], LARGEST), -LARGEST)
-        row[column] = value
+    for ago in range(table.shingle):
+        for j in range(n):
+            value = rows[n * (last - ago) + j]
+            if table.level_rates[j] > 0.0:
+                # An absent level of 0 is a level of its own, at -1.
+                value = value / LEAST_LEVEL - 1.0
+            elif value == value:
+                if abs(value) > LARGEST:
+                    return j
+                value = max(min(value - table.origins[j], LARGEST), -LARGEST)
+            row[n * ago + j] = value
     return DONE
 
 
-@separate
-def _far_distance(table: Neighbors, row: Float32s, i: int) -> float:
-    """Return the distance to the `i`-th sample held; NaN if both have no feature in common."""
-    n, shared, total = table.n_columns, 0, 0.0
-    for column in range(n):
-        gap = abs(row[column] - table.held[n * i + column])
-        if gap == gap:
-            j = column % table.n_inputs
-            shared += 1
-            level = table.level_rates[j] if gap > 0.0 else 0.0
-            total += _capped(gap * table.rates[j]) + level
-    return total * n / shared if shared > 0 else math.nan
-
-
 @inlined
-def _distance(table: Neighbors, row: Float32s, i: int, has_levels: bool) -> float:
-    """Return the distance to the `i`-th sample held, as `_far_distance` does."""
-    n, total, farthest = table.n_inputs, 0.0, 0.0
-    for start in range(0, table.n_columns, n):
-        own, given = table.held.part(table.n_columns * i + start, n), row.part(start, n)
-        for j in range(n):
-            term = abs(given[j] - own[j]) * table.rates[j]
-            total += term
-            farthest = max(farthest, term)
-    # A NaN in any term makes the sum NaN.
-    if not (farthest <= CAP and total == total):
-        return _far_distance(table, row, i)
-    if has_levels:
-        for column in range(table.n_columns):
-            if row[column] != table.held[table.n_columns * i + column]:
-                total += table.level_rates[column % n]
-    return total
+def _add_terms(table: Neighbors, ago: int, j: int) -> None:
+    """Add a column's terms to the distances to all samples held; count those that are missing."""
+    n, column = table.n_held, table.n_inputs * ago + j
+    own, value = table.held.part(table.capacity * column, n), table.row[column]
+    distances, missing, rate = table.distances, table.missing, table.rates[j]
+    n_beyond, level_rate = 0, table.level_rates[j]
+    if level_rate > 0.0:
+        for i in range(n):
+            gap = abs(value - own[i])
+            distances[i] += level_rate if gap > 0.0 else 0.0
+            missing[i] += 0 if gap == gap else 1
+        return
+    for i in range(n):
+        term = abs(value - own[i]) * rate
+        # The negation also catches NaN.
+        is_beyond = not term <= CAP
+        distances[i] += CAP if is_beyond else term
+        n_beyond += 1 if is_beyond else 0
+    for i in range(n if n_beyond > 0 else 0):
+        term = abs(value - own[i]) * rate
+        if term > CAP:
+            distances[i] += CAP * math.log(term / CAP)
+        elif not term <= CAP:
+            distances[i] -= CAP
+            missing[i] += 1
 
 
 @inlined
 def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
-    """Write the `k` smallest of `n` distances to `ordered`, in order; others may follow.
+    """Write `n` numbers of `distances` to `ordered`, the `k` smallest in order at the beginning.
 
-    Distances are first assigned to intervals of equal length, from the smallest distance d to
+    They are first assigned to intervals of equal length, from the smallest number d to
     d + 2 (mean - d). Then only the intervals that are needed are sorted.
     """
     distances, ordered, counts = table.distances, table.ordered, table.counts
@@ -198,21 +194,17 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
     for i in range(n):
         b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
         counts[b] = counts[b] + 1
-    # Replace the number in each interval by its start, up to the last interval that is needed.
-    last, size = 0, 0
-    while True:
-        count = counts[last]
-        counts[last] = size
-        size += count
-        if size >= k:
-            break
-        last += 1
+    # Replace the number in each interval by its start.
+    size, needed = 0, 0
+    for b in range(N_BUCKETS):
+        needed = size + counts[b] if size < k else needed
+        counts[b], size = size, size + counts[b]
+    # Which intervals are needed is not asked here: the answers would be mispredicted.
     for i in range(n):
         b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
-        if b <= last:
-            ordered[counts[b]] = distances[i]
-            counts[b] = counts[b] + 1
-    sort(ordered, size)
+        ordered[counts[b]] = distances[i]
+        counts[b] = counts[b] + 1
+    sort(ordered, needed)
 
 
 @separate
@@ -221,14 +213,17 @@ def score_of(table: Neighbors) -> float:
 
     The function is compiled once, so that its sums are the same in all kernels.
     """
-    n, has_levels = 0, False
-    for j in range(table.n_inputs):
-        has_levels = has_levels or table.level_rates[j] > 0.0
-    # The first samples may have no features.
-    for i in range(table.n_held if table.n_inputs > 0 else 0):
-        distance = _distance(table, table.row, i, has_levels)
-        if distance == distance:
-            table.distances[n] = distance
+    n, n_columns = 0, table.n_columns
+    for i in range(table.n_held):
+        table.distances[i], table.missing[i] = 0.0, 0
+    for ago in range(table.shingle):
+        for j in range(table.n_inputs):
+            _add_terms(table, ago, j)
+    for i in range(table.n_held):
+        n_shared = n_columns - table.missing[i]
+        if n_shared > 0:
+            # Nothing is rounded if no column is missing.
+            table.distances[n] = table.distances[i] * (n_columns / n_shared)
             n += 1
     if n == 0:
         return 0.0
@@ -286,11 +281,12 @@ def set_widths(table: Neighbors) -> None:
     for j in range(table.n_inputs):
         n = 0
         for i in range(table.n_held):
-            value = table.held[table.n_columns * i + j]
+            value = table.held[table.capacity * j + i]
             if value == value:
-                table.ordered[n] = value
+                table.distances[n] = value
                 n += 1
-        sort(table.ordered, n)
+        if n > 0:
+            _sort_lowest(table, n, n)
         if table.level_rates[j] > 0.0:
             width = _width_of_levels(table.ordered, n) if n > 0 else 0.0
             table.level_rates[j] = _capped(1.0 / width if width > 0.0 else 1.0)
@@ -363,7 +359,7 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
         else:
             table.oldest = (place + 1) % table.capacity
         for column in range(table.n_columns):
-            table.held[table.n_columns * place + column] = table.row[column]
+            table.held[table.capacity * column + place] = table.row[column]
         table.n_entered = table.n_entered + 1
         n = int(table.n_held)
         is_power = n >= 4 and n & (n - 1) == 0 and table.n_held < table.capacity
@@ -489,8 +485,9 @@ class NeighborTable(Learned[Neighbors]):
         gaps = features.gaps[len(self.features) :]
         absent = np.where(are_levels, gaps - 1.0, gaps - origins)
         plain = np.where(rates > 0.0, rates, 1.0)
+        shape = len(self.recent), len(new), self.held.shape[-1]
+        held = np.broadcast_to(absent.astype(np.float32)[:, np.newaxis], shape)
         more = {
-            "held": np.broadcast_to(absent.astype(np.float32), (*self.held.shape[:2], len(new))),
             "recent": np.tile(gaps, (len(self.recent), 1)),
             "origins": origins,
             "given_rates": rates,
@@ -498,6 +495,7 @@ class NeighborTable(Learned[Neighbors]):
             "rates": np.where(are_levels, 0.0, plain),
         }
         both = {k: np.concatenate([self.learned[k], one], axis=-1) for k, one in more.items()}
+        both["held"] = np.concatenate([self.held, held], axis=1)
         made = self.copied()
         made.features, made.learned = features, both
         made.record.n_inputs = len(made.features)
@@ -509,7 +507,7 @@ class NeighborTable(Learned[Neighbors]):
         """Return a copy without the sample at a place in the order of arrival."""
         made = self.copied()
         rest = np.delete(self.samples, place, axis=0)
-        made.held[: len(rest)] = rest.reshape(len(rest), *self.held.shape[1:])
+        made.held.reshape(-1, made.held.shape[-1])[:, : len(rest)] = rest.T
         made.record.oldest, made.record.n_held = 0, len(rest)
         renew(made.record)
         return made
@@ -518,7 +516,7 @@ class NeighborTable(Learned[Neighbors]):
 
     @property
     def held(self) -> NDArray[np.float32]:
-        """The ring of samples held, shape (capacity, shingle, features)."""
+        """The ring of samples held, shape (shingle, features, capacity)."""
         return self.learned["held"]
 
     @property
@@ -531,7 +529,7 @@ class NeighborTable(Learned[Neighbors]):
         """The samples held, minus the origins, oldest first, shape (samples, columns)."""
         table = self.record
         order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
-        return self.held[order].reshape(len(order), int(table.n_columns))
+        return self.held[..., order].reshape(int(table.n_columns), len(order)).T
 
     @property
     def columns(self) -> list[Hashable]:
