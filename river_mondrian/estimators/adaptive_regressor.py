@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -267,6 +268,12 @@ class AdaptiveMondrianForestRegressor(
             self._write(x, trees)
             self._check_input(trees, trees.predict_inputs())
             return trees.law() if with_dist else float(trees.forest.point)
+
+    def _point_and_scale(self, x: Mapping[Any, Any]) -> tuple[float, float]:
+        """Return the prediction of a sample, and the mean scale of its distribution."""
+        with self._lock:
+            point = self.predict_one(x)
+            return point, math.inf if self._trees is None else self._trees.mean_scale()
 
     # Many samples.
 

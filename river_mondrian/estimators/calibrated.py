@@ -5,188 +5,27 @@ from __future__ import annotations
 import inspect
 import math
 import pickle
-from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from river import base, compose
 
 from ..arguments import check_flag, check_integer, is_real
 from ..frames import native_frame, native_series, read_labels, read_targets, rows_of
+from ..learners.quantile_tracking import (
+    NO_ERRORS,
+    Classes,
+    Errors,
+    Interval,
+    Odds,
+    ends_of,
+    judge,
+    judge_label,
+    set_of,
+)
 from ..model import Model, Steps, new_lock
 from ..posteriors.predictive import PredictiveDistribution
-
-# Coverages whose thresholds are tracked. Others lie between them, or beyond the last one.
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
-MIDDLE = len(LEVELS)
-# Quantiles of the lower ends from the widest interval on, the median, and those of the upper ends.
-QUANTILES = (
-    *((1.0 - level) / 2.0 for level in reversed(LEVELS)),
-    0.5,
-    *((1.0 + level) / 2.0 for level in LEVELS),
-)
-# Number of judged samples over which steps keep most of their first size.
-N_FIRST = 20.0
-N_UNSEEN = 10.0
-
-
-class Steering(NamedTuple):
-    """How thresholds move: by steps from `first` down to `last`, for scores within +-`bound`.
-
-    If labels come late, the steps until the effect of one is seen add up to `N_UNSEEN` first steps
-    at most, so that thresholds do not overshoot.
-    """
-
-    first: float
-    last: float
-    bound: float
-
-
-# For errors in units of their size, and for the log-odds of classes.
-INTERVALS = Steering(0.2, 0.02, 20.0)
-SETS = Steering(0.5, 0.05, 8.0)
-
-Thresholds = tuple[float, ...]
-
-
-def log_odds(p: float) -> float:
-    """Return the log-odds of a probability between 0 and 1."""
-    return math.log(p / (1.0 - p))
-
-
-# Places of the levels on the line on which thresholds are interpolated; a coverage of 0 is at 0.
-PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
-
-
-@dataclass
-class Interval:
-    """A prediction of a target, and the thresholds at that time.
-
-    `remembered` is passed to the model when the target comes, unless it is None.
-    """
-
-    n_learned: int
-    centre: float
-    scale: float
-    thresholds: Thresholds
-    remembered: bytes | None
-
-
-@dataclass
-class Errors:
-    """Number of judged targets, mean size of their errors, thresholds from the lowest up."""
-
-    n: int
-    size: float
-    thresholds: Thresholds
-
-
-@dataclass
-class Odds:
-    """Number of judged samples, thresholds of sets that are never empty, and of exact ones."""
-
-    n: int
-    never_empty: Thresholds
-    exact: Thresholds
-
-
-@dataclass
-class Classes:
-    """A prediction of a label, and the thresholds at that time by class."""
-
-    n_learned: int
-    probabilities: Mapping[Hashable, float]
-    odds: Mapping[Hashable, Odds]
-
-
-# Quantiles of the logistic distribution, in units of its mean size.
-NO_ERRORS = Errors(0, 0.0, tuple(log_odds(p) / math.log(4.0) for p in QUANTILES))
-NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
-
-
-def step(steering: Steering, n: int, delay: int) -> float:
-    """Return the size of a step after `n` judged samples, for a label that is `delay` late."""
-    usual = max(steering.last, steering.first * math.sqrt(N_FIRST / (N_FIRST + n)))
-    return min(usual, steering.first * N_UNSEEN / (delay + 1.0))
-
-
-def at(thresholds: Sequence[float], coverage: float) -> float:
-    """Return the threshold of a coverage; `thresholds` are those of 0 and of `LEVELS`.
-
-    Thresholds are tracked separately and may cross, so each counts as at least all before it.
-    """
-    values = list(accumulate(thresholds, max))
-    place = log_odds((1.0 + coverage) / 2.0)
-    i = min(bisect_right(PLACES, place), len(LEVELS))
-    slope = (values[i] - values[i - 1]) / (PLACES[i] - PLACES[i - 1])
-    return values[i - 1] + slope * (place - PLACES[i - 1])
-
-
-def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
-    """Return the thresholds after the target of a predicted interval has come.
-
-    Each threshold h of a level p moves by step * (p - 1{error <= h}), a subgradient of the pinball
-    loss (Gibbs and Candès 2021), where h is the threshold at the time of the prediction.
-    """
-    error, bound = y - predicted.centre, INTERVALS.bound
-    n, size, thresholds = errors.n, errors.size, errors.thresholds
-    if not math.isfinite(error):
-        # The model has predicted no number; its interval is infinite.
-        return errors
-    if predicted.scale > 0.0:
-        z = min(max(error / predicted.scale, -bound), bound)
-    else:
-        z = math.copysign(bound, error) if error else 0.0
-    # Before the first target intervals are infinite.
-    if n > 0 and predicted.n_learned > 0:
-        eta = step(INTERVALS, n, delay)
-        # Both ends belong to the interval.
-        thresholds = tuple(
-            h + eta * (p - (z < old if p < 0.5 else z <= old))
-            for p, h, old in zip(QUANTILES, thresholds, predicted.thresholds, strict=True)
-        )
-    # A wild error counts as 20 usual ones.
-    away = min(abs(error), 20.0 * size) if size > 0.0 else abs(error)
-    return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
-
-
-def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int) -> Odds:
-    """Return thresholds after a class has come.
-
-    Parameters
-    ----------
-    odds
-        The thresholds.
-    old
-        Thresholds by which the set was predicted.
-    score
-        Minus the log-odds of the class.
-    is_first
-        Whether it was the most probable class, which is always in a set that is never empty.
-    delay
-        Number of labels since the prediction.
-
-    """
-    eta, bound = step(SETS, odds.n, delay), SETS.bound
-    never_empty = tuple(
-        max(h + eta * (level - (is_first or score <= h0)), -bound)
-        for level, h, h0 in zip(LEVELS, odds.never_empty, old.never_empty, strict=True)
-    )
-    exact = tuple(
-        h + eta * (level - (score <= h0))
-        for level, h, h0 in zip(LEVELS, odds.exact, old.exact, strict=True)
-    )
-    return Odds(odds.n + 1, never_empty, exact)
-
-
-def score_of(probability: float) -> float:
-    """Return minus the log-odds of a class, within the bound."""
-    if not 0.0 < probability < 1.0:
-        return -SETS.bound if probability >= 1.0 else SETS.bound
-    return min(max(-log_odds(probability), -SETS.bound), SETS.bound)
 
 
 def key_of(x: Mapping[Any, Any]) -> Hashable | None:
@@ -242,11 +81,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     larger coverages have larger intervals and sets.
 
     After T labels the share of targets below the intervals of a tracked coverage is at most (1 -
-    coverage) / 2 + 2,200 / T, on any sequence of samples, and so is that above them. Usually it is
+    coverage) / 2 + 1,850 / T, on any sequence of samples, and so is that above them. Usually it is
     far less. An end of an interval is infinite where nothing narrower would hold. Of labels that
-    the model knows, sets hold at least the share asked for, less 520 / T. If labels come d >= 100
-    samples late, these are 22 (d + 1) / T and 6 (d + 1) / T. The share is larger if errors or
-    probabilities have few values, since larger coverages contain smaller ones.
+    the model knows, sets hold at least the share asked for, less 320 / T. If labels come d samples
+    late, these are 25 (d + 1) / T from d = 75 on, and 12 (d + 1) / T from d = 25 on. The share is
+    larger if errors or probabilities have few values, since larger coverages contain smaller ones.
 
     Examples
     --------
@@ -307,10 +146,6 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         # Whether the model learns from its predictions at the time when the sample came.
         self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
 
-    def _need(self, kind: type[Any], message: str) -> None:
-        if not isinstance(self, kind):
-            raise TypeError(f"{message}, but the model is {self.model!r}")
-
     def _begin(self) -> Any:
         """Return the tracked thresholds before any label."""
         raise NotImplementedError
@@ -337,10 +172,18 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         """Return the tracked thresholds after a label that is `delay` samples late."""
         raise NotImplementedError
 
+    def _interval(self, x: Mapping[Any, Any], coverage: float) -> tuple[float, float]:
+        """Return the interval of a coverage."""
+        raise TypeError(f"predict_interval_one needs a regressor, but the model is {self.model!r}")
+
+    def _set(self, x: Mapping[Any, Any], coverage: float, exact: bool) -> set[Hashable]:
+        """Return the set of classes of a coverage."""
+        raise TypeError(f"predict_set_one needs a classifier, but the model is {self.model!r}")
+
     def _predicted(self, x: Mapping[Any, Any], point: Any = None) -> Any:
         """Return a prediction of a sample, and remember it until the sample's label comes."""
         key, waiting = key_of(x), self._waiting
-        records = waiting.get(key, ()) if key is not None else ()
+        records = waiting.get(key, ())
         # Repeated calls for a sample are one prediction while nothing is learned.
         if records and records[-1].n_learned == self._n_learned:
             return records[-1]
@@ -369,7 +212,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         with self._lock:
             self._enter()
             key = key_of(x)
-            records = self._waiting.get(key, ()) if key is not None else ()
+            records = self._waiting.get(key, ())
             predicted = records[0] if records else self._predict(x)
             delay = self._n_learned - predicted.n_learned
             try:
@@ -381,22 +224,20 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
                 kwargs["remembered"] = predicted.remembered
             final, n_learned = final_of(self.model), self._n_learned + 1
             n_before = getattr(final, "n_samples", None)
-
-            def finish() -> None:
-                self._tracked, self._n_learned = tracked, n_learned
-                if records[1:]:
-                    self._waiting[key] = records[1:]
-                elif records:
-                    self._waiting.pop(key, None)
+            is_learned = False
 
             def finish_if_learned() -> None:
-                if n_before is not None and final.n_samples != n_before:
-                    finish()
+                if is_learned or (n_before is not None and final.n_samples != n_before):
+                    self._tracked, self._n_learned = tracked, n_learned
+                    if records[1:]:
+                        self._waiting[key] = records[1:]
+                    elif records:
+                        self._waiting.pop(key, None)
 
             self._pending = Steps([finish_if_learned])
             self.model.learn_one(x, y, **kwargs)
-            self._pending = Steps([finish])
-            finish()
+            is_learned = True
+            finish_if_learned()
             self._pending = None
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
@@ -482,21 +323,10 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             If the coverage is not between 0 and 1.
 
         """
-        self._need(base.Regressor, "predict_interval_one needs a regressor")
         check_coverage(coverage)
         with self._lock:
             self._enter()
-            predicted = self._predicted(x)
-            if self._tracked.n == 0 or not math.isfinite(predicted.centre):
-                return -math.inf, math.inf
-            thresholds, centre, scale = predicted.thresholds, predicted.centre, predicted.scale
-            low = at([-h for h in thresholds[MIDDLE::-1]], coverage)
-            high = at(thresholds[MIDDLE:], coverage)
-            bound = INTERVALS.bound
-            return (
-                centre - scale * low if low < bound else -math.inf,
-                centre + scale * high if high < bound else math.inf,
-            )
+            return self._interval(x, coverage)
 
     def predict_set_one(
         self, x: Mapping[Any, Any], coverage: float = 0.9, exact: bool = False
@@ -525,26 +355,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             If the coverage is not between 0 and 1.
 
         """
-        self._need(base.Classifier, "predict_set_one needs a classifier")
         check_coverage(coverage)
         check_flag("exact", exact)
         with self._lock:
             self._enter()
-            predicted = self._predicted(x)
-            probabilities = predicted.probabilities
-            ends: dict[Hashable, float] = {}
-            found = set()
-            for label, p in probabilities.items():
-                name = label if self.by_class else None
-                if name not in ends:
-                    own = predicted.odds.get(name, NO_ODDS)
-                    thresholds = own.exact if exact else own.never_empty
-                    ends[name] = at((-SETS.bound, *thresholds), coverage)
-                if score_of(p) <= ends[name]:
-                    found.add(label)
-            if not exact and probabilities:
-                found.add(max(probabilities, key=probabilities.__getitem__))
-            return found
+            return self._set(x, coverage, exact)
 
 
 class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
@@ -575,6 +390,10 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
 
     def _centre_and_scale(self, x: Mapping[Any, Any], point: Any) -> tuple[float, float]:
         """Return the point that the model predicts, and the width of its distribution, if any."""
+        known: tuple[float, float]
+        if hasattr(self.model, "_point_and_scale"):
+            known = self.model._point_and_scale(x)
+            return known
         if self._has_distribution:
             try:
                 law = self.model.predict_one(x, with_dist=True)
@@ -592,6 +411,12 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
 
     def _judged(self, predicted: Interval, y: float, delay: int) -> Errors:
         return judge(self._tracked, predicted, float(y), delay)
+
+    def _interval(self, x: Mapping[Any, Any], coverage: float) -> tuple[float, float]:
+        predicted = self._predicted(x)
+        if self._tracked.n == 0 or not math.isfinite(predicted.centre):
+            return -math.inf, math.inf
+        return ends_of(predicted, coverage)
 
 
 class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
@@ -615,19 +440,10 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
 
     def _judged(self, predicted: Classes, y: Hashable, delay: int) -> Mapping[Hashable, Odds]:
         tracked: Mapping[Hashable, Odds] = self._tracked
-        probabilities = predicted.probabilities
-        # No set could have held a label that the model did not know.
-        if y not in probabilities:
-            return tracked
-        name = y if self.by_class else None
-        own, now = probabilities[y], tracked.get(name, NO_ODDS)
-        is_first = y == max(probabilities, key=probabilities.__getitem__)
-        old = predicted.odds.get(name, NO_ODDS)
-        if self.by_class:
-            # The thresholds of a class move at its labels only.
-            delay = now.n - old.n
-        found = judge_class(now, old, score_of(own), is_first, delay)
-        return {**tracked, name: found}
+        return judge_label(tracked, predicted, y, self.by_class, delay)
+
+    def _set(self, x: Mapping[Any, Any], coverage: float, exact: bool) -> set[Hashable]:
+        return set_of(self._predicted(x), coverage, self.by_class, exact)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Return the model's probabilities of classes.

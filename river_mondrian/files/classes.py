@@ -16,9 +16,9 @@ _NAMES = {
     "estimators.adaptive": "AdaptiveMondrianForestClassifier",
     "estimators.adaptive_regressor": "AdaptiveMondrianForestRegressor",
     "estimators.alarms": "Alarms",
-    "estimators.calibrated": (
-        "CalibratedClassifier CalibratedRegressor PredictedClasses:Classes "
-        "PredictedInterval:Interval TrackedErrors:Errors TrackedOdds:Odds"
+    "estimators.calibrated": "CalibratedClassifier CalibratedRegressor",
+    "learners.quantile_tracking": (
+        "PredictedClasses:Classes PredictedInterval:Interval TrackedErrors:Errors TrackedOdds:Odds"
     ),
     "estimators.density": "DensityForest",
     "estimators.dual": "DualOGDClassifier",

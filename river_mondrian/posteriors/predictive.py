@@ -135,7 +135,9 @@ class PredictiveDistribution:
         self.n_samples = n_samples
         # Importing it would take most of a second.
         proba = sys.modules.get("river.proba.base")
-        if proba is not None:
+        if proba is not None and not issubclass(
+            PredictiveDistribution, proba.ContinuousDistribution
+        ):
             proba.ContinuousDistribution.register(PredictiveDistribution)
 
     def __repr__(self) -> str:

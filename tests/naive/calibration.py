@@ -5,17 +5,24 @@ import math
 B_INTERVALS, B_SETS = 20.0, 8.0
 
 
+# Predictions of a model that knows fewer labels are not judged.
+LEAST_LABELS = 20
+
+
 def step_size(n, first, delay):
     """Steps of Angelopoulos et al. 2024 that decay as 1 / sqrt(n), but not below a tenth.
 
-    The steps of a delay add up to ten first ones at most.
+    The steps of a delay add up to .75 at most.
     """
-    usual = max(first / 10.0, first * math.sqrt(20.0 / (20.0 + n)))
-    return min(usual, 10.0 * first / (1.0 + delay))
+    usual = first * max(0.1, math.sqrt(20.0 / (20.0 + n)))
+    return min(usual, 0.75 / (1.0 + delay))
 
 
 class QuantileTracker:
-    """Gibbs and Candès 2021 on scores: a threshold that a share `level` of them does not exceed."""
+    """Gibbs and Candès 2021 on scores: a threshold that a share `level` of them does not exceed.
+
+    Steps are in units of the standard deviation of the gradient.
+    """
 
     def __init__(self, level, start, first, least=-math.inf):
         self.level, self.first, self.least = level, first, least
@@ -23,7 +30,7 @@ class QuantileTracker:
 
     def update(self, covered, n, delay):
         """Move the threshold after n others, once it is known whether it covered."""
-        eta = step_size(n, self.first, delay)
+        eta = step_size(n, self.first, delay) / math.sqrt(self.level * (1.0 - self.level))
         self.threshold = max(self.threshold + eta * (self.level - covered), self.least)
 
 
@@ -33,8 +40,8 @@ class NaiveInterval:
     def __init__(self, coverage):
         tail = (1.0 + coverage) / 2.0
         start = math.log(tail / (1.0 - tail)) / math.log(4.0)
-        self.up = QuantileTracker(tail, start, 0.2)
-        self.down = QuantileTracker(tail, start, 0.2)
+        self.up = QuantileTracker(tail, start, 0.1)
+        self.down = QuantileTracker(tail, start, 0.1)
         self.n, self.size = 0, 0.0
 
     def predict(self, centre):
@@ -57,8 +64,7 @@ class NaiveInterval:
             z = max(-B_INTERVALS, min(B_INTERVALS, error / size))
         else:
             z = 0.0 if error == 0.0 else math.copysign(B_INTERVALS, error)
-        # An infinite interval is not judged.
-        if n_then > 0:
+        if n_then >= LEAST_LABELS:
             self.up.update(z <= up, self.n, self.n - n_then)
             self.down.update(-z <= down, self.n, self.n - n_then)
         away = abs(error) if self.size == 0.0 else min(abs(error), 20.0 * self.size)
@@ -72,7 +78,7 @@ class NaiveSet:
     def __init__(self, coverage, never_empty):
         least = -B_SETS if never_empty else -math.inf
         self.never_empty = never_empty
-        self.tracker = QuantileTracker(coverage, 0.0, 0.5, least)
+        self.tracker = QuantileTracker(coverage, 0.0, 0.3, least)
         self.n = self.n_known = 0
 
     @staticmethod
@@ -89,10 +95,11 @@ class NaiveSet:
             found.add(max(probabilities, key=probabilities.get))
         return found, (self.n, probabilities, found)
 
-    def learn(self, known, y):
-        """Judge the set that was predicted."""
+    def learn(self, known, y, n_labels=None):
+        """Judge the set that was predicted; `n_labels`: how many the model knew, of any class."""
         n_then, probabilities, found = known
         if y in probabilities:
-            self.tracker.update(y in found, self.n_known, self.n - n_then)
+            if (n_then if n_labels is None else n_labels) >= LEAST_LABELS:
+                self.tracker.update(y in found, self.n_known, self.n - n_then)
             self.n_known += 1
         self.n += 1

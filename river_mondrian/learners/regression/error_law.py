@@ -215,6 +215,8 @@ def learn(
 
 _FREEDOMS = np.tile(np.array(FREEDOMS), N_GUESSES * N_FACTORS)
 _OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
+# Scales of the components by guess, in units of it, shape (N_COMPONENTS, N_GUESSES).
+_BY_GUESS = np.kron(np.eye(N_GUESSES), _OF_SIZES[:, None])
 
 
 class ErrorLaws(Learned[ErrorLaw]):
@@ -234,3 +236,8 @@ class ErrorLaws(Learned[ErrorLaw]):
         scales = np.outer(self.memory.arrays["guesses"], _OF_SIZES).ravel()
         weights = self.learned["weights"] / self.learned["weights"].sum()
         return PredictiveDistribution(weights, np.full(len(scales), point), scales, _FREEDOMS, n)
+
+    def mean_scale(self, point: float, spread: float, size: float) -> float:
+        """Return the mean scale of the components of `law`."""
+        guess(self.record, point, spread, size)
+        return float(self.learned["weights"].dot(_BY_GUESS).dot(self.memory.arrays["guesses"]))

@@ -279,6 +279,11 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         forest = self.forest
         return self.law_of((forest.point, forest.spread, self.ridges.record.size))
 
+    def mean_scale(self) -> float:
+        """Return the mean scale of the components of `law`."""
+        forest = self.forest
+        return self.laws.mean_scale(forest.point, forest.spread, self.ridges.record.size)
+
     def law_of(self, said: Sequence[float]) -> PredictiveDistribution:
         """Return the distribution of a target, given the N_SAID numbers of its prediction."""
         point, spread, size = map(float, said)
