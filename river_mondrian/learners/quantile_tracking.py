@@ -52,25 +52,18 @@ def step(steering: Steering, n: int, delay: int) -> float:
     return min(usual, UNSEEN / (delay + 1.0))
 
 
-class Moves(NamedTuple):
-    """The moves of a threshold after a score within it and one beyond it.
+def moves(p: float) -> tuple[float, float]:
+    """Return how far the threshold of a quantile moves after a score within it, and beyond it.
 
-    They are subgradients of the pinball loss over their standard deviation, so that thresholds of
+    These are subgradients of the pinball loss over their standard deviation, so that thresholds of
     large coverages move as fast as others. In the middle, moves are -1 and 1.
     """
-
-    within: float
-    beyond: float
-
-    @classmethod
-    def of(cls, p: float) -> Moves:
-        """Return the moves of the threshold of a quantile."""
-        deviation = math.sqrt(p * (1.0 - p))
-        return cls((p - 1.0) / deviation, p / deviation)
+    deviation = math.sqrt(p * (1.0 - p))
+    return (p - 1.0) / deviation, p / deviation
 
 
-MOVES = tuple(map(Moves.of, QUANTILES))
-MOVES_OF_LEVELS = tuple(map(Moves.of, LEVELS))
+WITHIN, BEYOND = zip(*map(moves, QUANTILES), strict=True)
+WITHIN_LEVELS, BEYOND_LEVELS = zip(*map(moves, LEVELS), strict=True)
 
 
 def log_odds(p: float) -> float:
@@ -148,8 +141,8 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
         thresholds = tuple(
             [
                 h + eta * (within if (z < old if p < 0.5 else z <= old) else beyond)
-                for p, (within, beyond), h, old in zip(
-                    QUANTILES, MOVES, thresholds, predicted.thresholds, strict=True
+                for p, within, beyond, h, old in zip(
+                    QUANTILES, WITHIN, BEYOND, thresholds, predicted.thresholds, strict=True
                 )
             ]
         )
@@ -200,6 +193,16 @@ def score_of(probability: float) -> float:
     return min(max(-log_odds(probability), -SETS.bound), SETS.bound)
 
 
+def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> list[float]:
+    """Return thresholds of sets moved after a score; `old` are those of the time of the set."""
+    return [
+        h + eta * (within if score <= old_h else beyond)
+        for within, beyond, h, old_h in zip(
+            WITHIN_LEVELS, BEYOND_LEVELS, thresholds, old, strict=True
+        )
+    ]
+
+
 def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int) -> Odds:
     """Return thresholds after a class has come.
 
@@ -217,18 +220,10 @@ def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int)
         Number of labels since the prediction.
 
     """
-    eta, bound = step(SETS, odds.n, delay), SETS.bound
-    never_empty = [
-        max(h + eta * (within if is_first or score <= old_h else beyond), -bound)
-        for (within, beyond), h, old_h in zip(
-            MOVES_OF_LEVELS, odds.never_empty, old.never_empty, strict=True
-        )
-    ]
-    exact = [
-        h + eta * (within if score <= old_h else beyond)
-        for (within, beyond), h, old_h in zip(MOVES_OF_LEVELS, odds.exact, old.exact, strict=True)
-    ]
-    return Odds(odds.n + 1, tuple(never_empty), tuple(exact))
+    eta = step(SETS, odds.n, delay)
+    never_empty = _moved(odds.never_empty, old.never_empty, -math.inf if is_first else score, eta)
+    exact = _moved(odds.exact, old.exact, score, eta)
+    return Odds(odds.n + 1, tuple([max(h, -SETS.bound) for h in never_empty]), tuple(exact))
 
 
 def judge_label(
@@ -251,18 +246,21 @@ def judge_label(
     return {**tracked, name: judge_class(now, old, score_of(probabilities[y]), is_first, delay)}
 
 
+def least_of(odds: Odds, coverage: float, exact: bool) -> float:
+    """Return the least probability of a class in a set."""
+    end = at((-SETS.bound, *(odds.exact if exact else odds.never_empty)), coverage)
+    return 1.0 / (1.0 + math.exp(end)) if end < SETS.bound else 0.0
+
+
 def set_of(predicted: Classes, coverage: float, by_class: bool, exact: bool) -> set[Hashable]:
     """Return the set of classes of a coverage, never empty unless it is exact."""
-    probabilities = predicted.probabilities
-    ends: dict[Hashable, float] = {}
-    found = set()
-    for label, p in probabilities.items():
-        name = label if by_class else None
-        if name not in ends:
-            own = predicted.odds.get(name, NO_ODDS)
-            ends[name] = at((-SETS.bound, *(own.exact if exact else own.never_empty)), coverage)
-        if score_of(p) <= ends[name]:
-            found.add(label)
+    probabilities, odds = predicted.probabilities, predicted.odds
+    if by_class:
+        leasts = {k: least_of(odds.get(k, NO_ODDS), coverage, exact) for k in probabilities}
+        found = {label for label, p in probabilities.items() if p >= leasts[label]}
+    else:
+        least = least_of(odds.get(None, NO_ODDS), coverage, exact)
+        found = {label for label, p in probabilities.items() if p >= least}
     if not exact and probabilities:
         found.add(max(probabilities, key=probabilities.__getitem__))
     return found
