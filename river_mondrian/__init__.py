@@ -1,7 +1,5 @@
 """Random partitions for River: online learners and feature maps over Mondrian processes."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """Command line: `python -m river_mondrian warmup` compiles ahead, for images and functions."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import subprocess

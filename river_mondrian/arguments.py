@@ -1,9 +1,8 @@
 """Checks of the arguments of estimators."""
 
-from __future__ import annotations
-
 import inspect
 import math
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -107,6 +106,15 @@ def check_ranges(ranges: Any, scale: bool) -> None:
 def draw_seed(seed: int | None) -> int:
     """Return a seed, a fresh one for None."""
     return int(np.random.SeedSequence().entropy if seed is None else seed)  # type: ignore[arg-type]
+
+
+def n_threads_of(n_jobs: int) -> int:
+    """Return the number of threads for jobs; -1 stands for the processors of this process."""
+    if n_jobs != -1:
+        return n_jobs
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check_positive(name: str, value: Any) -> None:

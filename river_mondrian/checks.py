@@ -1,7 +1,5 @@
 """The package's errors, and checks of the content of pickles and files."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import sys

@@ -1,7 +1,5 @@
 """Functions of numbers that LLVM inlines: logarithms, exponentials, sorting, random bits."""
 
-from __future__ import annotations
-
 import math
 import struct
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The largest numbers that are accepted, and the codes that kernels return."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # Largest raw value that is accepted (the largest of single precision), and largest scaled value.

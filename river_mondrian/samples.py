@@ -14,7 +14,7 @@ from .checks import check_arrays, refuse
 from .inputs import FeatureIndex, Floats, as_dict, check_names, check_value, ordered, too_large
 from .limits import FAR, LARGEST, MANY_FEATURES
 from .maps.record import Sample
-from .records import Float64s, Int32s, Memory
+from .records import Float64s, Int32s, Ints, Memory, Singles
 
 
 class _Entries(NamedTuple):
@@ -183,9 +183,7 @@ class SampleReader:
             order = np.argsort(places, kind="stable")
             places[:], values[:] = places[order], values[order]
 
-    def entries(
-        self, values: Mapping[Hashable, float]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def entries(self, values: Mapping[Hashable, float]) -> tuple[NDArray[np.int32], Singles]:
         """Return the places and values of a checked sample's non-zero entries, by place.
 
         Unknown features are left out.
@@ -214,7 +212,7 @@ class SampleReader:
 
     def csr(
         self, names: Sequence[Hashable], columns: Floats
-    ) -> tuple[NDArray[np.int32], Floats, NDArray[np.int64]]:
+    ) -> tuple[NDArray[np.int32], Floats, Ints]:
         """Return the places, values and row starts of a frame's known, non-zero entries."""
         place_of = np.array([self.index.places.get(name, -1) for name in names], dtype=np.int32)
         order = np.argsort(place_of, kind="stable")

@@ -325,7 +325,7 @@ def test_features_on_a_device_have_the_cells_of_the_processor(
     n = 1500 if planted else 200
     if planted:
         # Keep the tree, which reorders the points, whatever it costs.
-        monkeypatch.setattr(kernel_maps.VoronoiMap, "_choose", lambda *_: None)
+        monkeypatch.setattr(kernel_maps.diagrams.VoronoiMap, "_choose", lambda *_: None)
     rng = np.random.default_rng(8)
     X = rng.normal(size=(n + 200, 6))
     X = (X > 1.0).astype(float) if binary else X

@@ -10,7 +10,7 @@ from common import as_kernels, refused
 import tests.naive.mondrian as naive
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.compiling.box_vectors import BLOCK, MOST_PARTS
-from river_mondrian.partitions.mondrian import boxes, tree_memory
+from river_mondrian.partitions.mondrian import boxes
 from river_mondrian.partitions.mondrian.constants import FREE, NONE
 from river_mondrian.partitions.mondrian.parts import joined, part_of
 from river_mondrian.partitions.mondrian.records import Point
@@ -67,7 +67,7 @@ def learn(model, samples):
 @pytest.fixture
 def wide(monkeypatch):
     """Make forests wide with fewer dimensions."""
-    monkeypatch.setattr(tree_memory, "LIGHT_SIZES", SIZES)
+    monkeypatch.setattr(boxes, "LIGHT_SIZES", SIZES)
 
 
 def plain(name, samples):
@@ -98,7 +98,7 @@ def rows_of(model):
 def test_all_is_bit_for_bit_as_with_boxes(name, monkeypatch):
     samples = draw(1)
     twin, expected = plain(name, samples)
-    monkeypatch.setattr(tree_memory, "LIGHT_SIZES", SIZES)
+    monkeypatch.setattr(boxes, "LIGHT_SIZES", SIZES)
     model = MODELS[name]()
     assert learn(model, samples) == expected
     for known, found in zip(boxes_of(twin), boxes_of(model), strict=True):
@@ -120,7 +120,7 @@ def test_samples_are_forgotten_as_with_boxes(name, monkeypatch):
     held = samples[-50::3]
     models = []
     for sizes in ({}, SIZES):
-        monkeypatch.setattr(tree_memory, "LIGHT_SIZES", sizes)
+        monkeypatch.setattr(boxes, "LIGHT_SIZES", sizes)
         models.append(MODELS[name]())
         learn(models[-1], samples)
         for x, y in held:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from river_mondrian.partitions.voronoi import nearest
-from river_mondrian.partitions.voronoi.distances import deviation, find_axes
+from river_mondrian.partitions.voronoi.distances import deviation, find_axes, tree_slack
 from river_mondrian.partitions.voronoi.tree import PointTree
 
 UNITS = [1.0, 1e-22, 1e12]
@@ -107,5 +107,5 @@ def test_axes_that_are_not_orthonormal_are_seen():
     assert deviation(axes, 5) == 0.0
     axes[0, 1] = 1e-6
     assert math.isclose(deviation(axes, 5), math.sqrt(2.0) * 1e-6, rel_tol=1e-5)
-    slack = [nearest.tree_slack(30, 5, 6, a)[1] for a in (0.0, 1e-6)]
+    slack = [tree_slack(30, 5, 6, a)[1] for a in (0.0, 1e-6)]
     assert slack[0] < 1e-6 < slack[1]

@@ -1,7 +1,5 @@
 """Compile all classes for a wheel: `python -m river_mondrian.compiling FOLDER N_JOBS`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -7,8 +7,6 @@ at 21 and 1.27 at 54, and predicting 1.0 to 1.08 times, 1.17 at 54. Padding scra
 help: the boxes are in rows without padding, behind which other rows begin.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

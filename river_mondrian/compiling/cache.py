@@ -10,8 +10,6 @@ Code that comes with the package (`packaged`) is used first, then code in the us
 Functions that call each other by name come from the same place.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

@@ -9,8 +9,6 @@ Numba makes many long-lived objects, so that the garbage collector would search 
 process several times, which takes a tenth of the time. Meanwhile it searches only young objects.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

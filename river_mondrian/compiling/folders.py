@@ -1,7 +1,5 @@
 """Folders of compiled code: one for each key of the sources. Old folders are removed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

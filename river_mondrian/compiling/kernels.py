@@ -13,8 +13,6 @@ kernel calls exact helpers only, since others keep their flags within it. If num
 switched off (`NUMBA_DISABLE_JIT=1`), all of them are the functions themselves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

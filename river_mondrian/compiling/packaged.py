@@ -6,8 +6,6 @@ differs, none of the code is used, and kernels are compiled here. `python -m` ru
 wheel is built.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The sources from which code is compiled, and their key."""
 
-from __future__ import annotations
-
 import contextlib
 import dis
 import hashlib

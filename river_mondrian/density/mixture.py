@@ -16,8 +16,6 @@ few similar ones are dense. So rarity is the largest over the levels at which sa
 with a moderate part of the others.
 """
 
-from __future__ import annotations
-
 import math
 
 from ..checks import LARGEST_SIZE

@@ -6,23 +6,9 @@ import math
 import sys
 from typing import TypeVar
 
+from .. import records as rec
 from ..compiling.kernels import exact_inlined, exact_separate
 from ..elementary import mixed, state_after, uniform_of
-from ..records import (
-    Array,
-    Bounds,
-    Float64,
-    Float64s,
-    Int32,
-    Int32s,
-    Int64,
-    Record,
-    Ref,
-    Table,
-    derived,
-    stored,
-    transient,
-)
 
 # No region, no sample.
 NONE = -1
@@ -31,133 +17,133 @@ NONE = -1
 LEAST_LIFETIME = sys.float_info.min
 
 
-class Cell(Record):
+class Cell(rec.Record):
     """A box: the points z with lower < z <= upper in every dimension."""
 
     EMBEDDED = True
 
-    lower: Float64s
-    upper: Float64s
+    lower: rec.Float64s
+    upper: rec.Float64s
 
 
-class Region(Record):
+class Region(rec.Record):
     """The part that a cut has separated from another pivot's cell, with a pivot of its own."""
 
     # Key of the cut; the draws of the region are functions of it.
-    key: Int64
+    key: rec.Int64
     # Time of the cut, 0 for the whole space.
-    time: Float64
+    time: rec.Float64
     # Row of the stored sample; `NONE` if the pivot follows from an origin and the cuts.
-    pivot: Int32
+    pivot: rec.Int32
     # Samples in it, including those of the regions cut off it.
-    n_samples: Int32
+    n_samples: rec.Int32
     # The first region that was cut off this one, and the next one that was cut off the same parent.
     # An unused row links to the next one.
-    first: Int32 = stored(Ref("regions"))
-    next: Int32 = stored(Ref("regions"))
+    first: rec.Int32 = rec.stored(rec.Ref("regions"))
+    next: rec.Int32 = rec.stored(rec.Ref("regions"))
 
 
-class PivotTree(Record):
+class PivotTree(rec.Record):
     """A tree of regions."""
 
-    key: Int64
+    key: rec.Int64
     # Row of the whole space, or `NONE`.
-    root: Int64 = stored(Ref("regions"))
+    root: rec.Int64 = rec.stored(rec.Ref("regions"))
     # Lifetime at which densities are estimated, the largest of several.
-    lifetime: Float64 = stored(Bounds(LEAST_LIFETIME, 1e300))
+    lifetime: rec.Float64 = rec.stored(rec.Bounds(LEAST_LIFETIME, 1e300))
     # Time until which samples are separated: the lifetime, or infinity if that grows.
-    horizon: Float64 = stored(Bounds(LEAST_LIFETIME))
+    horizon: rec.Float64 = rec.stored(rec.Bounds(LEAST_LIFETIME))
 
 
-class StoredSample(Record):
+class StoredSample(rec.Record):
     """A stored sample: its values, and two links."""
 
-    def values(self, partition: PivotPartition) -> Float64s:
+    def values(self, partition: PivotPartition) -> rec.Float64s:
         """Return the values of its features."""
-        return Float64s(self, 0, partition.n_inputs)
+        return rec.Float64s(self, 0, partition.n_inputs)
 
-    def links(self, partition: PivotPartition) -> Int32s:
+    def links(self, partition: PivotPartition) -> rec.Int32s:
         """Return the sample's number of uses, and the next sample in the queue or unused row.
 
         Each region with this pivot uses it, and so does the queue.
         """
-        return Int32s(self, 2 * partition.n_inputs, 2)
+        return rec.Int32s(self, 2 * partition.n_inputs, 2)
 
 
-class Cut(Record):
+class Cut(rec.Record):
     """The first cut between a pivot and a sample."""
 
     EMBEDDED = True
 
     # Time of the cut, or the time until which there is none.
-    time: Float64 = transient()
-    key: Int64 = transient()
-    dim: Int64 = transient()
+    time: rec.Float64 = rec.transient()
+    key: rec.Int64 = rec.transient()
+    dim: rec.Int64 = rec.transient()
     # Whether the cut is above the pivot, and its distance from it, in units of the rate.
-    is_above: Int64 = transient()
-    reach: Float64 = transient()
-    exists: Int64 = transient()
+    is_above: rec.Int64 = rec.transient()
+    reach: rec.Float64 = rec.transient()
+    exists: rec.Int64 = rec.transient()
 
 
-class PathStep(Record):
+class PathStep(rec.Record):
     """A region on the path to a point, and until when the point is in its pivot's cell."""
 
-    key: Int64
-    pivot: Int64
-    began: Float64
-    until: Float64
+    key: rec.Int64
+    pivot: rec.Int64
+    began: rec.Float64
+    until: rec.Float64
 
 
-class PivotPartition(Record):
+class PivotPartition(rec.Record):
     """Trees of regions, and the state of a walk in one of them."""
 
-    n_trees: Int64
+    n_trees: rec.Int64
     # Features, and dimensions of cells: features, or cut directions.
-    n_inputs: Int64
-    n_dims: Int64
+    n_inputs: rec.Int64
+    n_dims: rec.Int64
     # Matrices of cut directions, a row each; none for the axes. Numbers from a tree's matrix to the
     # next tree's; 0 if all share one.
-    directions: Float64s
-    directions_step: Int64 = derived()
+    directions: rec.Float64s
+    directions_step: rec.Int64 = rec.derived()
     # The pivot of the whole space, by features, from which all others follow; none if pivots are
     # samples.
-    origin: Float64s
+    origin: rec.Float64s
     # Along a tree's directions: the present sample, and the present region's pivot.
-    along: Float64s = transient()
-    around: Float64s = transient()
-    trees: Array[PivotTree]
-    regions: Table[Region]
-    samples: Table[StoredSample]
+    along: rec.Float64s = rec.transient()
+    around: rec.Float64s = rec.transient()
+    trees: rec.Array[PivotTree]
+    regions: rec.Table[Region]
+    samples: rec.Table[StoredSample]
     # Rows that are not in use: the first of them, and how many.
-    unused_region: Int64 = stored(Ref("regions"))
-    n_unused_regions: Int64
-    unused_sample: Int64 = stored(Ref("samples", chain="unused"))
-    n_unused_samples: Int64
+    unused_region: rec.Int64 = rec.stored(rec.Ref("regions"))
+    n_unused_regions: rec.Int64
+    unused_sample: rec.Int64 = rec.stored(rec.Ref("samples", chain="unused"))
+    n_unused_samples: rec.Int64
     # The queue of samples that can be removed, from the oldest on; whether learned samples enter
     # it.
-    oldest: Int64 = stored(Ref("samples", chain="queue"))
-    newest: Int64
-    n_queued: Int64
-    queues: Int64 = stored(Bounds(0, 1))
+    oldest: rec.Int64 = rec.stored(rec.Ref("samples", chain="queue"))
+    newest: rec.Int64
+    n_queued: rec.Int64
+    queues: rec.Int64 = rec.stored(rec.Bounds(0, 1))
     # Cuts of each dimension per unit of length. At 0, any two different values are 1 apart.
-    rates: Float64s
+    rates: rec.Float64s
     # The present cut, the present cell, and the counts of the present sample in its cells at each
     # share of the lifetime.
-    cut: Cut = transient()
-    cell: Cell = transient()
-    n_shares: Int64
-    shares: Float64s
-    counts: Float64s = transient()
+    cut: Cut = rec.transient()
+    cell: Cell = rec.transient()
+    n_shares: rec.Int64
+    shares: rec.Float64s
+    counts: rec.Float64s = rec.transient()
     # The time until which the present sample shares a region with others; infinity if it always
     # does.
-    parted: Float64 = transient()
+    parted: rec.Float64 = rec.transient()
 
 
 P = TypeVar("P", bound=PivotPartition)
 
 
 @exact_inlined
-def lift(partition: P, t: int, x: Float64s, out: Float64s) -> Float64s:
+def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float64s:
     """Return a sample's values along a tree's directions, which are written to `out`.
 
     An axis-aligned partition of U x is an oblique one of x (Theorem 3.1 of O'Reilly and Tran 2022).
@@ -175,7 +161,7 @@ def lift(partition: P, t: int, x: Float64s, out: Float64s) -> Float64s:
 
 
 @exact_inlined
-def stored_pivot(partition: P, t: int, row: int) -> Float64s:
+def stored_pivot(partition: P, t: int, row: int) -> rec.Float64s:
     """Return the place of a stored pivot in a tree."""
     values = partition.samples.row(row).values(partition)
     return lift(partition, t, values, partition.around)
@@ -201,7 +187,7 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 
 @exact_inlined
-def take_sample(partition: P, x: Float64s) -> int:
+def take_sample(partition: P, x: rec.Float64s) -> int:
     """Store a sample, at most used by the queue; returns its row. There has to be room."""
     row = partition.unused_sample
     if row == NONE:
@@ -315,8 +301,8 @@ def find_cut(
     key: int,
     began: float,
     horizon: float,
-    around: Float64s,
-    z: Float64s,
+    around: rec.Float64s,
+    z: rec.Float64s,
     until: float,
 ) -> None:
     """Set the present cut to the first one between a pivot and a point.
@@ -374,7 +360,7 @@ def find_cut(
 
 
 @exact_inlined
-def place_of_cut(partition: P, around: Float64s) -> float:
+def place_of_cut(partition: P, around: rec.Float64s) -> float:
     """Return the place of the present cut in its dimension, for a pivot."""
     cut = partition.cut
     step = cut.reach / partition.rates[cut.dim]

@@ -9,31 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .. import records as rec
 from ..checks import LARGEST_SIZE, check_array, check_arrays, check_number, refuse
 from ..limits import LARGEST, NO_ROOM
-from ..records import (
-    FLOAT64,
-    INT32,
-    ChunkedRows,
-    Float64s,
-    Memory,
-    OwnsArrays,
-    Part,
-    Ref,
-    RowLayout,
-    TableState,
-    owned,
-)
 from ..records.memory import PackedRows
 from ..restored import Edges, Rows, check_numbers, check_references
 from . import mixture as kernels
 from .mixture import CellEstimate, PivotForest
 from .regions import NONE, PivotTree, Region, StoredSample
 from .walks import room_for_faces
-
-Floats = NDArray[np.float64]
 
 # Checks of restored trees of regions.
 #
@@ -117,7 +102,7 @@ def check_regions(owner: Any) -> None:
     """
     forest, n_trees = owner.forest, len(owner.trees)
     n_regions, n_stored = int(forest.regions.n_rows), int(forest.samples.n_rows)
-    regions = Rows.of_table(RowLayout(Region), n_regions, owner.regions)
+    regions = Rows.of_table(rec.RowLayout(Region), n_regions, owner.regions)
     samples = Rows.of_table(owner._sample_layout(), n_stored, owner.samples)
     check_array(owner, "values", samples.column("values"), np.float64, -_MOST, _MOST)
     rows = {"trees": Rows.of_memory(owner.trees), "regions": regions}
@@ -154,7 +139,7 @@ def _check_samples(owner: Any, samples: Rows, pivots: Any) -> None:
         pivots = pivots[:0]
     check_array(owner, "pivots", pivots, np.int32, 0, samples.n - 1)
     rows = {"forest": Rows.of_memory(owner.memory), "samples": samples}
-    edges = [Edges("samples", "link", Ref("samples"), links[:, 1])]
+    edges = [Edges("samples", "link", rec.Ref("samples"), links[:, 1])]
     queued, unused = (
         check_references("forest", rows, edges, chain=chain).met("samples")
         for chain in ("queue", "unused")
@@ -171,7 +156,7 @@ def _check_samples(owner: Any, samples: Rows, pivots: Any) -> None:
         refuse(owner, "newest", forest.newest, "but it is not the last one in the queue")
 
 
-_REGION_LAYOUT = RowLayout(Region)
+_REGION_LAYOUT = rec.RowLayout(Region)
 
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
@@ -194,7 +179,7 @@ RENEWALS = (16, 64, 256)
 ENDS = (0.05, 0.95)
 
 
-class PivotTrees(OwnsArrays):
+class PivotTrees(rec.OwnsArrays):
     """Trees of regions with densities.
 
     Parameters
@@ -232,7 +217,7 @@ class PivotTrees(OwnsArrays):
 
     def __init__(
         self,
-        lifetimes: Floats | None,
+        lifetimes: rec.Floats | None,
         n_trees: int,
         seed: int,
         n_inputs: int,
@@ -240,12 +225,12 @@ class PivotTrees(OwnsArrays):
         estimator: str,
         window: int | None,
         max_nodes: int | None,
-        directions: Floats | None = None,
+        directions: rec.Floats | None = None,
         origin: list[float] | None = None,
     ) -> None:
         self.directions = directions
         self.origin = None if origin is None else np.array(origin)
-        self.memory = Memory(PivotForest)
+        self.memory = rec.Memory(PivotForest)
         forest = self.memory[0]
         forest.n_trees, forest.n_inputs = n_trees, n_inputs
         forest.n_dims = n_inputs if directions is None else directions.shape[1]
@@ -256,7 +241,7 @@ class PivotTrees(OwnsArrays):
         forest.queues = bool(forest.window or forest.max_nodes or forest.adapts)
         forest.unused_region = forest.unused_sample = NONE
         forest.oldest = forest.newest = NONE
-        self.trees = Memory(PivotTree, n_trees)
+        self.trees = rec.Memory(PivotTree, n_trees)
         keys = np.random.default_rng(seed).integers(1 << 64, size=n_trees, dtype=np.uint64)
         words = self.trees.words
         words["key"], words["root"] = keys.view(np.int64), NONE
@@ -270,14 +255,14 @@ class PivotTrees(OwnsArrays):
         self.n_values = np.zeros(n_inputs)
         self.constants = np.zeros(n_inputs)
         self.rates = np.zeros(n_inputs) if forest.adapts else np.ones(forest.n_dims)
-        self.regions = ChunkedRows(1, _REGION_LAYOUT.words)
-        self.samples = ChunkedRows(1, self._sample_layout().words)
+        self.regions = rec.ChunkedRows(1, _REGION_LAYOUT.words)
+        self.samples = rec.ChunkedRows(1, self._sample_layout().words)
         self._finish()
 
-    def _sample_layout(self) -> RowLayout:
+    def _sample_layout(self) -> rec.RowLayout:
         """Return the layout of a stored sample's row."""
-        values = Part("values", FLOAT64, self.memory[0].n_inputs)
-        return RowLayout(StoredSample, (values, Part("links", INT32, 2)))
+        values = rec.Part("values", rec.FLOAT64, self.memory[0].n_inputs)
+        return rec.RowLayout(StoredSample, (values, rec.Part("links", rec.INT32, 2)))
 
     def _finish(self) -> None:
         """Make the buffers, and set the record's references to all arrays."""
@@ -285,7 +270,7 @@ class PivotTrees(OwnsArrays):
         n_inputs, n_dims, n_levels = forest.n_inputs, forest.n_dims, forest.n_shares
         self.vector = np.full(n_inputs, np.nan)
         self.cell = np.zeros((2, n_dims))
-        self.estimates = Memory(CellEstimate, forest.n_trees)
+        self.estimates = rec.Memory(CellEstimate, forest.n_trees)
         self.memory.own("inputs", self.vector)
         for name in ("shares", *_ARRAYS):
             self.memory.own(name, getattr(self, name))
@@ -300,7 +285,7 @@ class PivotTrees(OwnsArrays):
         for name in ("counts", "totals", "log_levels"):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
-        forest.cell.lower, forest.cell.upper = map(Float64s.of, self.cell)
+        forest.cell.lower, forest.cell.upper = map(rec.Float64s.of, self.cell)
         # Used for each sample; looking these up takes as long as learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
         self._read_one: Callable[[PivotForest, int], float] | None = None
@@ -353,12 +338,12 @@ class PivotTrees(OwnsArrays):
             found = learn_one(self.forest, lifetime)
         return found
 
-    def learn_many(self, rows: Floats, lifetimes: Floats | None = None) -> None:
+    def learn_many(self, rows: rec.Floats, lifetimes: rec.Floats | None = None) -> None:
         """Learn checked rows that wait for no renewal; `lifetimes` is one for each row, or None."""
         n_before, start = self.n_samples, 0
         while start < len(rows):
-            given = Float64s(0) if lifetimes is None else Float64s.of(lifetimes[start:])
-            arguments = self.forest, Float64s.of(rows[start:]), len(rows) - start, given
+            given = rec.Float64s(0) if lifetimes is None else rec.Float64s.of(lifetimes[start:])
+            arguments = self.forest, rec.Float64s.of(rows[start:]), len(rows) - start, given
             if kernels.learn_rows.of()(*arguments) == NO_ROOM:
                 self._make_room()
             start = self.n_samples - n_before
@@ -407,7 +392,7 @@ class PivotTrees(OwnsArrays):
         """Return a copy, which may be changed while these trees stay as they are."""
         state = self.__getstate__()
         for name, value in state.items():
-            is_table = isinstance(value, TableState)
+            is_table = isinstance(value, rec.TableState)
             state[name] = PackedRows(value.rows) if is_table else copy.deepcopy(value)
         made = type(self).__new__(type(self))
         made.__setstate__(state)
@@ -447,7 +432,7 @@ class PivotTrees(OwnsArrays):
         made.means[:], made.n_values[:] = self.means, self.n_values
         return made
 
-    def _queued(self) -> list[Floats]:
+    def _queued(self) -> list[rec.Floats]:
         """Return the samples that can be removed, from the oldest on."""
         found, row = [], self.forest.oldest
         while row != NONE:
@@ -472,12 +457,12 @@ class PivotTrees(OwnsArrays):
             read_one = self._read_one = kernels.read_one.of()
         return read_one(self.forest, reading)
 
-    def read_many(self, rows: Floats, out: Floats, reading: int) -> None:
+    def read_many(self, rows: rec.Floats, out: rec.Floats, reading: int) -> None:
         """Write a reading of each of the checked rows."""
         most = self._rows_at_once
         for start in range(0, len(rows), most):
             part, places = rows[start : start + most], out[start : start + most]
-            arguments = Float64s.of(part), len(part), reading, Float64s.of(places)
+            arguments = rec.Float64s.of(part), len(part), reading, rec.Float64s.of(places)
             kernels.read_rows(self.forest, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -487,12 +472,12 @@ class PivotTrees(OwnsArrays):
             "trees": self.trees,
             "directions": self.directions,
             "origin": self.origin,
-            "regions": TableState(self.regions, [self.forest.regions.n_rows], _REGION_LAYOUT),
-            "samples": TableState(self.samples, [self.forest.samples.n_rows], layout),
+            "regions": rec.TableState(self.regions, [self.forest.regions.n_rows], _REGION_LAYOUT),
+            "samples": rec.TableState(self.samples, [self.forest.samples.n_rows], layout),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = owned(state)
+        state = rec.owned(state)
         self.memory, self.trees = state["memory"], state["trees"]
         for name in (*_ARRAYS, "directions", "origin"):
             setattr(self, name, state[name])
@@ -507,7 +492,7 @@ class PivotTrees(OwnsArrays):
         check_regions(self)
 
 
-def _rate_of(values: Floats) -> float:
+def _rate_of(values: rec.Floats) -> float:
     """Return the rate of cuts of a feature: 1 over the width of most of its values.
 
     If most values are the same, the width is the mean distance of the others from it. The rate is 0

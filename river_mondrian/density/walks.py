@@ -4,8 +4,6 @@
 of the pivots on the path. `add_regions` adds the counts of trees with the same keys.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 

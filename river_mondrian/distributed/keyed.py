@@ -12,10 +12,7 @@ from typing import Any
 from river import base
 
 from ..arguments import check_arguments, check_integer, check_takes, told
-from ..estimators.calibrated import final_of
-from ..estimators.classifier import MondrianForestClassifier
-from ..estimators.density import DensityForest
-from ..estimators.regressor import MondrianForestRegressor
+from ..estimators import calibrated, classifier, density, regressor
 from ..files.classes import name_of
 from ..inputs import as_dict
 from ..model import ClonesWhole, new_lock
@@ -93,7 +90,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         if callable(key):
             check_takes("key", key, "x")
         kinds = base.Classifier | base.Regressor | base.AnomalyDetector
-        if not isinstance(final_of(model), kinds):
+        if not isinstance(calibrated.final_of(model), kinds):
             raise TypeError(f"model must be a classifier, regressor or detector, got {told(model)}")
         if self.max_bytes is not None and folder is None:
             raise ValueError("max_bytes needs a folder for models without room, got None")
@@ -111,9 +108,9 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         """Make a classifier, a regressor or a detector, like the prototype."""
         if cls is KeyedModels:
             cls = KeyedDetector
-            if isinstance(final_of(model), base.Classifier):
+            if isinstance(calibrated.final_of(model), base.Classifier):
                 cls = KeyedClassifier
-            elif isinstance(final_of(model), base.Regressor):
+            elif isinstance(calibrated.final_of(model), base.Regressor):
                 cls = KeyedRegressor
         return super().__new__(cls)
 
@@ -249,7 +246,7 @@ class KeyedClassifier(KeyedModels, base.Classifier):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"key": "key", "model": MondrianForestClassifier(2, seed=1)}
+        yield {"key": "key", "model": classifier.MondrianForestClassifier(2, seed=1)}
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of each label by the model of a sample's key."""
@@ -265,7 +262,7 @@ class KeyedRegressor(KeyedModels, base.Regressor):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"key": "key", "model": MondrianForestRegressor(2, seed=1)}
+        yield {"key": "key", "model": regressor.MondrianForestRegressor(2, seed=1)}
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """Predict the target by the model of a sample's key."""
@@ -277,7 +274,7 @@ class KeyedDetector(KeyedModels, base.AnomalyDetector):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"key": "key", "model": DensityForest(2, seed=1)}
+        yield {"key": "key", "model": density.DensityForest(2, seed=1)}
 
     def score_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
         """Return the score by the model of a sample's key."""

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from river import base
 
 from ..arguments import check_arguments
-from ..estimators.classifier import MondrianForestClassifier
+from ..estimators import classifier, regressor
 from ..estimators.merging import bounds_of, check_parts, divided, splits_at, united
-from ..estimators.regressor import MondrianForestRegressor
 from ..files.store import save
 from ..frames import Block, native_frame, native_moments, native_series
 from ..model import ClonesWhole
@@ -367,7 +366,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"model": MondrianForestClassifier(3, seed=1)}
+        yield {"model": classifier.MondrianForestClassifier(3, seed=1)}
 
     @property
     def classes(self) -> list[Any]:
@@ -442,7 +441,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"model": MondrianForestRegressor(3, seed=1)}
+        yield {"model": regressor.MondrianForestRegressor(3, seed=1)}
 
     @property
     def hyperparameters(self) -> dict[str, float]:

@@ -8,11 +8,8 @@ from typing import Any, TypeAlias
 
 from river import base
 
-from ..arguments import check_integer
-from ..checks import refuse
-from ..frames import Block
+from .. import arguments, checks, frames, limits
 from ..learners import drift
-from ..limits import TOO_LARGE
 from ..model import locked
 from ..progress import pieces
 from .forest import MondrianForest
@@ -55,7 +52,7 @@ class AdaptingForest(MondrianForest):
     _fed: tuple[Any, int, Any] | None
 
     def __post_init__(self) -> None:
-        check_integer("window", self.window, 1000)
+        arguments.check_integer("window", self.window, 1000)
         detector: Any = self.drift_detector
         if not (detector is None or isinstance(detector, DETECTORS)):
             raise ValueError(f"drift_detector must be None or one of River's, got {detector!r}")
@@ -70,7 +67,7 @@ class AdaptingForest(MondrianForest):
         if fed is not None:
             is_sound = type(fed) is tuple and len(fed) == 3 and type(fed[1]) is int
             if not is_sound or not isinstance(fed[0], DETECTORS) or fed[2] is not fed[0]:
-                refuse(self, "_fed", fed, "but it should be a detector")
+                checks.refuse(self, "_fed", fed, "but it should be a detector")
         super().__setstate__(state)
 
     def _state(self) -> dict[str, Any]:
@@ -94,7 +91,7 @@ class AdaptingForest(MondrianForest):
 
         Return the number of samples to keep, or 0 if no drift is detected.
         """
-        self._check_input(trees, TOO_LARGE - int(error))
+        self._check_input(trees, limits.TOO_LARGE - int(error))
         detector = self._detector
         fed = copy.deepcopy(detector)
         fed.update(error)
@@ -104,7 +101,7 @@ class AdaptingForest(MondrianForest):
         return max(int(getattr(fed, "width", drift.AFTER_DRIFT)), drift.LEAST_KEPT)
 
     @locked
-    def _learn_each(self, rows: Block, progress: bool) -> None:
+    def _learn_each(self, rows: frames.Block, progress: bool) -> None:
         """Learn the rows of a frame, each by `learn_one`."""
         # Another thread may have added a feature.
         self._features.agree(rows.names, rows.columns)

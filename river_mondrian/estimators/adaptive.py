@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..arguments import Missing
-from ..frames import read_block, read_labels
+from .. import arguments, frames, limits, model
 from ..inputs import check_label, check_weight
-from ..limits import LARGEST_WEIGHT
-from ..model import locked
 from ..posteriors.adaptive.adaptive_trees import EXPERTS, AdaptiveTrees
+from . import label_forest
 from .adapting import AdaptingForest, Detector, watch_for
-from .label_forest import LabelForest
 
 
 @dataclass(eq=False, repr=False)
-class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
+class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest):
     """Adaptive Mondrian forest classifier.
 
     The default choice for classes: a Mondrian forest[^1] without parameters to tune. In contrast to
@@ -154,7 +151,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: Missing = "unknown"
+    missing: arguments.Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 
@@ -162,7 +159,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
 
     def _make_trees(self) -> AdaptiveTrees:
         # One more tree, which is being built.
-        partitions, watch = self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
+        partitions, watch = (
+            self._partitions(self.n_estimators + 1),
+            watch_for(self.drift_detector),
+        )
         sizes = self._n_readable, self.n_candidates, self.window, self.max_bytes
         return AdaptiveTrees(partitions, *sizes, self.autoregressive, watch)
 
@@ -174,7 +174,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
     # What the forest has found.
 
     @property
-    @locked
+    @model.locked
     def expert_weights(self) -> dict[str, float]:
         """Return the exponents of all experts in the log-linear pool.
 
@@ -222,7 +222,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
                 label = prepared.labels.get(y)
             except TypeError:
                 label = None
-            if inputs is not None and label is not None and 0.0 < weight <= LARGEST_WEIGHT:
+            if inputs is not None and label is not None and 0.0 < weight <= limits.LARGEST_WEIGHT:
                 with self._lock:
                     if prepared.trees.version_now[0] == prepared.version:
                         prepared.vector[:] = inputs
@@ -279,7 +279,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, LabelForest):
             length or order wrong. Nothing is learned then.
 
         """
-        self._learn_each(read_block(self._read_frame(X), y, w, read_labels), progress)
+        self._learn_each(frames.read_block(self._read_frame(X), y, w, frames.read_labels), progress)
 
     def _summary(self, x: Mapping[Any, Any]) -> list[str]:
         weights = self.expert_weights.items()

@@ -9,20 +9,18 @@ from typing import Any, ClassVar
 
 from river import base
 
-from ..arguments import Missing
-from ..frames import native_frame, native_series, read_block
+from .. import arguments, frames, model
 from ..inputs import Floats, check_target, check_weight
-from ..model import locked
 from ..posteriors.adaptive_targets.adaptive_target_trees import AdaptiveTargetTrees, TargetsView
 from ..posteriors.predictive import unknown
+from . import forest
 from .adapting import AdaptingForest, Detector, watch_for
-from .forest import TargetExplanations
 
 
 @dataclass(eq=False, repr=False)
 class AdaptiveMondrianForestRegressor(
     AdaptingForest,
-    TargetExplanations,
+    forest.TargetExplanations,
     base.MiniBatchRegressor,
 ):
     """Adaptive Mondrian forest regressor.
@@ -149,7 +147,7 @@ class AdaptiveMondrianForestRegressor(
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: Missing = "unknown"
+    missing: arguments.Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 
@@ -164,7 +162,10 @@ class AdaptiveMondrianForestRegressor(
 
     def _make_trees(self) -> AdaptiveTargetTrees:
         # One more tree, which is being built.
-        partitions, watch = self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
+        partitions, watch = (
+            self._partitions(self.n_estimators + 1),
+            watch_for(self.drift_detector),
+        )
         sizes = self.n_candidates, self.window, self.max_bytes
         kinds = self.loss == "squared", self.autoregressive
         return AdaptiveTargetTrees(partitions, *sizes, *kinds, watch)
@@ -175,7 +176,7 @@ class AdaptiveMondrianForestRegressor(
         return AdaptiveTargetTrees.n_long_of(self.n_estimators)
 
     @property
-    @locked
+    @model.locked
     def expert_weights(self) -> dict[str, float]:
         """Return the weights of all experts in the last mixture."""
         return {} if self._trees is None else self._trees.weights
@@ -304,10 +305,10 @@ class AdaptiveMondrianForestRegressor(
             learned then.
 
         """
-        rows = read_block(self._read_frame(X), y, w)
+        rows = frames.read_block(self._read_frame(X), y, w)
         self._learn_each(replace(rows, y=rows.y.tolist()), progress)
 
-    @locked
+    @model.locked
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 
@@ -330,10 +331,10 @@ class AdaptiveMondrianForestRegressor(
         """
         if not with_dist:
             frame, found = self._predict_rows(X, progress, lambda said: said[:, :1])
-            return native_series(found[:, 0], name=None, like=frame)
+            return frames.native_series(found[:, 0], name=None, like=frame)
         frame, found = self._predict_rows(X, progress, self._moments)
         columns = dict(zip(("prediction", "mean", "variance"), found.T, strict=True))
-        return native_frame(columns, like=frame)
+        return frames.native_frame(columns, like=frame)
 
     def _moments(self, said: Floats) -> Floats:
         """Return the prediction of each row, and the mean and variance of its distribution."""

@@ -11,18 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import Directions, Missing, is_real
+from .. import arguments, model
 from ..frames import Block, Frame, read_labels
 from ..inputs import check_label, check_weight
 from ..limits import DONE, TOO_LARGE, WAITS
-from ..model import locked
 from ..posteriors.labels.label_trees import LabelTrees
-from .forgetting import ForgettingForest
-from .label_forest import LabelForest, Prepared
+from . import forgetting, label_forest
 
 
 @dataclass(eq=False, repr=False)
-class MondrianForestClassifier(ForgettingForest, LabelForest):
+class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelForest):
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
@@ -158,17 +156,17 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
     split_pure: bool = False
     window: int | None = None
     max_nodes: int | None = None
-    directions: Directions = None
+    directions: arguments.Directions = None
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: Missing = "unknown"
+    missing: arguments.Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 
     def __post_init__(self) -> None:
         rate = self.prior_rate
-        if rate is not None and not (is_real(rate) and 0.0 < rate < math.inf):
+        if rate is not None and not (arguments.is_real(rate) and 0.0 < rate < math.inf):
             raise ValueError(f"prior_rate must be None or a finite number > 0, got {rate!r}")
         super().__post_init__()
 
@@ -225,7 +223,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
             self._learn_checked(values, y, weight)
 
     def _complete(
-        self, prepared: Prepared, status: int, inputs: bytes, label: int, weight: float
+        self, prepared: label_forest.Prepared, status: int, inputs: bytes, label: int, weight: float
     ) -> bool:
         """Complete a call by the status of its kernel; return whether the sample was learned."""
         if status <= TOO_LARGE:
@@ -244,7 +242,7 @@ class MondrianForestClassifier(ForgettingForest, LabelForest):
                 trees.open()
             return status != WAITS
 
-    @locked
+    @model.locked
     def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
         """Learn a sample that may need more than the kernel, such as a new label or weights."""
         weighs = weight != 1.0 and not self._grown().has_weights

@@ -10,14 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from river import base
 
-from .. import arguments
-from ..checks import check_number, check_types
+from .. import arguments, checks, frames, model
 from ..density.trees import ESTIMATORS, PivotTrees
 from ..density.walks import check_oblique
-from ..frames import mapping_of, read_frame
 from ..inputs import FeatureIndex, Floats, check_value, ordered
 from ..limits import DONE, WAITS
-from ..model import locked
 from ..progress import PIECE, Progress
 from .density_readings import LEAST_LIFETIME, DensityReadings, check_lifetime_size
 
@@ -227,7 +224,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_types(self, {"_trees": (type(None), PivotTrees)})
+        checks.check_types(self, {"_trees": (type(None), PivotTrees)})
         trees = self._trees
         if trees is not None:
             forest = trees.forest
@@ -241,7 +238,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
                 ("directions", trees.directions is None, self.directions is None),
                 ("origin", trees.origin is None, self.origin is None or self._grows),
             ):
-                check_number(self, name, value, expected, expected)
+                checks.check_number(self, name, value, expected, expected)
 
     # Interrupted calls.
 
@@ -257,7 +254,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     # Learning.
 
     @property
-    @locked
+    @model.locked
     def feature_names(self) -> list[Any]:
         """The features known so far, in the order of the trees."""
         return list(self._features.names)
@@ -356,7 +353,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             forest has not changed then.
 
         """
-        _, names, columns = read_frame(X)
+        _, names, columns = frames.read_frame(X)
         if len(columns) > 0:
             self._learn_rows(names, columns, progress)
 
@@ -428,7 +425,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             trees.close()
         index.add(new)
         if self.directions is None:
-            values = mapping_of(names, columns[0])
+            values = frames.mapping_of(names, columns[0])
             for name in new:
                 made.add_input(values[name])
         rows = index.arrange(names, columns[:1], len(index))

@@ -7,14 +7,12 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..arguments import is_real
+from .. import arguments, limits
 from ..density.mixture import FLOORED, LOG_DENSITY, SCORE
 from ..density.trees import PivotTrees
 from ..frames import native_series, read_frame
 from ..inputs import FeatureIndex, Floats, check_value, too_large
-from ..limits import LARGEST
 from ..model import Model, locked
 from ..progress import pieces
 
@@ -66,7 +64,7 @@ class DensityReadings(Model):
             self._features.read_into(x, trees.vector)
             found = trees.read(reading)
             if math.isnan(found):
-                raise self._too_large(int(np.argmax(np.abs(trees.vector) > LARGEST)), x)
+                raise self._too_large(int(np.argmax(np.abs(trees.vector) > limits.LARGEST)), x)
             return found
 
     def density_one(self, x: Mapping[Any, Any]) -> float:
@@ -254,12 +252,12 @@ LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100
 
 def check_lifetime_size(lifetime: Any, when: str = "") -> None:
     """Refuse a lifetime that is no number, or with which cells may have no finite volume."""
-    if not is_real(lifetime) or not LEAST_LIFETIME <= lifetime <= LARGEST_LIFETIME:
+    if not arguments.is_real(lifetime) or not LEAST_LIFETIME <= lifetime <= LARGEST_LIFETIME:
         ends = f"{LEAST_LIFETIME:g} to {LARGEST_LIFETIME:g}"
         raise ValueError(f"lifetime must be a number from {ends}, got {lifetime!r}{when}")
 
 
-def exact_density(X: Any, x: Any, lifetime: float) -> float | NDArray[np.float64]:
+def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
     """Return the density that infinitely many Mondrian trees estimate from samples.
 
     The closed form of Theorem 5.1[^1]: a kernel density estimate whose kernel is, in each

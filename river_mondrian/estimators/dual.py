@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from river import base
 
-from ..arguments import check_kernel, check_positive
+from .. import arguments, inputs
 from ..checks import LARGEST_SIZE, check_array, check_number, refuse
 from ..features.kernel_maps import IsolationFeatures
-from ..inputs import check_label, check_weight, warn_of_numbers
 from ..learners.support_vectors import CellSupports, SparseSupports, SupportVectors
 from ..model import Snapshot, locked
 from ..records import owned
@@ -87,12 +86,12 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     def __post_init__(self) -> None:
         super().__post_init__()
         kernel, lifetime, gamma = self.kernel, self.lifetime, self.gamma
-        check_positive("learning_rate", self.learning_rate)
+        arguments.check_positive("learning_rate", self.learning_rate)
         self._supports: SupportVectors[Any]
         if isinstance(kernel, IsolationFeatures):
             self._supports = CellSupports(kernel)
         else:
-            check_kernel(kernel, lifetime, gamma)
+            arguments.check_kernel(kernel, lifetime, gamma)
             self._supports = SparseSupports(kernel, lifetime if kernel == "laplace" else gamma)
         # The coefficients alpha c of each class's f: a row per support vector, a column per class.
         self._coefficients = np.zeros((0, 0))
@@ -164,8 +163,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
             weight is out of range.
 
         """
-        check_label(y)
-        w = check_weight(w)
+        inputs.check_label(y)
+        w = inputs.check_weight(w)
         supports = self._supports
         values = supports.check(x)
         label = self._labels.get(y)
@@ -195,7 +194,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         return Snapshot([*self._supports.parts(), self])
 
     def _add_label(self, y: Hashable) -> int:
-        warn_of_numbers(self._labels)
+        inputs.warn_of_numbers(self._labels)
         n = len(self._labels)
         wider = np.zeros((len(self._coefficients), n + 1))
         wider[:, :n] = self._coefficients

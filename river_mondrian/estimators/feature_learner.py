@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from river import base
 
+from .. import inputs, limits
 from ..checks import check_number, check_types, refuse
 from ..features.base import FeatureMap, check_map
 from ..features.kernel_maps import IsolationFeatures
 from ..frames import Block, read_block
-from ..inputs import Floats, check_target, check_weight
 from ..learners.ridge.posterior import Weights
-from ..limits import DONE
 from ..maps.record import Array, CompiledMap, Pool, Sample
 from ..model import Model, Snapshot, Steps, locked
 from ..progress import Progress, pieces
@@ -135,7 +134,7 @@ class FeatureLearner(Model, base.Estimator):
             status = self._learn_ahead(weights, sample, target, weight)
         else:
             status = weights.learn(sample, target, weight)
-        if status != DONE:
+        if status != limits.DONE:
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
@@ -300,7 +299,7 @@ class FeatureLearner(Model, base.Estimator):
     # Predicting.
 
     def _blocks(
-        self, names: Sequence[Hashable], columns: Floats, progress: bool
+        self, names: Sequence[Hashable], columns: inputs.Floats, progress: bool
     ) -> Iterator[tuple[slice, Array]]:
         """Yield blocks of a frame's rows, with their outputs."""
         with Progress(progress, len(columns)) as shown:
@@ -351,7 +350,7 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         with self._lock:
             if self._pending is not None:
                 self._settle()
-            self._learn(x, check_target(y), check_weight(w))
+            self._learn(x, inputs.check_target(y), inputs.check_weight(w))
 
     @locked
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:

@@ -15,8 +15,7 @@ from ..checks import ModelFormatError, check_number, refuse
 from ..frames import Frame, read_frame
 from ..inputs import FeatureIndex, Floats, gap_of, read_values, too_large, warn_of_words
 from ..model import locked
-from ..partitions.mondrian.reading import Shades
-from ..partitions.mondrian.tree_memory import Partitions
+from ..partitions.mondrian import reading, tree_memory
 from ..progress import in_pieces
 from .inspection import InspectableForest
 
@@ -78,11 +77,13 @@ class MondrianForest(InspectableForest, base.Estimator):
         ends = made.forest.max_splits
         check_number(self, "max_splits", trees.forest.max_splits, ends, ends)
 
-    def _partitions(self, n_trees: int, lifetime: Any = math.inf, **more: Any) -> Partitions:
+    def _partitions(
+        self, n_trees: int, lifetime: Any = math.inf, **more: Any
+    ) -> tree_memory.Partitions:
         """Return the arguments of the trees."""
         more = {"ranges": self.ranges or {}} | more
         more |= {"scale": self.scale, "rescale": self.rescale, "seed": self.seed}
-        return Partitions(n_trees, lifetime, absent=check_missing(self.missing), **more)
+        return tree_memory.Partitions(n_trees, lifetime, absent=check_missing(self.missing), **more)
 
     @abc.abstractmethod
     def _make_trees(self) -> Any:
@@ -313,8 +314,8 @@ class TargetExplanations(ExplainedForest):
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
         return {name: [getattr(node, name) for node in nodes] for name in self._NUMBERS}
 
-    def _shades(self, nodes: list[Any]) -> Shades:
-        return Shades(np.array([node.mean for node in nodes]), None, "mean")
+    def _shades(self, nodes: list[Any]) -> reading.Shades:
+        return reading.Shades(np.array([node.mean for node in nodes]), None, "mean")
 
     @property
     @locked

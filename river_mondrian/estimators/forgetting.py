@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from .. import arguments
+from .. import arguments, model
 from ..arguments import Directions
 from ..frames import Block, Frame, read_block
 from ..inputs import check_weight
-from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ..progress import Progress, pieces
 from .forest import MondrianForest
@@ -218,7 +217,7 @@ class ForgettingForest(WindowForest):
         values = self._read(x)
         self._forget(values, self._CHECK_Y(y), check_weight(w), x)
 
-    @locked
+    @model.locked
     def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Remove the rows of a frame from every tree, like `forget_one`.
 
@@ -273,7 +272,7 @@ class ForgettingForest(WindowForest):
             return None
         return self._putter(trees, y, w)
 
-    @locked
+    @model.locked
     def _forget(
         self, values: Mapping[Hashable, float], y: Any, w: float, x: Mapping[Any, Any]
     ) -> None:

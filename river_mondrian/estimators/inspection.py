@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from ..arguments import check_place
-from ..checks import require
+from .. import arguments, checks
 from ..inputs import FeatureIndex, Floats, as_dict, check_level
 from ..model import Model, locked
 from ..partitions.mondrian import reading
@@ -52,7 +51,7 @@ class InspectableForest(Model, abc.ABC):
 
     def _nodes(self, tree: int) -> list[Any]:
         """Return a tree's nodes in preorder."""
-        check_place("tree", tree, self._n_readable)
+        arguments.check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.read(tree)
 
     def _name(self, dim: int) -> Any:
@@ -153,7 +152,7 @@ class InspectableForest(Model, abc.ABC):
         c), a regressor mean and variance (the posterior of the node's mean).
 
         """
-        pd = require("pandas", "pandas", "to_dataframe")
+        pd = checks.require("pandas", "pandas", "to_dataframe")
         nodes = self._nodes(tree)
         trees = self._grown()
         names = ("parent", "left", "right", "depth", "is_leaf", "paused", "time")
@@ -275,7 +274,7 @@ class InspectableForest(Model, abc.ABC):
         """
         if feature not in self._features.categories:
             raise ValueError(f"feature {feature!r} is no category that has been learned")
-        check_place("tree", tree, self._n_readable)
+        arguments.check_place("tree", tree, self._n_readable)
         trees, dim = self._grown(), self.feature_names.index(feature)
         return {one: trees.level_place(tree, dim, check_level(feature, one)) for one in levels}
 
@@ -295,7 +294,7 @@ class InspectableForest(Model, abc.ABC):
         for each feature. Empty before any learning.
 
         """
-        check_place("tree", tree, self._n_readable)
+        arguments.check_place("tree", tree, self._n_readable)
         return [] if self._trees is None else self._trees.directions_of(tree, self.feature_names)
 
 

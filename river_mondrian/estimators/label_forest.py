@@ -13,10 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 from river import base
 
-from ..checks import ModelFormatError
+from .. import checks, limits, model
 from ..inputs import FeatureIndex, agreed, as_dict, coded, too_large, warn_of_numbers
-from ..limits import TOO_LARGE
-from ..model import locked
 from ..partitions.mondrian.reading import Shades
 from .forest import ExplainedForest
 from .labels import ClassifiesRows
@@ -122,7 +120,9 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         super().__setstate__(state)
         n = 0 if self._trees is None else self._trees.forest.n_classes
         if n != len(self._labels):
-            raise ModelFormatError(f"the trees have {n} classes, but {len(self._labels)} are named")
+            raise checks.ModelFormatError(
+                f"the trees have {n} classes, but {len(self._labels)} are named"
+            )
 
     def _enter(self) -> None:
         super()._enter()
@@ -165,7 +165,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
                 return prepared, best, out
         return self._predict_checked(self._read(x))
 
-    @locked
+    @model.locked
     def _predict_checked(
         self, values: dict[Hashable, float]
     ) -> tuple[Prepared, int, bytearray] | None:
@@ -175,8 +175,8 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         prepared = self._prepare(trees)
         inputs, out = prepared.pack_values(values), bytearray(prepared.n_bytes)
         best = trees.predict(inputs, out)
-        if best <= TOO_LARGE:
-            raise prepared.too_large(TOO_LARGE - best, inputs)
+        if best <= limits.TOO_LARGE:
+            raise prepared.too_large(limits.TOO_LARGE - best, inputs)
         return prepared, best, out
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
@@ -220,13 +220,13 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         return prepared.names[best]
 
     @property
-    @locked
+    @model.locked
     def baseline(self) -> dict[Any, float]:
         """The probability of each label where explanations begin; empty at first."""
         found = np.empty(0) if self._trees is None else self._trees.root_prediction()
         return dict(zip(self.classes, found.tolist(), strict=True))
 
-    @locked
+    @model.locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
         """Return what each feature adds to the predicted probability of each label.
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_numbering
-from ..frames import native_frame, native_series
+from .. import checks, frames
 from ..model import Model, locked
 
 
@@ -24,7 +23,7 @@ class NumbersLabels(Model):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_numbering(self, "_labels", self._labels)
+        checks.check_numbering(self, "_labels", self._labels)
 
     @property
     def _multiclass(self) -> bool:
@@ -78,7 +77,7 @@ class ClassifiesRows(NumbersLabels):
 
         """
         frame, found = self._predict_rows(X, progress)
-        return native_frame(dict(zip(self._labels, found.T, strict=False)), like=frame)
+        return frames.native_frame(dict(zip(self._labels, found.T, strict=False)), like=frame)
 
     @locked
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
@@ -100,4 +99,4 @@ class ClassifiesRows(NumbersLabels):
         """
         frame, best = self._best(X, progress)
         labels = self.classes or [None]
-        return native_series([labels[k] for k in best.tolist()], name=None, like=frame)
+        return frames.native_series([labels[k] for k in best.tolist()], name=None, like=frame)

@@ -17,9 +17,8 @@ from ..features.kinds import Pooled
 from ..files.forms import Encoder
 from ..learners.ridge.posterior import Posterior, merge_posteriors
 from ..partitions.mondrian.parts import joined, part_of
-from .classifier import MondrianForestClassifier
+from . import classifier, regressor
 from .density import DensityForest
-from .regressor import MondrianForestRegressor
 from .ridge import RidgeRegressor
 
 AnyModel = TypeVar("AnyModel", DensityForest, RidgeRegressor)
@@ -184,7 +183,9 @@ def _differ(a: Any, b: Any) -> bool:
     return _stored(a) != _stored(b)
 
 
-AnyForest = TypeVar("AnyForest", MondrianForestClassifier, MondrianForestRegressor)
+AnyForest = TypeVar(
+    "AnyForest", classifier.MondrianForestClassifier, regressor.MondrianForestRegressor
+)
 
 
 def check_parts(model: Any, n_parts: int) -> None:
@@ -198,7 +199,7 @@ def check_parts(model: Any, n_parts: int) -> None:
         If it has too few trees, `max_nodes`, or a `window`.
 
     """
-    if type(model) not in (MondrianForestClassifier, MondrianForestRegressor):
+    if type(model) not in (classifier.MondrianForestClassifier, regressor.MondrianForestRegressor):
         names = "MondrianForestClassifier and MondrianForestRegressor"
         raise TypeError(f"only {names} have trees that learn apart, got {told(model)}")
     if model.max_nodes is not None:
@@ -215,7 +216,7 @@ def _with_trees(model: AnyForest, trees: Any, n: int) -> AnyForest:
     """Return a forest of `n` trees with the features and labels of another one."""
     made = type(model)(**model._arguments() | {"n_estimators": n})
     made._features = copy.deepcopy(model._features)
-    if isinstance(made, MondrianForestClassifier):
+    if isinstance(made, classifier.MondrianForestClassifier):
         made._labels = dict(model._labels)
     made._trees = trees
     return made

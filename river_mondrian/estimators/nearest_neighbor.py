@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import Missing, check_ranges
+from ..arguments import Missing, check_ranges, n_threads_of
 from ..frames import mapping_of, native_series, read_frame
 from ..inputs import too_large, warn_of_words
 from ..limits import DONE
 from ..model import locked
-from ..partitions.mondrian.trees import n_threads_of
 from ..posteriors.nearest import RANK, RAW, NeighborTable
 from ..progress import pieces
 from .inspection import ScoringDetector

@@ -15,14 +15,13 @@ import scipy
 from numpy.typing import NDArray
 from river import base, optim
 
+from .. import limits, model
 from ..checks import check_number, check_numbering, check_types, refuse
 from ..features.base import FeatureMap
 from ..frames import Block, mapping_of, native_series, read_block, read_labels
 from ..inputs import Floats, check_label, check_weight, warn_of_numbers
 from ..learners.gradient_descent.weights import DescentWeights, Rule
-from ..limits import DONE
 from ..maps.record import CompiledMap, Sample
-from ..model import locked
 from ..progress import Progress, pieces
 from .feature_learner import FeatureLearner, TargetLearner
 from .labels import ClassifiesRows
@@ -102,7 +101,7 @@ class OnlineGradientDescent(FeatureLearner):
         return super()._steady and self._current is not None and not self._current.has_words
 
     @property
-    @locked
+    @model.locked
     def lifetimes(self) -> dict[float, float]:
         """Each lifetime with its share of the predictions, if the lifetime is "auto"."""
         if self._current is None:
@@ -114,7 +113,7 @@ class OnlineGradientDescent(FeatureLearner):
         """Write the scores of a sample to those of the current weights; return the best class."""
         weights = self._current
         status, best = weights.score(self._locate(x, weights, False))
-        if status != DONE:
+        if status != limits.DONE:
             raise self._features._bad_input(status, x)
         return best
 
@@ -234,7 +233,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
                 score = float(self._current.scores[0])
             return float(self._rule.loss.mean_func(score))
 
-    @locked
+    @model.locked
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 
@@ -413,7 +412,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             else:
                 self._learn(x, float(number), weight)
 
-    @locked
+    @model.locked
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 

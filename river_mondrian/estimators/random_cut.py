@@ -9,8 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ..arguments import Missing
-from ..checks import refuse
+from .. import arguments, checks
 from ..frames import Frame, mapping_of, native_series, read_frame
 from ..inputs import FeatureIndex, Floats, Level, ordered
 from ..limits import LARGEST, LEAST_LEVEL
@@ -18,8 +17,7 @@ from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
 from ..posteriors import displacement
 from ..progress import in_pieces, pieces
-from .forgetting import WindowForest
-from .inspection import ScoringDetector
+from . import forgetting, inspection
 
 # The readings that `raw_scores_one` returns.
 RAW_SCORES = {
@@ -49,7 +47,7 @@ def _is_past(past: Any, shingle: int) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class RandomCutForest(WindowForest, ScoringDetector):
+class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
     Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut chooses a
@@ -176,7 +174,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
     rescale: bool = True
-    missing: Missing = "unknown"
+    missing: arguments.Missing = "unknown"
     n_jobs: int = 1
     seed: int | None = None
 
@@ -203,7 +201,7 @@ class RandomCutForest(WindowForest, ScoringDetector):
         super().__setstate__(state)
         n, *pasts = self._past if len(self._past) == 3 else (None,)
         if type(n) is not int or not all(_is_past(past, self.shingle) for past in pasts):
-            refuse(self, "_past", self._past, "but it is a number and what was before")
+            checks.refuse(self, "_past", self._past, "but it is a number and what was before")
 
     # Learning.
 

@@ -9,19 +9,19 @@ from typing import Any, ClassVar
 
 from river import base
 
+from .. import frames, model
 from ..arguments import Directions, Missing, check_takes, is_distribution, is_real, lifetimes_after
-from ..frames import Block, native_moments, read_targets
 from ..inputs import Floats, check_target, check_weight
-from ..model import locked
 from ..posteriors.predictive import unknown
 from ..posteriors.targets import learning
 from ..posteriors.targets.target_trees import TargetTrees, TargetView
-from .forest import TargetExplanations
-from .forgetting import ForgettingForest
+from . import forest, forgetting
 
 
 @dataclass(eq=False, repr=False)
-class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBatchRegressor):
+class MondrianForestRegressor(
+    forest.TargetExplanations, forgetting.ForgettingForest, base.MiniBatchRegressor
+):
     """Mondrian forest regressor.
 
     An ensemble of Mondrian trees whose cuts are random and ignore targets, extended online like
@@ -204,7 +204,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
 
     _GROWS = True
     _CHECK_Y = staticmethod(check_target)
-    _READ_Y = staticmethod(read_targets)
+    _READ_Y = staticmethod(frames.read_targets)
     _N_BEFORE = 2
     _NUMBERS = ("mean", "variance")
 
@@ -217,7 +217,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
         return TargetTrees(partitions, is_mean, self.min_samples_split, *given)
 
     @property
-    @locked
+    @model.locked
     def hyperparameters(self) -> dict[str, float]:
         """Return the current prior_variance, prior_rate and noise_variance; empty without them."""
         if self._trees is None or self.posterior == "mean":
@@ -225,7 +225,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
         return self._trees.hyperparameters
 
     @property
-    @locked
+    @model.locked
     def tail_weights(self) -> dict[float, float]:
         """Return the weights of a prediction's scales; only scale 1 if it is normal."""
         if self._trees is None or self.posterior == "mean":
@@ -365,7 +365,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
         """
         self._learn_read(self._read_frame(X), y, w, progress)
 
-    def _numbers(self, rows: Block, start: int, stop: int) -> Floats:
+    def _numbers(self, rows: frames.Block, start: int, stop: int) -> Floats:
         return rows.y[start:stop].copy()
 
     # Forgetting.
@@ -373,7 +373,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
     def _putter(self, trees: TargetTrees, y: float, w: float) -> Callable[[int], None]:
         return lambda p: learning.put_target(trees.forest, y, w, p)
 
-    @locked
+    @model.locked
     def predict_many(self, X: Any, with_dist: bool = False, *, progress: bool = False) -> Any:
         """Predict the targets of the rows of a frame.
 
@@ -400,7 +400,7 @@ class MondrianForestRegressor(TargetExplanations, ForgettingForest, base.MiniBat
         if with_dist:
             self._need_distribution()
         frame, moments = self._predict_rows(X, progress)
-        return native_moments(moments, with_dist, like=frame)
+        return frames.native_moments(moments, with_dist, like=frame)
 
     # Reading.
 

@@ -12,14 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import check_positive
-from ..checks import refuse
-from ..features.base import FeatureMap
-from ..features.kinds import Pooled
-from ..frames import native_moments, read_block
-from ..inputs import check_target, check_weight
+from .. import arguments, checks, frames, inputs, limits
+from ..features import base, kinds
 from ..learners.ridge.posterior import Posterior
-from ..limits import DONE
 from ..maps.record import CompiledMap
 from ..model import Steps, locked
 from ..posteriors.predictive import PredictiveDistribution, unknown
@@ -116,7 +111,7 @@ class RidgeRegressor(TargetLearner):
 
     """
 
-    features: FeatureMap | None = None
+    features: base.FeatureMap | None = None
     l2: float = 1e-2
     noise_variance: float | None = None
     fit_intercept: bool = True
@@ -126,7 +121,7 @@ class RidgeRegressor(TargetLearner):
 
     def __post_init__(self) -> None:
         if self.noise_variance is not None:
-            check_positive("noise_variance", self.noise_variance)
+            arguments.check_positive("noise_variance", self.noise_variance)
         super().__post_init__()
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {"n_partitions": 50, "n_cells": 16}
@@ -135,7 +130,7 @@ class RidgeRegressor(TargetLearner):
         super().__setstate__(state)
         for posterior in (self._current, self._next):
             if posterior is not None and posterior.window != self.window:
-                refuse(self, "window", self.window, f"but it holds {posterior.window}")
+                checks.refuse(self, "window", self.window, f"but it holds {posterior.window}")
 
     def _make_weights(self, compiled: CompiledMap) -> Posterior:
         intercept = bool(self.fit_intercept)
@@ -196,7 +191,11 @@ class RidgeRegressor(TargetLearner):
 
         """
         self._check_holds()
-        values, target, weight = self._features._read_values(x), check_target(y), check_weight(w)
+        values, target, weight = (
+            self._features._read_values(x),
+            inputs.check_target(y),
+            inputs.check_weight(w),
+        )
         self._catch_up()
         places = self._places_of(values, target, weight)
         if not places:
@@ -232,7 +231,7 @@ class RidgeRegressor(TargetLearner):
 
         """
         self._check_holds()
-        rows = read_block(self._features._read_frame(X), y, w)
+        rows = frames.read_block(self._features._read_frame(X), y, w)
         self._catch_up()
         gone: set[int] = set()
         for i, (target, weight) in enumerate(zip(rows.y.tolist(), rows.w.tolist(), strict=True)):
@@ -280,7 +279,7 @@ class RidgeRegressor(TargetLearner):
         known = features._reader.index.places
         is_new = any(value != 0.0 and name not in known for name, value in values.items())
         # A map that is final because its pool was full learns no more features.
-        if is_new and (pool is not None or not isinstance(features, Pooled)):
+        if is_new and (pool is not None or not isinstance(features, kinds.Pooled)):
             return []
         if pool is None:
             if posterior is None:
@@ -381,7 +380,7 @@ class RidgeRegressor(TargetLearner):
             features = self._features
             sample = features._locate(x, posterior.compiled)
             status, mean, variance = posterior.predict(sample, with_dist)
-            if status != DONE:
+            if status != limits.DONE:
                 raise features._bad_input(status, x)
         if not with_dist:
             return mean
@@ -424,4 +423,4 @@ class RidgeRegressor(TargetLearner):
                 moments[part] = self._current.predict_rows(out, with_dist)
         if with_dist:
             moments[:, 1] *= self._scale()
-        return native_moments(moments, with_dist, like=frame)
+        return frames.native_moments(moments, with_dist, like=frame)

@@ -40,16 +40,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from river import base
 
-from ..checks import check_number, check_types, refuse
+from .. import checks, samples
 from ..frames import Frame, native_frame, read_frame
 from ..inputs import Floats, too_large
 from ..maps.record import Array, CompiledMap, Pool, Sample
 from ..model import Model, Snapshot, Steps, locked
 from ..progress import in_pieces, pieces
-from ..samples import SampleReader
 
 
 def share_of_equals(first: Array, second: Array, n: int) -> Floats:
@@ -71,9 +69,9 @@ def share_of_equals(first: Array, second: Array, n: int) -> Floats:
 def check_map(owner: object, compiled: Any, features: FeatureMap) -> None:
     """Refuse a stored object that is no map, or reads more features than a feature map knows."""
     if not isinstance(compiled, CompiledMap):
-        refuse(owner, "a map", compiled, "but it is of another kind")
+        checks.refuse(owner, "a map", compiled, "but it is of another kind")
     n = len(features._reader.index)
-    check_number(owner, "n_inputs of a map", compiled.n_inputs, 0, n)
+    checks.check_number(owner, "n_inputs of a map", compiled.n_inputs, 0, n)
 
 
 @dataclass(eq=False, repr=False)
@@ -87,7 +85,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._reader = SampleReader()
+        self._reader = samples.SampleReader()
         self._map: Any = None
         self._pool: Any = None
 
@@ -97,7 +95,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             compiled = self.__dict__.get(name)
             if compiled is not None:
                 check_map(self, compiled, self)
-        check_types(self, {"_pool": (type(None), Pool)})
+        checks.check_types(self, {"_pool": (type(None), Pool)})
         if self._pool is not None:
             self._pool.check(len(self._reader.index))
 
@@ -360,7 +358,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return self._csr(self._read(X)[1])
 
     @locked
-    def gram(self, X: Any, Y: Any = None) -> NDArray[np.float64]:
+    def gram(self, X: Any, Y: Any = None) -> Floats:
         """Return the kernel of each row of a frame with each row of another.
 
         Parameters

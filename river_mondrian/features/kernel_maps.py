@@ -10,19 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
+from .. import frames, limits, model, samples
 from ..arguments import check_integer, check_kernel, check_positive, draw_seed
-from ..frames import read_frame
 from ..inputs import Floats
-from ..limits import NO_ROOM
 from ..maps.binning import UNKNOWN, BinningMap
 from ..maps.binning import learn_one as learn_in_room
 from ..maps.dense import FourierMap, NystromMap
 from ..maps.record import Array, CompiledMap, Pool, Sample
-from ..model import Snapshot, Steps
 from ..partitions.isolation import IsolationTreesMap
-from ..partitions.voronoi.cuda import device_namespace
-from ..partitions.voronoi.diagrams import VoronoiMap
-from ..samples import SampleReader
+from ..partitions.voronoi import cuda, diagrams
 from .base import share_of_equals
 from .kinds import ByFeature, CellFeatures, Pooled
 
@@ -204,8 +200,8 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
                 return
             sample = self._locate(x, self._map)
             bad = learn_in_room(self._map.record, sample)
-            if bad == NO_ROOM:
-                self._pending = Steps([partial(self._map.learn, sample)])
+            if bad == limits.NO_ROOM:
+                self._pending = model.Steps([partial(self._map.learn, sample)])
                 self._settle()
             elif bad >= 0:
                 raise self._bad_input(bad, x)
@@ -215,10 +211,12 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return [lambda: self._map.learn(self._locate(values, self._map))]
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
-        self._pending = Snapshot(self._changing())
+        self._pending = model.Snapshot(self._changing())
         self._reader.add_columns(names, columns)
         self._know()
-        self._pending = Steps([partial(self._map.learn_csr, *self._reader.csr(names, columns))])
+        self._pending = model.Steps(
+            [partial(self._map.learn_csr, *self._reader.csr(names, columns))]
+        )
         self._settle()
 
     def _observe_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
@@ -246,7 +244,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 
     def _codes_many(self, X: Any) -> Array:
         self._ready()
-        _, names, columns = read_frame(X)
+        _, names, columns = frames.read_frame(X)
         return self._map.codes_csr(*self._reader.csr(names, columns))
 
     def _gram(self, first: Array, second: Array) -> Floats:
@@ -476,9 +474,9 @@ class IsolationFeatures(Pooled, CellFeatures):
             raise ValueError(f"metric must be one of {metrics}, got {self.metric!r}")
         if self.method == "iforest" and self.metric == "cosine":
             raise ValueError('metric "cosine" needs "anne": isolation trees know no distance')
-        device_namespace(self.device)
+        cuda.device_namespace(self.device)
         super().__post_init__()
-        self._reader = SampleReader(shifts=self.metric != "cosine")
+        self._reader = samples.SampleReader(shifts=self.metric != "cosine")
 
     # Enough points for a search in a tree.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"pool_size": 512}
@@ -491,14 +489,16 @@ class IsolationFeatures(Pooled, CellFeatures):
         n_inputs = len(self._reader.index)
         known = number, self.n_partitions, psi, pool, n_inputs, self.scale, rng
         return (
-            VoronoiMap(*known, self.metric) if self.method == "anne" else IsolationTreesMap(*known)
+            diagrams.VoronoiMap(*known, self.metric)
+            if self.method == "anne"
+            else IsolationTreesMap(*known)
         )
 
     def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
         # On a device text would be a dense array, as wide as its vocabulary.
-        if self.device == "cpu" or not isinstance(compiled, VoronoiMap) or compiled.sparse:
+        if self.device == "cpu" or not isinstance(compiled, diagrams.VoronoiMap) or compiled.sparse:
             return super()._outputs(names, columns, compiled)
-        xp = device_namespace(self.device)
+        xp = cuda.device_namespace(self.device)
         return compiled.transform_on(self._reader.arrange(names, columns), xp)
 
     def _cells(self, columns: Array) -> Array:

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arguments import draw_seed
+from .. import arguments, samples
 from ..inputs import Floats, as_dict
 from ..maps.record import Array, CompiledMap, Pool, RowPerFeature, Sample
 from ..model import Snapshot, locked
-from ..samples import SampleReader
 from .base import FeatureMap
 
 
@@ -108,7 +107,7 @@ class ByFeature(FeatureMap):
     def _know(self) -> RowPerFeature:
         """Return the map with all features that the reader knows, made at first use."""
         if self._map is None:
-            self._map = self._make(draw_seed(self.seed))
+            self._map = self._make(arguments.draw_seed(self.seed))
             self._map._finish()
         if self._map.n_inputs < len(self._reader.index):
             self._map.add(self._reader.index.names)
@@ -169,7 +168,7 @@ class Pooled(FeatureMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._reader = SampleReader(shifts=True)
+        self._reader = samples.SampleReader(shifts=True)
         self._pool = Pool()
         self._next: CompiledMap | None = None
         self._n_builds = 0

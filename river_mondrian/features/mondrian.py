@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import arguments
+from .. import arguments, frames
 from ..arguments import Directions
 from ..checks import check_types, refuse
-from ..frames import mapping_of
 from ..inputs import Floats, of_kind
 from ..limits import LARGEST, LEAST_LEVEL
 from ..maps.record import Array, Pool, Sample
@@ -24,8 +23,7 @@ from ..partitions.mondrian.reading import Plane, cells_of_plane, check_plane
 from ..partitions.mondrian.tree_memory import Partitions
 from ..posteriors.cells import CellView, MondrianMap
 from ..records import Float64s, Memory
-from .base import FeatureMap
-from .kinds import CellFeatures
+from . import base, kinds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +89,7 @@ def _gaps(first: Floats, second: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)
-class MondrianFeatures(CellFeatures):
+class MondrianFeatures(kinds.CellFeatures):
     """Mondrian features of the Laplace kernel.
 
     Each partition is a Mondrian process on the smallest box around the samples, which ends at the
@@ -225,7 +223,7 @@ class MondrianFeatures(CellFeatures):
         # Directions are sums of numbers.
         return self.directions is None
 
-    def _own_copy(self, mixes: bool = False) -> FeatureMap:
+    def _own_copy(self, mixes: bool = False) -> base.FeatureMap:
         own = copy.deepcopy(self)
         if self._auto:
             own._mixes, own._pool = mixes, _Start()
@@ -349,7 +347,7 @@ class MondrianFeatures(CellFeatures):
         for start, stop in itertools.pairwise([*sorted({0, *new}), len(columns)]):
             first = start
             if start in new:
-                self._learn_new(mapping_of(names, columns[start]))
+                self._learn_new(frames.mapping_of(names, columns[start]))
                 first += 1
             for sample in _samples(self._reader.arrange(names, columns[first:stop])):
                 self._learn_known(sample)

@@ -4,8 +4,6 @@ Loading makes objects of no other classes of this package. A class keeps its nam
 moves.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 from typing import Any

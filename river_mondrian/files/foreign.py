@@ -5,8 +5,6 @@ arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Apart fr
 of another package is ever looked up by a name in a file.
 """
 
-from __future__ import annotations
-
 import copy
 import copyreg
 import functools

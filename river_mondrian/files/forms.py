@@ -5,8 +5,6 @@ are JSON objects whose first key names their form (`_FORMS` lists all forms). An
 under the path of attributes to it, and a table as its columns.
 """
 
-from __future__ import annotations
-
 import array
 import functools
 import inspect
@@ -21,9 +19,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from .. import checks, model
 from ..arguments import is_distribution
-from ..checks import ModelFormatError
-from ..model import ModelLock
 from ..records import ChunkedRows, Memory, Record, RowLayout, TableState
 from ..records.arrays import CHUNK_ROWS
 from ..records.layout import Column, columns_of
@@ -122,7 +119,9 @@ def check_columns(
     for name in expected.keys() | found.keys():
         if expected.get(name) != found.get(name):
             wanted, given = expected.get(name), found.get(name)
-            raise ModelFormatError(f"{kind} has the column {name!r} of {wanted}, got {given}")
+            raise checks.ModelFormatError(
+                f"{kind} has the column {name!r} of {wanted}, got {given}"
+            )
 
 
 # Kinds of NumPy's scalars that are stored: truth values, integers, numbers, strings and times.
@@ -271,7 +270,7 @@ class Encoder:
         found = {
             name: self._encode_attribute(one, f"{path}/{name}", name if name in given else "")
             for name, one in state.items()
-            if not isinstance(one, ModelLock)
+            if not isinstance(one, model.ModelLock)
         }
         return {"attributes": found}
 

@@ -14,19 +14,16 @@ After a drift, steps are as large as at first, so that lines follow boundaries t
 Bayes starts again. The lines themselves are kept, since some drifts turn them only a little.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..compiling.kernels import inlined, kernel
 from ..elementary import FEW, logarithms, normalize_logs
 from ..limits import LEAST_LEVEL
 from ..partitions.mondrian.transforms import hash_of
-from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record
+from ..records import Bounds, Float64, Float64s, Floats, Int64, Int64s, Record
 from ..records.record import derived, sized, stored, transient
 from .learned import Learned, keep
 
@@ -90,8 +87,6 @@ def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, l
     counts[later] = squares[later] = 0.0
     return forgets
 
-
-Array = NDArray[np.float64]
 
 # Rows of `Discriminants.predicted`.
 SMALL_STEPS = 0
@@ -402,7 +397,7 @@ class LinearDiscriminants(Learned[Discriminants]):
     def __init__(self) -> None:
         super().__init__(columns=1)
 
-    def logits(self, values: Array) -> list[tuple[Array, Array]]:
+    def logits(self, values: Floats) -> list[tuple[Floats, Floats]]:
         """Return the logits of the sample predicted last, for each row of `predicted`.
 
         Parameters
@@ -438,7 +433,7 @@ class LinearDiscriminants(Learned[Discriminants]):
                     added[i] = own[:n]
         return found
 
-    def _of_level(self, i: int, place: int) -> list[Array]:
+    def _of_level(self, i: int, place: int) -> list[Floats]:
         """Return the logits that a level of the i-th input adds, for each row of `predicted`."""
         row = place // int(self.record.width)
         small, large, counts = (self.learned[name][row] for name in _OF_LEVELS)
@@ -451,7 +446,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         return [small, large, np.log(rates / share)]
 
     def reserve(
-        self, width: int, n_inputs: int, predicted: Array, categories: Sequence[int] = ()
+        self, width: int, n_inputs: int, predicted: Floats, categories: Sequence[int] = ()
     ) -> None:
         """Reserve memory for classes and inputs; what the record's inputs have learned is kept.
 

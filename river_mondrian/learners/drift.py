@@ -6,8 +6,6 @@ than a bound. Results equal those of `river.drift.ADWIN` bit for bit. Like it, t
 with an empty window after a drift.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

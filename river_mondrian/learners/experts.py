@@ -12,20 +12,15 @@ The gradient of a sample of weight w is multiplied by w / W, where W is the larg
 Otherwise one heavy sample would make all later steps small.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..compiling.kernels import kernel
 from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
-from ..records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
+from ..records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from .learned import Learned
-
-Array = NDArray[np.float64]
 
 # More classes than any mixture has.
 LARGEST_WIDTH = 1 << 25
@@ -134,12 +129,12 @@ class Mixture(Learned[Experts]):
         self.show()
 
     @property
-    def exponents(self) -> Array:
+    def exponents(self) -> Floats:
         """Exponent of each expert."""
         return self.learned["exponents"]
 
     @property
-    def predicted(self) -> Array:
+    def predicted(self) -> Floats:
         """Predictions of the experts for the last sample, shape (experts, width)."""
         return super().predicted.reshape(self.record.n_experts, self.record.width)
 
@@ -165,7 +160,7 @@ POSITIONS = np.sin(_ANGLES) ** 2
 LENGTHS = np.pi / 4.0 * _WEIGHTS * np.sin(2.0 * _ANGLES)
 
 
-def shared_out(parts: Array, change: Array) -> Array:
+def shared_out(parts: Floats, change: Floats) -> Floats:
     """Return parts that add up to a change along the first axis.
 
     The difference to the given parts, from rounding and quadrature, is shared by their sizes.
@@ -177,17 +172,17 @@ def shared_out(parts: Array, change: Array) -> Array:
     return parts + shares * (change - parts.sum(axis=0))
 
 
-def _softmax(logits: Array) -> Array:
+def _softmax(logits: Floats) -> Floats:
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def _moved(probabilities: Array, logits: Array) -> Array:
+def _moved(probabilities: Floats, logits: Floats) -> Floats:
     """Return the derivative of the softmax: by how much probabilities move with their logits."""
     return probabilities * (logits - (probabilities * logits).sum(axis=-1, keepdims=True))
 
 
-def parts_of_softmax(start: Array, parts: Array) -> Array:
+def parts_of_softmax(start: Floats, parts: Floats) -> Floats:
     """Return the contributions of features to probabilities, from those to their logits.
 
     Parameters
@@ -209,12 +204,12 @@ def parts_of_softmax(start: Array, parts: Array) -> Array:
     return shared_out(found, _softmax(start + whole) - _softmax(start))
 
 
-def mixed(mixture: Mixture, experts: Array) -> Array:
+def mixed(mixture: Mixture, experts: Floats) -> Floats:
     """Mix predictions of experts, shape (experts, classes), as `combine` does."""
     return _softmax(mixture.exponents @ np.log(experts))
 
 
-def parts_of_mixture(mixture: Mixture, start: Array, end: Array, parts: Array) -> Array:
+def parts_of_mixture(mixture: Mixture, start: Floats, end: Floats, parts: Floats) -> Floats:
     """Return the contributions of features to the change of a mixture's prediction.
 
     Parameters

@@ -1,7 +1,5 @@
 """The memory of a learner: its record, and the arrays that its record declares."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, get_origin
@@ -10,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import check_arrays, check_types, refuse
-from ..records import Memory, OwnsArrays, Record, number_of, owned
+from ..records import Floats, Memory, OwnsArrays, Record, number_of, owned
 from ..records.record import Role
 from ..restored import Rows, check_numbers
 
@@ -107,7 +105,7 @@ class Learned(OwnsArrays, Generic[R]):
         return {one.key: one.zeros() for one in self._declared()}
 
     @property
-    def predicted(self) -> NDArray[np.float64]:
+    def predicted(self) -> Floats:
         """Prediction for the last sample."""
         return self.memory.arrays["predicted"]
 

@@ -4,8 +4,6 @@
 `CellSupports` stores cells, for an isolation kernel.
 """
 
-from __future__ import annotations
-
 import abc
 import math
 import sys
@@ -16,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import check_array, check_number, check_numbering, check_starts, check_types, refuse
-from ..features.base import check_map
-from ..features.kernel_maps import IsolationFeatures
+from ..features import base, kernel_maps
 from ..inputs import as_dict, check_names, check_value, ordered
 from ..maps.dense import KINDS, LAPLACE, StoredRows, weighted_shares, weighted_sums
 from ..maps.record import CompiledMap, Pool
-from ..records import Float64s, Int32s, Memory, OwnsArrays
+from ..records import Float64s, Floats, Int32s, Memory, OwnsArrays, Singles
 from ..records.memory import grown
 
 S = TypeVar("S")
@@ -61,7 +58,7 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
         """Append a sample."""
 
     @abc.abstractmethod
-    def weighted_sums(self, sample: S, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weighted_sums(self, sample: S, coefficients: Floats) -> Floats:
         """Return the sum of coefficient times kernel over the support vectors, for each column.
 
         The sum is f(x) of Algorithm 1 (Ting et al. 2021), line 3, with alpha c for the
@@ -72,7 +69,7 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
 class CellSample(NamedTuple):
     """A sample: its entries until the map is final, and its cells once there is a map."""
 
-    entries: tuple[NDArray[np.int32], NDArray[np.float32]] | None
+    entries: tuple[NDArray[np.int32], Singles] | None
     cells: NDArray[np.int32] | None
 
 
@@ -91,7 +88,7 @@ class CellSupports(SupportVectors[CellSample]):
     # The features own it.
     _BORROWED = frozenset({"_map"})
 
-    def __init__(self, features: IsolationFeatures) -> None:
+    def __init__(self, features: kernel_maps.IsolationFeatures) -> None:
         self.n = 0
         self.features = features._own_copy()
         self.cells = np.zeros((0, features.n_partitions), dtype=np.int32)
@@ -114,7 +111,9 @@ class CellSupports(SupportVectors[CellSample]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_types(self, {"features": IsolationFeatures, "cells": np.ndarray, "n": int})
+        check_types(
+            self, {"features": kernel_maps.IsolationFeatures, "cells": np.ndarray, "n": int}
+        )
         check_types(self, {"_samples": (type(None), Pool), "_map": (type(None), CompiledMap)})
         self.cells = np.ascontiguousarray(self.cells)
         n_partitions: int = self.features.__dict__["n_partitions"]
@@ -122,7 +121,7 @@ class CellSupports(SupportVectors[CellSample]):
             refuse(self, "the shape of cells", self.cells.shape, f"not {n_partitions} partitions")
         check_number(self, "n", self.n, 0, len(self.cells))
         if self._map is not None:
-            check_map(self, self._map, self.features)
+            base.check_map(self, self._map, self.features)
             check_number(self, "n_out of the map", self._map.n_out, n_partitions, n_partitions)
         if self._samples is not None:
             self._samples.check(len(self.features._reader.index))
@@ -157,9 +156,7 @@ class CellSupports(SupportVectors[CellSample]):
             self.cells[self.n] = sample.cells
         self.n += 1
 
-    def weighted_sums(
-        self, sample: CellSample, coefficients: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def weighted_sums(self, sample: CellSample, coefficients: Floats) -> Floats:
         """Return the sum of coefficient times kernel over the support vectors, for each column."""
         out = np.zeros(coefficients.shape[1])
         if sample.cells is not None:
@@ -275,9 +272,7 @@ class SparseSupports(SupportVectors[Values]):
             return math.fsum(map(abs, sample.values()))
         return math.fsum(value * value for value in sample.values())
 
-    def weighted_sums(
-        self, sample: Values, coefficients: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def weighted_sums(self, sample: Values, coefficients: Floats) -> Floats:
         """Return the sum of coefficient times kernel over the support vectors, for each column."""
         rows, known, n = self._memory[0], self.places, coefficients.shape[1]
         if len(self._sums) != n:

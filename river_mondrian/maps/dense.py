@@ -1,7 +1,5 @@
 """Feature maps to dense vectors: random Fourier features, and Nyström's columns of the kernel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -9,9 +7,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from .. import checks
+from .. import checks, limits
 from ..compiling.kernels import exact_inlined, exact_kernel, exact_separate
-from ..limits import DONE
 from ..records import Float64, Float64s, Int32s, Int64, Int64s, Memory, Record, derived, transient
 from . import record as maps
 from .record import CompiledMap, MapRecord, Outputs, Pool, RowPerFeature, Sample
@@ -51,7 +48,7 @@ def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int
         phase = out[k]
         out[k] = factor * math.cos(phase)
         out[m + k] = factor * math.sin(phase)
-    return DONE
+    return limits.DONE
 
 
 class FourierMap(RowPerFeature):
@@ -243,7 +240,7 @@ def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
         place, value = maps.read_entry(nystrom, sample, j)
         if value != 0.0:
             vector[place] = 0.0
-    return DONE
+    return limits.DONE
 
 
 class NystromMap(CompiledMap):

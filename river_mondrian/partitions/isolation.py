@@ -1,7 +1,5 @@
 """Partitions that isolate points of a pool, and isolation trees: growth, and cells of samples."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -11,27 +9,12 @@ import scipy
 from numpy.typing import NDArray
 
 from .. import checks
+from .. import records as rec
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ..limits import DONE, FARTHEST, MANY_FEATURES
 from ..maps import record as maps
 from ..maps.record import MapRecord, Outputs, Pool, Sample, Transform
-from ..records import (
-    Array,
-    Float32,
-    Float32s,
-    Float64s,
-    Int32,
-    Int32s,
-    Int64,
-    Int64s,
-    Memory,
-    Record,
-    inline,
-    transient,
-)
 from .ranges import robust_ranges_of_sparse
-
-Floats = NDArray[np.float64]
 
 # Samples are read by their entries if there are many features, and fewer than this share of them
 # are not zero.
@@ -133,14 +116,14 @@ class PointPartitions(maps.CompiledMap):
         return [f"{self.METHOD}{self.number}_{c // self.psi}_{c % self.psi}" for c in columns]
 
 
-def lengths_of(values: Floats, starts: NDArray[np.integer[Any]]) -> Floats:
+def lengths_of(values: rec.Floats, starts: NDArray[np.integer[Any]]) -> rec.Floats:
     """Return the length of each row of a sparse matrix, 1 for a row of zeros."""
     rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     squares = np.bincount(rows, weights=values**2, minlength=len(starts) - 1)
     return np.sqrt(np.where(squares > 0.0, squares, 1.0))
 
 
-def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> Floats:
+def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> rec.Floats:
     """Return the factor for each feature by which its robust range over the pool becomes 1.
 
     A feature that does not vary in the pool gets 0.
@@ -152,14 +135,14 @@ def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> Floats:
     return np.divide(1.0, reach, out=np.zeros_like(reach), where=reach > 0.0)
 
 
-def parts_of(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+def parts_of(matrix: Any) -> tuple[rec.Ints, NDArray[np.int32], rec.Singles]:
     """Return the starts, indices and values of a CSR or CSC matrix."""
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
 
 
-def records_of(kind: type[Record], rows: NDArray[Any]) -> Array[Any]:
+def records_of(kind: type[rec.Record], rows: NDArray[Any]) -> rec.Array[Any]:
     """Return the rows of an array as records."""
-    return Array.of_kind(Array[kind], rows.ctypes.data, len(rows))  # type: ignore[valid-type]
+    return rec.Array.of_kind(rec.Array[kind], rows.ctypes.data, len(rows))  # type: ignore[valid-type]
 
 
 def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: int) -> None:
@@ -210,77 +193,77 @@ ABOVE = 1
 GROWTH = 1_000_000
 
 
-class Cut(Record):
+class Cut(rec.Record):
     """A node: a cut of one feature."""
 
-    feature: Int32
+    feature: rec.Int32
     # Values up to the cut are below it.
-    cut: Float32
+    cut: rec.Float32
     # The children below and above: a node's number within the tree, or ~column of a cell.
-    children: Int32s = inline(2)
+    children: rec.Int32s = rec.inline(2)
 
 
 class IsolationTrees(MapRecord):
     """Isolation trees; there is one for each output."""
 
     # The factor of each feature.
-    factors: Float64s
+    factors: rec.Float64s
     # Cells of a tree.
-    n_cells: Int64
+    n_cells: rec.Int64
     # Nodes of all trees; each tree has room for one node less than cells, but at least one.
-    nodes: Array[Cut]
+    nodes: rec.Array[Cut]
     # Room for the scaled sample; for a sparse one, only its entries are written and cleared.
-    row: Float32s = transient()
+    row: rec.Float32s = rec.transient()
 
 
-class Part(Record):
+class Part(rec.Record):
     """Points that are yet to be isolated, and the place of their node in the tree."""
 
     # Places of the first point and after the last one in the order.
-    begin: Int64
-    end: Int64
+    begin: rec.Int64
+    end: rec.Int64
     # Number of the parent, -1 for none, and the side of it.
-    parent: Int64
-    side: Int64
+    parent: rec.Int64
+    side: rec.Int64
 
 
-class Growth(Record):
+class Growth(rec.Record):
     """A tree that grows, and the points that it isolates."""
 
     # Points: a CSR matrix whose rows are sorted by place.
-    starts: Int64s
-    places: Int32s
-    values: Float32s
+    starts: rec.Int64s
+    places: rec.Int32s
+    values: rec.Float32s
     # For all trees: rows of their points, the j-th ones side by side; uniform draws, two for each
     # possible cut; nodes.
-    n_trees: Int64
-    all_members: Int32s
-    all_draws: Float64s
-    all_nodes: Array[Cut]
+    n_trees: rec.Int64
+    all_members: rec.Int32s
+    all_draws: rec.Float64s
+    all_nodes: rec.Array[Cut]
     # Rows of the tree's points, which are numbered in this order.
-    members: Int64s
-    n_members: Int64
+    members: rec.Int64s
+    n_members: rec.Int64
     # The tree's draws, and how many have been used.
-    draws: Float64s
-    n_draws: Int64
+    draws: rec.Float64s
+    n_draws: rec.Int64
     # The tree's nodes, and how many there are.
-    nodes: Array[Cut]
-    n_nodes: Int64
+    nodes: rec.Array[Cut]
+    n_nodes: rec.Int64
     # Column of the first point's cell.
-    first_column: Int64
+    first_column: rec.Int64
     # Entries that have been visited.
-    n_visited: Int64
+    n_visited: rec.Int64
     # Room for each feature: the range of its values and the number of its entries, which is zero
     # before and after; features that occur.
-    low: Float32s
-    high: Float32s
-    count: Int64s
-    met: Int64s
+    low: rec.Float32s
+    high: rec.Float32s
+    count: rec.Int64s
+    met: rec.Int64s
     # Room for each point: their order by node, and those above a cut.
-    order: Int64s
-    above: Int64s
+    order: rec.Int64s
+    above: rec.Int64s
     # Room for a part for each point, and one more.
-    parts: Array[Part]
+    parts: rec.Array[Part]
 
 
 @exact_inlined
@@ -429,7 +412,7 @@ def grow_trees(growth: Growth, first: int, most: int) -> int:
 
 
 @exact_inlined
-def walk(record: IsolationTrees, cells: Int32s) -> None:
+def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
     """Walk the row down every tree."""
     row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
     for i in range(record.n_out):
@@ -496,12 +479,12 @@ class IsolationTreesMap(PointPartitions):
 
     def advance(self) -> bool:
         """Grow some trees; True once all of them are there."""
-        memory, psi, n_features = Memory(Growth), self.psi, max(1, self.n_inputs)
+        memory, psi, n_features = rec.Memory(Growth), self.psi, max(1, self.n_inputs)
         growth = memory[0]
         memory.refer(self, "starts", "places", "values")
         growth.n_trees, growth.n_members = self.n_out, psi
-        growth.all_members = Int32s.of(self.members)
-        growth.all_draws = Float64s.of(self.draws)
+        growth.all_members = rec.Int32s.of(self.members)
+        growth.all_draws = rec.Float64s.of(self.draws)
         growth.all_nodes = self._cuts()
         for name in ("low", "high"):
             memory.own(name, np.empty(n_features, dtype=np.float32))
@@ -518,7 +501,7 @@ class IsolationTreesMap(PointPartitions):
         self._finish()
         return True
 
-    def _cuts(self) -> Array[Cut]:
+    def _cuts(self) -> rec.Array[Cut]:
         """Return the nodes of all trees."""
         return records_of(Cut, self.nodes.reshape(-1, self.nodes.shape[2]))
 

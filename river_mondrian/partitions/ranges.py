@@ -13,20 +13,14 @@ decides, not whether both quartiles are the same. If a quarter of the values, or
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate, rare
-from ..records import Float64s, Int64s, room_of_words
-
-Array = NDArray[np.float64]
-Numbers = NDArray[np.int64]
+from ..records import Float64s, Floats, Int64s, Ints, room_of_words
 
 # Tukey's outer fences are this many interquartile ranges beyond the quartiles.
 FENCE = 3.0
@@ -36,7 +30,7 @@ N_FOUND = 4
 _room_of_found = room_of_words(Float64s, N_FOUND)
 
 
-def robust_ranges(rows: Array, fence: float = FENCE) -> tuple[Array, Array]:
+def robust_ranges(rows: Floats, fence: float = FENCE) -> tuple[Floats, Floats]:
     """Return the lower and the upper end of the range of each column.
 
     Parameters
@@ -78,10 +72,10 @@ class KnownRanges(NamedTuple):
 
     """
 
-    low: Array
-    high: Array
-    known: Array
-    spread: Array
+    low: Floats
+    high: Floats
+    known: Floats
+    spread: Floats
 
 
 class Rounding(NamedTuple):
@@ -99,13 +93,13 @@ class Rounding(NamedTuple):
 
     """
 
-    offsets: Array
-    widths: Array
+    offsets: Floats
+    widths: Floats
     relative: float
-    least: Array
+    least: Floats
 
 
-def known_ranges(rows: Array, fence: float, rounding: Rounding | None = None) -> KnownRanges:
+def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -> KnownRanges:
     """Return the ranges of `robust_ranges`, and the evidence for them.
 
     If `rounding` is given, numbers that may be the same count as the same.
@@ -119,7 +113,7 @@ def known_ranges(rows: Array, fence: float, rounding: Rounding | None = None) ->
     return _found(ordered, n * np.arange(n_columns), counts, fence)
 
 
-def without_rounding(ordered: Array, rounding: Rounding) -> Array:
+def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
     """Return ordered columns, as rows, in which numbers that may be the same equal the first.
 
     A dense run that continues beyond the errors is left as it is: its unit has become much larger.
@@ -156,7 +150,7 @@ def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> 
             before = value
 
 
-def scaling_of(low: Array, high: Array) -> Array:
+def scaling_of(low: Floats, high: Floats) -> Floats:
     """Return the offsets and the factors by which ranges become [0, 1], shape (2, features).
 
     A feature that has not varied has no range: its magnitude is used instead, or 1 if that is 0. A
@@ -170,7 +164,7 @@ def scaling_of(low: Array, high: Array) -> Array:
     return np.stack([low, np.where(np.isfinite(factors), factors, 1.0)])
 
 
-def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Array, Array]:
+def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Floats, Floats]:
     """Return the same as `robust_ranges` of rows whose absent entries are 0.
 
     Time and memory are proportional to the entries, times a logarithm in time.
@@ -191,7 +185,7 @@ def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Array, Array
 
 
 def _found(
-    values: Array, starts: Numbers, counts: Numbers, fence: float, is_rest: bool = False
+    values: Floats, starts: Ints, counts: Ints, fence: float, is_rest: bool = False
 ) -> KnownRanges:
     """Return the result of `find_ranges` for columns of ordered values."""
     out = np.empty((N_FOUND, len(counts)))

@@ -5,18 +5,13 @@ that a cell is a set of points. A cut gives the cell's number to its lower part 
 to the upper one (section 4.1, where both parts get new ones).
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..compiling.kernels import batch_kernel, inlined
-from ..records import Array, Float64s, Int32s, Int64, Memory, Record
-
-Floats = NDArray[np.float64]
+from ..records import Array, Float64s, Floats, Int32s, Int64, Memory, Record
 
 
 class Cell(Record):

@@ -11,8 +11,6 @@ Points are not linked: a point that is a leaf stores its cell in place of a link
 pause, and leaves keep no points.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -21,33 +19,14 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import records as rec
 from ..checks import check_array, check_equal, check_number, check_types, refuse
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
-from ..partitions.mondrian.constants import CLOSED, EMPTY, PAUSED
-from ..partitions.mondrian.extension import LANES, extend_trees, learn_point
-from ..partitions.mondrian.inputs import scale
-from ..partitions.mondrian.reading import Kept, NodeView
+from ..partitions.mondrian import constants, extension, inputs, reading, sampling, tree_memory
 from ..partitions.mondrian.records import INNER, Forest, Node, Tree
-from ..partitions.mondrian.sampling import side_of
-from ..partitions.mondrian.tree_memory import Partitions
 from ..partitions.mondrian.trees import MondrianTrees
-from ..records import (
-    Array,
-    Bounds,
-    Float64,
-    Float64s,
-    Int32,
-    Int32s,
-    Int64,
-    Memory,
-    Record,
-    Table,
-    derived,
-    prefetch,
-    stored,
-)
 from ..records.memory import grown
 from ..restored import Followed, Rows
 
@@ -55,9 +34,9 @@ from ..restored import Followed, Rows
 class CellNode(Node):
     """A node with the number of its cells (see the module's docstring)."""
 
-    cell: Int32
+    cell: rec.Int32
     # Time of the cut.
-    cut_time: Float64 = stored(Bounds(0.0, when=INNER))
+    cut_time: rec.Float64 = rec.stored(rec.Bounds(0.0, when=INNER))
 
     def end_time(self, start: float) -> float:
         """Return the time of the cut."""
@@ -79,38 +58,38 @@ class CellNode(Node):
 class CellTree(Tree):
     """A tree of cells."""
 
-    nodes: Table[CellNode]
+    nodes: rec.Table[CellNode]
     # Number of numbered cells.
-    n_cells: Int64
+    n_cells: rec.Int64
 
 
-class Owner(Record):
+class Owner(rec.Record):
     """The cell that a column stands for."""
 
     # The partition, and the number of the cell within it.
-    tree: Int32
-    cell: Int32
+    tree: rec.Int32
+    cell: rec.Int32
 
 
 class CellForest(Forest):
     """A forest of cells."""
 
-    trees: Array[CellTree]
+    trees: rec.Array[CellTree]
     # A row for each tree, in ascending order.
-    lifetimes: Float64s
-    n_lifetimes: Int64 = stored(Bounds(1))
+    lifetimes: rec.Float64s
+    n_lifetimes: rec.Int64 = rec.stored(rec.Bounds(1))
     # By column.
-    owners: Array[Owner]
-    n_columns: Int64 = stored(Bounds(0))
-    horizon: Float64 = stored(Bounds(math.inf))
+    owners: rec.Array[Owner]
+    n_columns: rec.Int64 = rec.stored(rec.Bounds(0))
+    horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Capacity for columns.
-    column_capacity: Int64 = derived()
+    column_capacity: rec.Int64 = rec.derived()
 
     def lists_points(self) -> bool:
         """Return False: leaves keep no points."""
         return False
 
-    def lifetimes_of(self, t: int) -> Float64s:
+    def lifetimes_of(self, t: int) -> rec.Float64s:
         """Return the lifetimes of a tree."""
         return self.lifetimes.part(self.n_lifetimes * t, self.n_lifetimes)
 
@@ -130,7 +109,7 @@ SMALLEST_TABLE = 64
 
 
 @dataclass
-class CellView(NodeView):
+class CellView(reading.NodeView):
     """A node with the number of its cell."""
 
     cell: int
@@ -156,7 +135,9 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     _NODE: ClassVar[type[Node]] = CellNode
     _VIEW = CellView
 
-    def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
+    def __init__(
+        self, partitions: tree_memory.Partitions, lifetimes: Sequence[float] | None = None
+    ) -> None:
         # A row for each tree.
         self.lifetimes = np.zeros((partitions.n_trees, len(lifetimes or [0.0])))
         # The partition and the number within it of each column's cell.
@@ -176,7 +157,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         dims, times, root = nodes.column("dim"), nodes.column("cut_time"), [self.trees[t].root]
         inner = dims >= 0
         sides = [nodes.column(name)[inner] for name in ("left", "right")]
-        refs = np.concatenate([*sides, root if root != [EMPTY] else []]).astype(np.int64)
+        refs = np.concatenate([*sides, root if root != [constants.EMPTY] else []]).astype(np.int64)
         since = np.concatenate([times[inner], times[inner], [-1.0]])[: len(refs)]
         # References below 0 are points, which never end, like leaves.
         ends, cells = np.append(np.where(inner, times, np.inf), np.inf), nodes.column("cell")
@@ -187,7 +168,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         first = np.searchsorted(self.lifetimes[t], since, "right")
         last = np.searchsorted(self.lifetimes[t], until, "right") - 1
         bad = (numbers + first < 0) | (numbers + last >= self.forest.n_columns)
-        if (bad & (first <= last)).any() or (dims == PAUSED).any():
+        if (bad & (first <= last)).any() or (dims == constants.PAUSED).any():
             refuse(f"tree {t}", "a cell", "wrong", f"but there are {self.forest.n_columns} columns")
 
     def _set_up(self) -> None:
@@ -195,7 +176,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     def _finish(self) -> None:
         super()._finish()
-        self.forest.lifetimes = Float64s.of(self.lifetimes)
+        self.forest.lifetimes = rec.Float64s.of(self.lifetimes)
         self._reserve_columns()
 
     def _show(self) -> None:
@@ -205,7 +186,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     def _reserve_columns(self) -> None:
         """Reserve memory for the columns that a sample may need."""
         self.owners = grown(self.owners, self.n_columns + self.lifetimes.size)
-        self.forest.owners = Array.over(Owner, self.owners)
+        self.forest.owners = rec.Array.over(Owner, self.owners)
         self.forest.column_capacity = len(self.owners)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -244,7 +225,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     # Inspection.
 
-    def _kept(self, t: int, hidden: bool) -> Kept:
+    def _kept(self, t: int, hidden: bool) -> reading.Kept:
         forest = self.forest
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[int]]:
@@ -255,16 +236,16 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         return kept
 
 
-class Descent(Record):
+class Descent(rec.Record):
     """A sample's walk down one of the trees, which are walked in lock-step."""
 
-    ref: Int64
+    ref: rec.Int64
     # The row at `ref`, or none at a point.
     node: CellNode
     # The first lifetime whose cell has not been found yet.
-    lifetime: Int64
+    lifetime: rec.Int64
     # The tree of the i-th unfinished walk.
-    active: Int64
+    active: rec.Int64
 
 
 class MondrianRecord(MapRecord):
@@ -272,7 +253,7 @@ class MondrianRecord(MapRecord):
 
     forest: CellForest
     # Buffer for a walk down each tree.
-    descents: Array[Descent] = derived()
+    descents: rec.Array[Descent] = rec.derived()
 
 
 @inlined
@@ -281,10 +262,10 @@ def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descen
     descent.ref = ref
     if ref >= 0:
         node = tree.nodes.row(ref)
-        prefetch(node, forest.box_word)
+        rec.prefetch(node, forest.box_word)
         descent.node = node
     else:
-        prefetch(forest.links_of(~ref).part(t, 1), 1)
+        rec.prefetch(forest.links_of(~ref).part(t, 1), 1)
         descent.node = tree.nodes.none()
 
 
@@ -297,7 +278,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """
     own, cells = MondrianRecord(record), outputs.cells
     forest, descents = own.forest, own.descents
-    bad = scale(forest, forest.row, sample.values)
+    bad = inputs.scale(forest, forest.row, sample.values)
     if bad >= 0:
         return bad
     for t in range(forest.n_trees):
@@ -324,7 +305,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
                 if k == forest.n_lifetimes:
                     continue
             x = forest.row.part(tree.first_value, forest.dim_capacity)
-            _go_to(forest, tree, t, node.child(side_of(forest, tree, node, x)), descent)
+            _go_to(forest, tree, t, node.child(sampling.side_of(forest, tree, node, x)), descent)
             descents[still].active = t
             still += 1
         n_active = still
@@ -342,7 +323,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     forest = record.forest
     if status != DONE:
         if status >= 0:
-            forest.version = CLOSED
+            forest.version = constants.CLOSED
         return status
     p, out = forest.n_points, outputs.cells
     n_lifetimes = forest.n_lifetimes
@@ -384,7 +365,7 @@ def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
     forest = record.forest
     if forest.n_walking == 0:
         return DONE
-    return _end(record, outputs, extend_trees(forest, 0, forest.n_trees, LANES))
+    return _end(record, outputs, extension.extend_trees(forest, 0, forest.n_trees, extension.LANES))
 
 
 @kernel
@@ -398,7 +379,7 @@ def learn_one(record: MondrianRecord, sample: Sample, outputs: Outputs) -> int:
     p = forest.n_points
     if p >= forest.points.capacity or forest.n_columns + record.n_out > forest.column_capacity:
         return WAITS
-    return _end(record, outputs, learn_point(forest, sample.values, p))
+    return _end(record, outputs, extension.learn_point(forest, sample.values, p))
 
 
 class MondrianMap(CompiledMap):
@@ -413,7 +394,9 @@ class MondrianMap(CompiledMap):
     # Set at its first use.
     _learn_one: Callable[[MondrianRecord, Sample, Outputs], int] | None = None
 
-    def __init__(self, partitions: Partitions, lifetimes: Sequence[float] | None = None) -> None:
+    def __init__(
+        self, partitions: tree_memory.Partitions, lifetimes: Sequence[float] | None = None
+    ) -> None:
         n_partitions = partitions.n_trees
         self.n_lifetimes = 1 if lifetimes is None else len(lifetimes)
         super().__init__(0, n_partitions * self.n_lifetimes, 0, 0, False, False)
@@ -438,14 +421,14 @@ class MondrianMap(CompiledMap):
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
         self._before = outputs_of(self.before)
         # Made once, since making them takes as long as a call.
-        self._cells_before, self._outputs_before = Int32s.of(self.before), self._before[0]
+        self._cells_before, self._outputs_before = rec.Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:
-        self.descents = Memory(Descent, len(self.trees.trees))
+        self.descents = rec.Memory(Descent, len(self.trees.trees))
         self.record.descents = self.descents.array
         self.record.forest = self.trees.forest
 
-    def add_inputs(self, names: Sequence[Hashable], first_values: NDArray[np.float64]) -> None:
+    def add_inputs(self, names: Sequence[Hashable], first_values: rec.Floats) -> None:
         """Add features, each with its first value.
 
         Afterwards `complete` keeps the features, and `trees.settle` removes them from the trees.
@@ -495,7 +478,7 @@ class MondrianMap(CompiledMap):
 
     def forget_before(self) -> None:
         """Clear the cells that the last sample had before it was learned."""
-        self.record.before = Int32s(0)
+        self.record.before = rec.Int32s(0)
 
     @property
     def maps_learned(self) -> bool:

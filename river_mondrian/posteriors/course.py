@@ -8,8 +8,6 @@ Surprises are integers in units of 2^-32. So sums are exact, and equal surprises
 any order.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable
 from typing import Any, Self
@@ -17,13 +15,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks import check_number
+from .. import checks, restored
 from ..compiling.kernels import inlined, kernel
 from ..inputs import FeatureIndex
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Memory, Record, stored, transient
 from ..records.memory import OwnsArrays, check_shapes
-from ..restored import Rows, check_numbers
 
 # A surprise of 1, in units of 2^-32.
 UNIT = 4294967296.0
@@ -237,8 +234,8 @@ class CourseTable(OwnsArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         course = self.memory[0]
-        check_numbers("course", Rows.of_memory(self.memory), course)
-        check_number(self, "n", course.n, 0, 2**62)
+        restored.check_numbers("course", restored.Rows.of_memory(self.memory), course)
+        checks.check_number(self, "n", course.n, 0, 2**62)
         n_views, window = int(course.n_views), int(course.window)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_BY_FEATURE, (len(self.features),))
         shapes |= {"surprises": (n_views, int(course.average)), "sums": (n_views,)}

@@ -9,42 +9,23 @@ Full trees may accept only some of the samples, each with the same probability. 
 random subset of a longer stretch of the stream. The draws do not depend on the trees.
 """
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..arguments import ENTRY_DRAWS
-from ..checks import check_number, check_types
+from .. import arguments, checks
+from .. import records as rec
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..elementary import mixed, state_after, uniform_of
 from ..learners.learned import Learned
 from ..limits import DONE, TOO_LARGE, WAITS
-from ..partitions.mondrian import extension
+from ..partitions.mondrian import extension, stored, tree_memory, trees, widths
 from ..partitions.mondrian.extension import must_wait
 from ..partitions.mondrian.inputs import find_too_large, scale
 from ..partitions.mondrian.reading import NodeView, Path, gaps_from, traced
 from ..partitions.mondrian.records import Forest
-from ..partitions.mondrian.stored import next_point
-from ..partitions.mondrian.tree_memory import Partitions
-from ..partitions.mondrian.trees import MondrianTrees
 from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
-from ..partitions.mondrian.widths import learn_next
-from ..records import (
-    Bounds,
-    Float32s,
-    Float64,
-    Float64s,
-    Int64,
-    Memory,
-    Record,
-    sized,
-    stored,
-    transient,
-)
 
 # The rank of a score among those of the samples learned last.
 #
@@ -57,18 +38,18 @@ from ..records import (
 KEPT = 4096
 
 
-class Ranks(Record):
+class Ranks(rec.Record):
     """The scores of the samples learned last, from before learning: in a ring, and sorted."""
 
-    scores: Float64s = sized(KEPT)
-    ranked: Float64s
+    scores: rec.Float64s = rec.sized(KEPT)
+    ranked: rec.Float64s
     # Number of scores, and the place of the next one in the ring.
-    n_scores: Int64 = stored(Bounds(0, KEPT))
-    next_score: Int64 = stored(Bounds(0, KEPT - 1))
+    n_scores: rec.Int64 = rec.stored(rec.Bounds(0, KEPT))
+    next_score: rec.Int64 = rec.stored(rec.Bounds(0, KEPT - 1))
 
 
 @inlined
-def _n_below(ranked: Float64s, n: int, value: float) -> int:
+def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
     """Return how many of `n` sorted numbers are less than a value."""
     low, high = 0, n
     while low < high:
@@ -133,7 +114,7 @@ class RecentScores(Learned[Ranks]):
         super().__init__()
         self.show()
 
-    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+    def show(self, predicted: rec.Floats | None = None) -> None:
         """Set the record's references to the scores, and to the sorted scores."""
         super().show()
         ranked, n = np.zeros(KEPT), int(self.record.n_scores)
@@ -143,10 +124,10 @@ class RecentScores(Learned[Ranks]):
     def _check(self) -> None:
         n = self.record.n_scores
         if n < KEPT:
-            check_number(self, "next_score", self.record.next_score, n, n)
+            checks.check_number(self, "next_score", self.record.next_score, n, n)
 
     @property
-    def latest(self) -> NDArray[np.float64]:
+    def latest(self) -> rec.Floats:
         """The scores of the samples learned last, in the order of learning."""
         scores = np.roll(self.learned["scores"], -int(self.record.next_score))
         return scores[KEPT - int(self.record.n_scores) :]
@@ -161,16 +142,16 @@ class CutForest(Forest):
 
     # Ranks of relative displacements.
     ranks: Ranks
-    horizon: Float64 = stored(Bounds(math.inf))
+    horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Probability with which a sample enters full trees, the state of these draws, and the number of
     # samples that have not entered.
-    entering: Float64
-    entry_state: Int64
-    n_passed: Int64
+    entering: rec.Float64
+    entry_state: rec.Int64
+    n_passed: rec.Int64
     # The sample scored last, its score, and the number of changes at that time.
-    noted_inputs: Float64s
-    noted_score: Float64 = transient()
-    noted_at: Int64 = transient()
+    noted_inputs: rec.Float64s
+    noted_score: rec.Float64 = rec.transient()
+    noted_at: rec.Int64 = rec.transient()
 
     def passes(self) -> bool:
         """Return whether the trees are full and the next sample does not enter them.
@@ -233,7 +214,7 @@ DENSITY_LIFETIME = 2.0
 class Scores(Prediction):
     """Readings of samples, a row of `N_READINGS` for each."""
 
-    readings: Float64s
+    readings: rec.Float64s
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the readings of the `row`-th sample by tree `t`."""
@@ -242,7 +223,7 @@ class Scores(Prediction):
 
 
 @separate
-def add_readings(forest: C, t: int, walk: Walk, out: Float64s) -> None:
+def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
     """Add the readings of a walk: expectations over all places where its sample may branch off."""
     tree = forest.trees[t]
     # The largest displacement by the subtrees above, and the number of samples there.
@@ -273,7 +254,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: Float64s) -> None:
 
 
 @inlined
-def _read(forest: CutForest, rows: Float32s, n: int, scores: Scores) -> None:
+def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None:
     """Write the readings of `n` rows of values; the trees hold at least one sample."""
     out, n_held = scores.readings, float(forest.n_held())
     for i in range(N_READINGS * n):
@@ -289,7 +270,7 @@ def _read(forest: CutForest, rows: Float32s, n: int, scores: Scores) -> None:
 
 
 @batch_kernel
-def score_rows(forest: C, rows: Float32s, n: int, scores: Scores) -> None:
+def score_rows(forest: C, rows: rec.Float32s, n: int, scores: Scores) -> None:
     """Write the readings of `n` rows of values; the trees hold at least one sample."""
     _read(forest, rows, n, scores)
 
@@ -346,7 +327,7 @@ def learn_one(forest: C, scores: Scores) -> int:
         status = DONE
         forest.n_passed = forest.n_passed + 1
     else:
-        status = learn_next(forest, forest.inputs, next_point(forest, forest.inputs))
+        status = widths.learn_next(forest, forest.inputs, stored.next_point(forest, forest.inputs))
     # The score of the first samples is NaN.
     if score == score:
         add_score(forest.ranks, score)
@@ -354,7 +335,7 @@ def learn_one(forest: C, scores: Scores) -> int:
 
 
 @kernel
-def rebuild(forest: C, scaling: Float64s, n: int, scores: Scores) -> None:
+def rebuild(forest: C, scaling: rec.Float64s, n: int, scores: Scores) -> None:
     """Rebuild the trees as `extension.rebuild` does, and keep the last sample's score."""
     score = _score_before(forest, scores)
     extension.rebuild(forest, scaling, n)
@@ -362,7 +343,7 @@ def rebuild(forest: C, scaling: Float64s, n: int, scores: Scores) -> None:
         add_score(forest.ranks, score)
 
 
-class CutTrees(MondrianTrees[CutForest, NodeView]):
+class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     """Random cut trees over the latest samples, and the scores of these.
 
     Parameters
@@ -376,17 +357,17 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
 
     _FOREST = CutForest
     _RENEWS: ClassVar[bool] = True
-    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
+    _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("out", "memory", "noted", "version_now", "_own"),
     }
 
-    def __init__(self, partitions: Partitions, entering: float) -> None:
+    def __init__(self, partitions: tree_memory.Partitions, entering: float) -> None:
         # Of the samples learned last.
         self.scores = RecentScores()
         super().__init__(partitions)
         self.forest.entering = entering
         # The seeds of the trees are different.
-        seeds = np.random.SeedSequence(partitions.seed, spawn_key=(ENTRY_DRAWS,))
+        seeds = np.random.SeedSequence(partitions.seed, spawn_key=(arguments.ENTRY_DRAWS,))
         self.forest.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
 
     def _finish(self) -> None:
@@ -396,10 +377,10 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         self.version_now = self.shared.word("version")
         forest.ranks = self.scores.record
         self.noted = np.full(self.inputs.shape[1], np.nan)
-        forest.noted_inputs = Float64s.of(self.noted)
+        forest.noted_inputs = rec.Float64s.of(self.noted)
         forest.noted_at = NOTHING_NOTED
         self.out = np.empty(N_READINGS)
-        self.memory = Memory(Scores)
+        self.memory = rec.Memory(Scores)
         self.memory.own("readings", self.out)
         # A direct reference, which is faster for each sample than a look-up in the memory.
         self._own = self.memory[0]
@@ -410,7 +391,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         self.forest.noted_at = NOTHING_NOTED
 
     def _check_kind(self) -> None:
-        check_types(self, {"scores": RecentScores})
+        checks.check_types(self, {"scores": RecentScores})
 
     @property
     def n_begun(self) -> int:
@@ -437,7 +418,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
             return DONE
         return self.learn_rest(status, lambda: learn(self.forest, self._own), lambda p: None)
 
-    def _rebuild(self, n: int, scaling: Float64s) -> None:
+    def _rebuild(self, n: int, scaling: rec.Float64s) -> None:
         rebuild(self.forest, scaling, n, self._own)
 
     # Readings. The trees hold at least one sample.
@@ -453,11 +434,11 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
         bad: int = predict(self.forest, self._own)
         return bad
 
-    def score_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+    def score_rows(self, inputs: rec.Floats, n_jobs: int) -> rec.Floats:
         """Return the readings of rows of checked inputs, shape (n, N_READINGS)."""
         return self._predict_rows(score_rows, Scores, "readings", inputs, N_READINGS, n_jobs)
 
-    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+    def explain(self, inputs: rec.Floats) -> tuple[int, rec.Floats]:
         """Return each feature's contribution to the relative displacement of a sample.
 
         The first result is DONE, or the input whose value is too large.
@@ -468,7 +449,7 @@ class CutTrees(MondrianTrees[CutForest, NodeView]):
             self._add_parts(path, values, found)
         return bad, found / (self.n_trees * math.log1p(self.forest.n_held()))
 
-    def _add_parts(self, path: Path, values: NDArray[np.float32], out: NDArray[np.float64]) -> None:
+    def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
         """Add each feature's contribution to the logarithm of 1 + displacement on a path.
 
         The displacement of the sample's own leaf is divided among the features by the sample's

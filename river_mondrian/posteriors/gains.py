@@ -1,7 +1,5 @@
 """The gains of the cuts of a tree, over classes and over targets, for importances."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -26,8 +26,6 @@ A shingle is a sample with the samples before it. Its columns are the features o
 those of the sample before it, and so on.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Hashable, Mapping

@@ -13,13 +13,10 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy
 from numpy.polynomial.legendre import leggauss
-from numpy.typing import NDArray
 
 from ..arguments import is_real
 from ..compiling.kernels import batch_kernel, inlined
-from ..records import Float64s
-
-Array = NDArray[np.float64]
+from ..records import Float64s, Floats
 
 # Nodes on one half of the line, for the score of a mixture with Student components.
 N_NODES = 64
@@ -124,10 +121,10 @@ class PredictiveDistribution:
 
     def __init__(
         self,
-        weights: Array,
-        centres: Array,
-        scales: Array,
-        freedoms: Array | None = None,
+        weights: Floats,
+        centres: Floats,
+        scales: Floats,
+        freedoms: Floats | None = None,
         n_samples: int = 0,
     ) -> None:
         self.weights, self.centres, self.scales = weights, centres, scales
@@ -184,7 +181,7 @@ class PredictiveDistribution:
                 break
         return y
 
-    def _log_parts(self, y: float) -> Array:
+    def _log_parts(self, y: float) -> Floats:
         """Return the logarithm of each component's density times its weight."""
         v = self.freedoms
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -197,7 +194,7 @@ class PredictiveDistribution:
                 tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
                 of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
                 logs = np.where(np.isinf(v), logs, of_student)
-            found: Array = logs + np.log(self.weights) - np.log(self.scales)
+            found: Floats = logs + np.log(self.weights) - np.log(self.scales)
         # A point has no density away from its centre, and a component of weight 0 has none.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
         return np.where(nothing, -np.inf, found)
@@ -234,7 +231,7 @@ class PredictiveDistribution:
 
     __call__ = pdf
 
-    def _tails(self, y: Array, sign: float) -> Array:
+    def _tails(self, y: Floats, sign: float) -> Floats:
         """Return the probability of at most each value, or with a negative sign of more."""
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (y[:, None] - self.centres) / self.scales

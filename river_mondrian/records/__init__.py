@@ -7,7 +7,7 @@ growing tables of records, are in `arrays`. `memory` has the Python side, which 
 its arrays.
 """
 
-from .arrays import CHUNK_ROWS, Array, Float32s, Float64s, Int32s, Int64s, Packed, Room, Table
+from .arrays import Array, Float32s, Float64s, Floats, Int32s, Int64s, Ints, Packed, Singles, Table
 from .layout import Part, RowLayout, words_of
 from .memory import ChunkedRows, Memory, OwnsArrays, TableState, check_shapes, owned, state_words
 from .numba_types import (

@@ -28,6 +28,11 @@ R = TypeVar("R", bound=Record, covariant=True)
 Q = TypeVar("Q", bound=Record)
 N = TypeVar("N", int, float)
 
+# NumPy arrays of the Python side.
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Singles = NDArray[np.float32]
+
 # A chunk of a table holds 2**CHUNK_BITS rows.
 CHUNK_BITS = 7
 CHUNK_ROWS = 1 << CHUNK_BITS

@@ -1,7 +1,5 @@
 """The layout of records and rows: columns by the names of fields, and the digest of pickles."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import sys

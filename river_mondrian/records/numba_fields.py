@@ -1,7 +1,5 @@
 """Code generation for fields and methods of records, and elements of arrays."""
 
-from __future__ import annotations
-
 import operator
 from types import FunctionType
 from typing import Any, get_args
@@ -15,10 +13,9 @@ from numba.core.typing import templates
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import type_callable
 
-from . import numba_types
+from . import numba_types, pipelines
 from .arrays import CHUNK_BITS, CHUNK_MASK, Float32s, Float64s, Int32s, Int64s, Table, Words
 from .numba_types import BITS, WIDE, RecordType, SpanType, load_address, make_span, numba_type
-from .pipelines import HelperCompiler
 from .record import ADDRESS_BYTES, CHECKS, WORD_BYTES, Field, Record, Word, observe
 
 _njit: Any = numba.njit
@@ -42,7 +39,7 @@ def method_dispatcher(function: Any) -> Any:
         options = {"fastmath": FASTMATH, "forceinline": True, "error_model": "numpy"}
         options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         options |= getattr(function, "kernel_options", {})
-        _METHODS[function] = _njit(pipeline_class=HelperCompiler, **options)(function)
+        _METHODS[function] = _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)
     return _METHODS[function]
 
 

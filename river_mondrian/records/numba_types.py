@@ -8,8 +8,6 @@ bytes only, since rows may begin at any word.
 kernel that calls them. `new_array` and `new_int64s` reserve any size until `release`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import inspect
 import operator

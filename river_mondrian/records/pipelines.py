@@ -13,8 +13,6 @@ compiled: if they have changed, functions are compiled by numba's defaults, and 
 longer.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from typing import Any

@@ -20,8 +20,6 @@ its owner restores from the other fields. Addresses are never state. Pickling fo
 `memory.Memory`).
 """
 
-from __future__ import annotations
-
 import ctypes
 import enum
 import functools

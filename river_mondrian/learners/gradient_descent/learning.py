@@ -1,7 +1,5 @@
 """Learning by gradient descent: words, several lifetimes, and the kernels that Python calls."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

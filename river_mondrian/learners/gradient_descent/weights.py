@@ -1,7 +1,5 @@
 """The Python side of gradient descent: loss, learning rate, and the owner of the weights."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Mapping
@@ -15,9 +13,9 @@ from ...arguments import is_real
 from ...checks import LARGEST_SIZE, check_array, check_arrays, check_number, check_types, refuse
 from ...limits import DONE, NO_ROOM
 from ...maps.record import CompiledMap, Outputs, Pool, Sample, outputs_of
-from ...records import FLOAT64, ChunkedRows, Float64s, Int32s, Memory, Part, RowLayout
+from ...records import FLOAT64, ChunkedRows, Float64s, Floats, Int32s, Memory, Part, RowLayout
 from ...records.memory import TableState, grown, owned
-from ..ridge.posterior import Array, Weights
+from ..ridge.posterior import Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot
 
@@ -162,7 +160,7 @@ class DescentWeights(Weights):
         names = ("weights", "squares") if self._stride == 2 else ("weights",)
         return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
 
-    def _bind(self, slots: NDArray[np.int32], shares: Array, n_slots: int) -> None:
+    def _bind(self, slots: NDArray[np.int32], shares: Floats, n_slots: int) -> None:
         """Set arrays, and everything derived from them."""
         record = self.record = self.memory[0]
         self.shares, self._table = shares, record.weights
@@ -265,7 +263,7 @@ class DescentWeights(Weights):
         n = self.compiled.n_columns
         return grown(self.memory.arrays["slots"], n)[:n]
 
-    def rows(self) -> Array:
+    def rows(self) -> Floats:
         """Return the numbers of all slots, shape (slots, numbers)."""
         return self.chunked_rows.rows(0, self._table.n_rows).view(np.float64)
 
@@ -359,7 +357,7 @@ class DescentWeights(Weights):
 
     def _find_gradients(
         self, outputs: Outputs, i: int, target: float, weight: float, is_again: bool
-    ) -> Array:
+    ) -> Floats:
         """Write the gradients of the i-th mapped sample; returns those by its words' own scores."""
         if self.has_words:
             learning.score_words(self.record)
@@ -393,7 +391,7 @@ class DescentWeights(Weights):
                 raise
             self.gradients[:] = 0.0
 
-    def learn_rows(self, out: NDArray[Any], targets: Array, weights: Array) -> None:
+    def learn_rows(self, out: NDArray[Any], targets: Floats, weights: Floats) -> None:
         """Learn mapped samples."""
         record, feature_map, outputs = self.record, self.compiled.record, outputs_of(out)
         n, rule = len(out), self.rule
@@ -411,7 +409,7 @@ class DescentWeights(Weights):
             self._make_room()
             start = learning.learn_rows(record, feature_map, outputs[0], start, n, *arrays)
 
-    def learn_stored(self, pool: Pool, start: int, targets: Array, weights: Array) -> None:
+    def learn_stored(self, pool: Pool, start: int, targets: Floats, weights: Floats) -> None:
         """Learn samples of a pool from `start` on."""
         if not self.has_words:
             super().learn_stored(pool, start, targets, weights)
@@ -444,7 +442,7 @@ class DescentWeights(Weights):
             found = score_one(*arguments)
         return found
 
-    def score_rows(self, out: NDArray[Any]) -> Array:
+    def score_rows(self, out: NDArray[Any]) -> Floats:
         """Return the scores of mapped samples."""
         self._make_room()
         outputs, scores = outputs_of(out), np.empty((len(out), len(self.scores)))

@@ -11,18 +11,15 @@ Otherwise it is the matrix of the points' kernels (`Dual`). With K = Phi Phi^T +
 predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, inlined, merged
 from ...partitions.sweep import Cell, LifetimeSweep, Sweep
-from ...records import Float64s, Int64
+from ...records import Float64s, Floats, Int64
 from ..ridge.posterior import log_of_residual
 from .fitting import Fit, SweepLearner, predict, sum_by_cell
 
@@ -305,15 +302,13 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     return math.log(-determinant / n_partitions**2)
 
 
-Array = NDArray[np.float64]
-
 # Largest residual of the normal equations, in units of the largest target, without a step of
 # refinement, and without recomputing the inverse.
 REFINE = 1e-11
 REBUILD = 1e-8
 
 
-def invert(A: Array) -> tuple[Array, float]:
+def invert(A: Floats) -> tuple[Floats, float]:
     """Return the inverse of a positive definite matrix and the logarithm of its determinant."""
     factor, _ = scipy.linalg.lapack.dpotrf(A, lower=1)
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=1)

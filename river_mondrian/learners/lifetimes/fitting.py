@@ -1,19 +1,15 @@
 """Linear models on the cells of a sweep: predictions, the learners' base class, two learners."""
 
-from __future__ import annotations
-
 import abc
 import math
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, inlined
 from ...partitions.sweep import LifetimeSweep, Sweep
-from ...records import Float64, Float64s, Int32s, Int64s, Memory, Record
+from ...records import Float64, Float64s, Floats, Int32s, Int64s, Memory, Record
 
-Array = NDArray[np.float64]
 F = TypeVar("F", bound="Fit")
 
 
@@ -66,8 +62,8 @@ class SweepLearner(abc.ABC):
 
     def __init__(self, sweep: LifetimeSweep, delta2: float) -> None:
         self.sweep, self.delta2 = sweep, delta2
-        self.predicted: Array = np.zeros(len(sweep.X))
-        self.weights: Array = np.zeros(sweep.n_partitions)
+        self.predicted: Floats = np.zeros(len(sweep.X))
+        self.weights: Floats = np.zeros(sweep.n_partitions)
         self.fit: Fit
 
     def make_fit(self, kind: type[F]) -> Memory[F]:
@@ -79,7 +75,7 @@ class SweepLearner(abc.ABC):
         self.fit.predicted = Float64s.of(self.predicted)
         return memory
 
-    def set_weights(self, weights: Array) -> None:
+    def set_weights(self, weights: Floats) -> None:
         """Replace the array of weights, for example by a longer one."""
         self.weights = weights
         self.fit.weights = Float64s.of(weights)

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import checks, frames
 from ...arguments import check_integer, check_positive, is_real
-from ...checks import require
-from ...frames import read_frame, read_targets
 from ...partitions.sweep import LifetimeSweep
 from ...progress import Progress
 from .exact_ridge import RidgeLearner
@@ -121,7 +120,7 @@ class LifetimePath:
 
     def to_frame(self) -> Any:
         """Return a pandas frame with a row per lifetime."""
-        pd = require("pandas", "pandas", "to_frame")
+        pd = checks.require("pandas", "pandas", "to_frame")
         columns = {"lifetime": self.lifetimes, "n_cells": self.n_cells}
         if len(self.log_marginal_likelihood):
             columns["log_marginal_likelihood"] = self.log_marginal_likelihood
@@ -169,7 +168,7 @@ class Sets:
 
 def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list[Hashable], Array]:
     """Read an array or a frame; columns of frames are brought into the order of `names`."""
-    _, found, values = read_frame(X)
+    _, found, values = frames.read_frame(X)
     if names is not None:
         if set(found) != set(names):
             raise ValueError(f"the columns of {what} must be those of X, got {found!r}")
@@ -196,14 +195,16 @@ def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) 
 
     """
     names, first = read_rows(X, "X", None)
-    parts, targets = [first], [read_targets(y, len(first))]
+    parts, targets = [first], [frames.read_targets(y, len(first))]
     if not len(first):
         raise ValueError("X has no rows")
     for what, rows, values in (("X_val", X_val, y_val), ("X_test", X_test, y_test)):
         if rows is None and values is not None:
             raise ValueError(f"there are targets but {what} is None")
         parts.append(np.empty((0, len(names))) if rows is None else read_rows(rows, what, names)[1])
-        targets.append(np.empty(0) if values is None else read_targets(values, len(parts[-1])))
+        targets.append(
+            np.empty(0) if values is None else frames.read_targets(values, len(parts[-1]))
+        )
     if X_val is not None and y_val is None:
         raise ValueError("X_val needs y_val")
     stops = np.cumsum([len(part) for part in parts]).tolist()

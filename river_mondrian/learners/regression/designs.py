@@ -11,8 +11,6 @@ how much it explains of the errors of the additive regression. Its inputs are mo
 proportion to how much they have explained.
 """
 
-from __future__ import annotations
-
 import math
 
 from ...compiling.kernels import exact_inlined, exact_separate

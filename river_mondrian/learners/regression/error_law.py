@@ -11,23 +11,17 @@ that each gave to the targets. If no component has the shape of the errors, the 
 would concentrate the weights on one component, and intervals would be too narrow.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...checks import LARGEST_SIZE
+from ... import checks, limits
 from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
-from ...limits import LARGEST_WEIGHT
 from ...posteriors.predictive import PredictiveDistribution
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
 from ..learned import Learned
 from .mixing import FADING, LEAST_WIDTH, faded_mean, share
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
-
-Array = NDArray[np.float64]
 
 # Guesses of the size of an error, their factors, and degrees of freedom.
 LONG, COMBINED = range(2)
@@ -75,8 +69,8 @@ LEAST_PART = 1e-12
 class ErrorLaw(Record):
     """Statistics of the errors of predictions, and the weights of the components."""
 
-    n_samples: Int64 = stored(Bounds(0, LARGEST_SIZE))
-    largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
+    n_samples: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
+    largest_weight: Float64 = stored(Bounds(1.0, limits.LARGEST_WEIGHT))
     last_target: Float64
     move: Float64
     # Mean sizes of the errors over a long and over a short time, and of the disagreement.

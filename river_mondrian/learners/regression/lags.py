@@ -10,8 +10,6 @@ mean size of errors is weighted down by the ratio, which nearly minimizes absolu
 target itself is a third prediction.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...compiling.kernels import exact_inlined, exact_separate

@@ -16,21 +16,15 @@ Results do not depend on the units of targets. A sample of weight w counts as w 
 it counts as w over the largest recent weight, since their bound assumes at most one loss at a time.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...checks import LARGEST_SIZE
+from ... import checks, limits
 from ...compiling.kernels import exact_inlined, exact_separate
-from ...limits import LARGEST_WEIGHT
-from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
+from ...records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from ..learned import Learned
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
-
-Array = NDArray[np.float64]
 
 # More experts than any mixture has.
 MOST_EXPERTS = 1 << 12
@@ -82,9 +76,9 @@ class TargetMixture(Record):
 
     n_experts: Int64 = stored(Bounds(1, MOST_EXPERTS))
     loss: Int64 = stored(Bounds(ABSOLUTE, SQUARED))
-    n_samples: Int64 = stored(Bounds(0, LARGEST_SIZE))
+    n_samples: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
     # Largest weight of a sample, which fades, or 1.
-    largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
+    largest_weight: Float64 = stored(Bounds(1.0, limits.LARGEST_WEIGHT))
     # The latest target, and the mean size of the moves between targets.
     last_target: Float64
     move: Float64
@@ -103,7 +97,7 @@ class TargetMixture(Record):
     grams: Float64s = sized(N_REGRESSIONS, "n_pairs")
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
-    next_solution: Int64 = stored(Bounds(0, LARGEST_SIZE))
+    next_solution: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
     # For the last sample: the experts' predictions, these minus the share's point, the finalists,
     # the point, and the mean distance of the experts from it.
     predicted: Float64s = transient("n_experts")
@@ -354,17 +348,17 @@ class TargetMixtures(Learned[TargetMixture]):
         self.show()
 
     @property
-    def weights(self) -> Array:
+    def weights(self) -> Floats:
         """Weight of each expert's prediction in the point; the sum is 1."""
         own, last = self.learned, self.learned["last_weights"]
-        found: Array = last[SHARED] * own["shared"] + last[DESCENDED] * own["descended"]
+        found: Floats = last[SHARED] * own["shared"] + last[DESCENDED] * own["descended"]
         for r, solution in enumerate(own["solutions"]):
             beyond = solution - solution.sum() * own["shared"]
             found = found + last[BY_SQUARES + r] * (own["shared"] + beyond)
         return found
 
     @property
-    def to_recall(self) -> Array:
+    def to_recall(self) -> Floats:
         """The predictions of the experts and the finalists of the last sample, and its spread."""
         finalists, spread = self.memory.arrays["finalists"], [self.record.spread]
         return np.concatenate((self.predicted, finalists, spread))

@@ -5,8 +5,6 @@ samples. Ridge regressions on the columns are solved from these sums. There are 
 in use, the other is being made from stored rows.
 """
 
-from __future__ import annotations
-
 from ...checks import LARGEST_SIZE
 from ...records import Array, Bounds, Float64, Float64s, Int64, Int64s, Record
 from ...records.record import derived, sized, stored, transient

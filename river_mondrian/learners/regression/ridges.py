@@ -9,18 +9,15 @@ If a target is too far from a regression's prediction, it is clipped at a larges
 outlier has little effect, while many in a row are followed, since the distance grows with them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...checks import LARGEST_SIZE, check_number, check_types, refuse
 from ...compiling.kernels import exact_inlined, exact_separate
-from ...records import Float64s, Memory
+from ...records import Float64s, Ints, Memory
 from ..learned import Learned, keep
 from . import records
 from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, go_on
@@ -178,7 +175,7 @@ class RidgeExperts(Learned[Ridges]):
         self.memory.own("ignored", ignored)
         self.show(predicted)
 
-    def begin_at_zero(self, inputs: NDArray[np.int64]) -> None:
+    def begin_at_zero(self, inputs: Ints) -> None:
         """Set new inputs to 0 in all stored rows."""
         for name in ("kept", "latest"):
             self.learned[name][:, records.FIRST_INPUT + inputs] = 0.0

@@ -5,8 +5,6 @@ up as in a running inverse. Loops add to rows with independent elements, so the 
 reorder sums.
 """
 
-from __future__ import annotations
-
 import math
 
 from ...compiling.kernels import exact_inlined, exact_separate

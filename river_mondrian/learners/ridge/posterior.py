@@ -1,7 +1,5 @@
 """The posterior of ridge regression: the owner of its memory, and the merge of two posteriors."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import math
@@ -16,13 +14,11 @@ from ...checks import check_equal, check_number, check_types
 from ...compiling.kernels import address_of
 from ...limits import NO_ROOM
 from ...maps.record import CompiledMap, Pool, Sample, outputs_of
-from ...records import Float64s, Int32s, Int64s, OwnsArrays
+from ...records import Float64s, Floats, Int32s, Int64s, Ints, OwnsArrays
 from ..learned import Learned, keep
 from . import rotations, windows
 from .rotations import RidgePosterior
 from .windows import HeldSamples
-
-Array = NDArray[np.float64]
 
 
 class Weights(OwnsArrays, abc.ABC):
@@ -43,10 +39,10 @@ class Weights(OwnsArrays, abc.ABC):
         """
 
     @abc.abstractmethod
-    def learn_rows(self, out: NDArray[Any], targets: Array, weights: Array) -> None:
+    def learn_rows(self, out: NDArray[Any], targets: Floats, weights: Floats) -> None:
         """Learn mapped samples."""
 
-    def learn_stored(self, pool: Pool, start: int, targets: Array, weights: Array) -> None:
+    def learn_stored(self, pool: Pool, start: int, targets: Floats, weights: Floats) -> None:
         """Learn samples of a pool from `start` on."""
         out = self.compiled.transform_stored(pool, start, start + len(targets))
         self.learn_rows(out, targets, weights)
@@ -98,7 +94,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
         self.learned["slots"][:] = -1
         self.show()
 
-    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+    def show(self, predicted: Floats | None = None) -> None:
         """Set the record's references to its arrays, and to the held samples."""
         self._set_lengths()
         super().show()
@@ -229,7 +225,7 @@ class Posterior(Weights):
             status = learn_one(self.numbers.record, *given, True, target, weight)
         return status
 
-    def learn_stored(self, pool: Pool, start: int, targets: Array, weights: Array) -> None:
+    def learn_stored(self, pool: Pool, start: int, targets: Floats, weights: Floats) -> None:
         """Learn samples of a pool from `start` on."""
         n = len(targets)
         keys = np.zeros(n, np.int64)
@@ -258,7 +254,7 @@ class Posterior(Weights):
             windows.take_out(self.numbers.record, k)
 
     def learn_rows(
-        self, out: NDArray[Any], targets: Array, weights: Array, keys: Any = None
+        self, out: NDArray[Any], targets: Floats, weights: Floats, keys: Any = None
     ) -> None:
         """Learn mapped samples; held ones need keys."""
         outputs, start, stop = outputs_of(out), 0, len(out)
@@ -282,7 +278,7 @@ class Posterior(Weights):
             found = self._predict_one(self.numbers.record, *given)
         return found
 
-    def predict_rows(self, out: NDArray[Any], with_variance: bool) -> NDArray[np.float64]:
+    def predict_rows(self, out: NDArray[Any], with_variance: bool) -> Floats:
         """Return means, and variances in units of the noise's, of mapped samples, shape (n, 2)."""
         self.make_columns()
         outputs, found = outputs_of(out), np.empty((len(out), 2))
@@ -342,12 +338,12 @@ class Posterior(Weights):
 class _Part(NamedTuple):
     """A posterior by the rows of the joint one: T, z, and the prior's diagonal of its columns."""
 
-    triangle: Array
-    moments: Array
-    prior: Array
+    triangle: Floats
+    moments: Floats
+    prior: Floats
 
 
-def _part(posterior: Posterior, rows: NDArray[np.int64], n: int) -> _Part:
+def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
     """Return a posterior's T, z and prior, with its columns placed at `rows` among `n`."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
@@ -367,7 +363,7 @@ def _may_lack(posterior: Posterior) -> bool:
     return record.n_rows == record.limit and kept < posterior.compiled.n_columns
 
 
-def merge_posteriors(posterior: Posterior, other: Posterior, columns: NDArray[np.int64]) -> None:
+def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> None:
     """Merge another posterior into a posterior.
 
     Parameters

@@ -23,13 +23,7 @@ import math
 from collections.abc import Callable
 
 from ...checks import LARGEST_RATE, LARGEST_SIZE, LEAST_RATE
-from ...compiling.kernels import (
-    batch_kernel,
-    exact_batch_kernel,
-    exact_inlined,
-    exact_separate,
-    separate,
-)
+from ...compiling import kernels
 from ...limits import DONE, LARGEST_TARGET, LARGEST_WEIGHT, NO_ROOM
 from ...maps.record import MapRecord, Outputs, Sample
 from ...records import Bounds, Float64, Float64s, Int32s, Int64, Int64s, Record
@@ -129,7 +123,7 @@ class RidgePosterior(Record):
         return self.factor.part(j * (j + 1) // 2, j + 1)
 
 
-@exact_inlined
+@kernels.exact_inlined
 def output(
     is_dense: int, value: float, cells: Int32s, values: Float64s, first: int, i: int
 ) -> tuple[int, float]:
@@ -145,7 +139,7 @@ def output(
 # Learning.
 
 
-@exact_inlined
+@kernels.exact_inlined
 def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
     """Add a row for each new column of a mapped sample, up to the limit.
 
@@ -177,7 +171,7 @@ def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
     return True
 
 
-@exact_inlined
+@kernels.exact_inlined
 def spread(
     posterior: RidgePosterior, outputs: Outputs, sample: int, root: float
 ) -> tuple[int, float]:
@@ -203,7 +197,7 @@ def spread(
     return last, rest
 
 
-@exact_inlined
+@kernels.exact_inlined
 def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
     """Rotate the sample in `work` into rows `last` to 0; returns the rest of its target."""
     work, moments = posterior.work, posterior.moments
@@ -227,7 +221,7 @@ def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
     return y
 
 
-@exact_inlined
+@kernels.exact_inlined
 def add_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, target: float, weight: float
 ) -> None:
@@ -243,7 +237,7 @@ def add_sample(
     posterior.is_solved = 0
 
 
-@exact_separate
+@kernels.exact_separate
 def learn_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
@@ -262,7 +256,7 @@ def learn_sample(
 # Predicting.
 
 
-@separate
+@kernels.separate
 def solve(posterior: RidgePosterior) -> None:
     """Write the posterior mean of the weights."""
     solution = posterior.solution
@@ -276,7 +270,7 @@ def solve(posterior: RidgePosterior) -> None:
     posterior.is_solved = 1
 
 
-@exact_inlined
+@kernels.exact_inlined
 def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
     """Return `known` plus the variance of the sample in `work` from the weights of rows.
 
@@ -295,7 +289,7 @@ def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
     return variance
 
 
-@exact_separate
+@kernels.exact_separate
 def predict_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, with_variance: bool
 ) -> tuple[float, float]:
@@ -330,7 +324,7 @@ def predict_sample(
     return mean, variance_of(posterior, last, known)
 
 
-@exact_batch_kernel
+@kernels.exact_batch_kernel
 def predict_one(
     posterior: RidgePosterior, sample: Sample, outputs: Outputs, with_variance: bool
 ) -> tuple[int, float, float]:
@@ -348,7 +342,7 @@ def predict_one(
     return DONE, mean, variance
 
 
-@exact_batch_kernel
+@kernels.exact_batch_kernel
 def predict_rows(
     posterior: RidgePosterior, outputs: Outputs, n: int, with_variance: bool, found: Float64s
 ) -> None:
@@ -357,7 +351,7 @@ def predict_rows(
         found[2 * i], found[2 * i + 1] = predict_sample(posterior, outputs, i, with_variance)
 
 
-@batch_kernel
+@kernels.batch_kernel
 def log_determinant(posterior: RidgePosterior) -> float:
     """Return ln det A: twice the sum of the logarithms of T's diagonal."""
     total = 0.0

@@ -26,19 +26,16 @@ Held samples are stored as their outputs, in slots. `order` is a circular list o
 begins at `head`: first the slots of the held samples, in order of arrival, then free ones.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ... import limits
 from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ...elementary import mixed
-from ...limits import DONE, NO_ROOM
 from ...maps.record import CompiledMap, MapRecord, Outputs, Sample
-from ...records import Float64s, Int32s, Int64s
+from ...records import Float64s, Floats, Int32s, Int64s, Ints
 from ..learned import Learned, keep
 from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, spread
 
@@ -270,7 +267,7 @@ def learn_one(
             return bad
     key = key_of(feature_map, sample) if posterior.held else 0
     is_done = posterior.learn(posterior, outputs, 0, key, target, weight)
-    return DONE if is_done else NO_ROOM
+    return limits.DONE if is_done else limits.NO_ROOM
 
 
 @exact_batch_kernel
@@ -322,13 +319,13 @@ class HeldSamples(Learned[Held]):
         super().__init__(window=window, n_slots=min(window + 1, n_slots), **numbers)
         self.show()
 
-    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+    def show(self, predicted: Floats | None = None) -> None:
         """Set the record's references to its arrays, with the samples in the order of slots."""
         super().show()
         self.memory.own("order", np.arange(self.record.n_slots, dtype=np.int32))
         self.record.head = 0
 
-    def slots(self) -> NDArray[np.int64]:
+    def slots(self) -> Ints:
         """Return the slots of the samples, in order of arrival."""
         record, order = self.record, self.memory.arrays["order"]
         places = (record.head + np.arange(record.n_held)) % max(1, record.n_slots)

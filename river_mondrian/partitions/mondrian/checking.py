@@ -6,8 +6,6 @@ its points, so that a cut within it separates them. If samples may be forgotten,
 either side of a cut.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -22,20 +20,9 @@ from ...compiling.kernels import batch_kernel, inlined
 from ...limits import LARGEST, LEAST_LEVEL
 from ...records import ChunkedRows, Float32s, Int32s, Int64, Memory, Record, Ref, check_shapes
 from ...restored import Edges, Rows, check_numbers, check_references
+from . import constants, transforms
 from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
-from .constants import (
-    COMPLETE,
-    DRAWING,
-    EMPTY,
-    FARTHEST_SINGLE,
-    NEVER,
-    NONE,
-    REBASING,
-    STEADY,
-    UNLIMITED,
-)
 from .records import IN_USE, F, Forest, Node, Tree
-from .transforms import Categories, CutDirections
 
 # Kernels can hold the number of trees times samples.
 MOST_TREES = 1 << 24
@@ -59,7 +46,9 @@ def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
     # Without a branch, so that several sides are compared at a time.
     for d in range(forest.n_dims):
         low, high = lower[d], upper[d]
-        is_side = (low <= high) & (low >= -FARTHEST_SINGLE) & (high <= FARTHEST_SINGLE)
+        is_side = (
+            (low <= high) & (low >= -constants.FARTHEST_CUT) & (high <= constants.FARTHEST_CUT)
+        )
         n_bad += 0 if is_side | ((low != low) & (high != high)) else 1
     return n_bad == 0
 
@@ -70,10 +59,10 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
     capacity, batch = forest.dim_capacity, room_of_batch()
     begin_box(forest, box)
     link_word = forest.links_word + tree.slot
-    n, p, last = 0, node.first_point, NONE
-    while p != NONE:
+    n, p, last = 0, node.first_point, constants.NONE
+    while p != constants.NONE:
         n_batch = 0
-        while p != NONE and n_batch < BATCH:
+        while p != constants.NONE and n_batch < BATCH:
             point = forest.points.row(p)
             batch[n_batch].point = point
             n_batch += 1
@@ -81,7 +70,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
             p = Int32s(point, link_word, 1)[0]
         hold_all(forest, tree, batch, n_batch, box)
         n += n_batch
-    if forest.window != UNLIMITED and node.list_end not in (0, last + 1):
+    if forest.window != constants.UNLIMITED and node.list_end not in (0, last + 1):
         return False
     # A full tree counts samples that it does not keep.
     if n < node.n_samples or not node.has_box(forest):
@@ -118,7 +107,7 @@ def has_right_boxes(forest: F, check: Check) -> bool:
     for j in range(tree.nodes.n_rows):
         check.row = j
         node = tree.nodes.row(j)
-        if node.dim < COMPLETE:
+        if node.dim < constants.COMPLETE:
             continue
         if node.has_box(forest) and not _has_box_of_sides(forest, tree, node):
             return False
@@ -202,7 +191,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     if bad.any():
         j = int(np.flatnonzero(bad)[0])
         refuse(f"{where}, node {j}", "n_samples", int(n_samples[j]), "not what is below")
-    n = 0 if tree.root == EMPTY else counts[max(tree.root, -1)]
+    n = 0 if tree.root == constants.EMPTY else counts[max(tree.root, -1)]
     if n != held:
         refuse(where, "n_samples of its root", int(n), f"but it has {held}")
     if tree.n_splits != (dims >= 0).sum():
@@ -222,7 +211,7 @@ def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
         nodes = tables["nodes"]
         numbers, is_used = nodes.word(int(forest.box_word)), nodes.which(IN_USE)
         is_heavy = nodes.column("n_samples") > forest.light_size
-        if (is_used & ((numbers != NONE) != is_heavy)).any():
+        if (is_used & ((numbers != constants.NONE) != is_heavy)).any():
             n = int(forest.light_size)
             refuse("a tree", "box_row", "wrong", f"but nodes of more than {n} samples have one")
         found.append(Edges("nodes", "box_row", Ref("boxes", ends=True), numbers, is_used))
@@ -238,8 +227,8 @@ def _check_arrivals(owner: Any) -> None:
     # The forest is row 0 of both tables together.
     older = found.parents["arrivals"] - 1
     last = owner.forest.last_arrival
-    ends = np.flatnonzero(arrivals.column("newer") == NONE)
-    is_last = ends.tolist() == ([] if last == NONE else [last])
+    ends = np.flatnonzero(arrivals.column("newer") == constants.NONE)
+    is_last = ends.tolist() == ([] if last == constants.NONE else [last])
     if not is_last or not found.met("arrivals").all() or (arrivals.column("older") != older).any():
         refuse("the forest", "its order of arrival", last, "but that has each point once")
 
@@ -267,7 +256,7 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
         # A category that is absent may be 0.
         bad = ((found < least) | (found > most)) & (found != 0.0)
     else:
-        bad = abs(found.reshape(len(found), -1, int(forest.dim_capacity))) > FARTHEST_SINGLE
+        bad = abs(found.reshape(len(found), -1, int(forest.dim_capacity))) > constants.FARTHEST_CUT
         if not forest.has_missing:
             bad[:, :, :n_dims] |= np.isnan(found.reshape(bad.shape)[:, :, :n_dims])
     if bad.any():
@@ -313,23 +302,23 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     """Refuse restored trees in which the progress of a renewal is wrong."""
     forest = owner.shared[0]
     bounds("frame", 0, int(owner.renews))
-    bounds("phase", STEADY, REBASING if owner.renews else STEADY)
-    is_bound = forest.may_forget() and forest.phase != STEADY
+    bounds("phase", constants.STEADY, constants.REBASING if owner.renews else constants.STEADY)
+    is_bound = forest.may_forget() and forest.phase != constants.STEADY
     bounds("taken", 0, forest.n_points if is_bound else forest.n_samples)
     bounds("n_all_trees", forest.n_trees, MOST_TREES)
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
-    is_drawing, is_quiet = forest.phase == DRAWING, forest.phase == STEADY
+    is_drawing, is_quiet = forest.phase == constants.DRAWING, forest.phase == constants.STEADY
     bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
     # If the spare tree has a column of its own, points are moved again in each turn.
     is_moved_once = owner._has_frames or owner._N_SPARE == 0
     is_moved = is_drawing and is_moved_once and forest.renewed > 0
-    is_moved |= forest.phase == REBASING
+    is_moved |= forest.phase == constants.REBASING
     bounds("n_moved", forest.n_points if is_moved else 0, forest.n_points)
     if is_drawing:
         bounds("n_moved", forest.taken, forest.n_points)
     bounds("renewed_at_sample", 0, forest.n_samples)
     looks = is_quiet and owner.renews and owner.warm_up is None
-    bounds("next_look", 0 if looks else NEVER, NEVER)
+    bounds("next_look", 0 if looks else constants.NEVER, constants.NEVER)
     slots = owner.trees.words["slot"]
     if (np.sort(slots) != np.arange(len(owner.trees))).any():
         refuse(owner, "slot", slots.tolist(), "of its trees")
@@ -343,12 +332,12 @@ def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> No
     if forest.n_forgotten > 0:
         bounds("n_points", forest.n_held(), forest.n_held())
     if not forest.may_forget() or owner.bounded:
-        bounds("window", UNLIMITED, UNLIMITED)
-    if forest.window != UNLIMITED:
+        bounds("window", constants.UNLIMITED, constants.UNLIMITED)
+    if forest.window != constants.UNLIMITED:
         bounds("n_points", 0, forest.window)
-    ends = 0 if forest.window != UNLIMITED and forest.n_points > 0 else NONE
+    ends = 0 if forest.window != constants.UNLIMITED and forest.n_points > 0 else constants.NONE
     for name in ("first_arrival", "last_arrival"):
-        bounds(name, ends, max(ends, forest.n_points - 1 if ends == 0 else NONE))
+        bounds(name, ends, max(ends, forest.n_points - 1 if ends == 0 else constants.NONE))
 
 
 def check_sizes(owner: Any) -> None:
@@ -363,7 +352,10 @@ def check_sizes(owner: Any) -> None:
     none = type(None)
     types: dict[str, Any] = dict.fromkeys(("scale", "bounded", "renews"), bool)
     types |= {"trees": Memory, "shared": Memory, "known_ranges": dict, "frames": np.ndarray}
-    types |= {"directions": (none, CutDirections), "categories": (none, Categories)}
+    types |= {
+        "directions": (none, transforms.CutDirections),
+        "categories": (none, transforms.Categories),
+    }
     checks.check_types(owner, types | {"warm_up": (none, np.ndarray)})
     if owner.trees.kind is not owner._TREE or owner.shared.kind is not owner._FOREST:
         refuse(owner, "trees", owner.trees.kind.__name__, "but they are of another kind")
@@ -384,7 +376,7 @@ def check_sizes(owner: Any) -> None:
     if not math.isnan(forest.absent):
         bounds("absent", 0, 0)
     bounds("is_full", 0, int(owner.bounded))
-    if owner.bounded != (forest.max_splits != UNLIMITED):
+    if owner.bounded != (forest.max_splits != constants.UNLIMITED):
         refuse(owner, "bounded", owner.bounded, f"but max_splits is {forest.max_splits}")
     _check_dims(owner, bounds)
     check_array(owner, "frames", owner.frames, np.float64, -LARGEST_RATE, LARGEST_RATE)

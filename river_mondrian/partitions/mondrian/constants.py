@@ -1,7 +1,5 @@
 """Marks in the records of a Mondrian forest: references, sides, kinds of nodes, phases."""
 
-from __future__ import annotations
-
 # A reference to nothing, and the end of a list of points.
 EMPTY = -(2**31)
 NONE = -1
@@ -19,8 +17,8 @@ MIXED = -3
 # `dim` of a row that is free: a point that was forgotten has left it.
 FREE = -4
 
-# Limit of scaled values, rounded to single precision.
-FARTHEST_SINGLE = 1.000001e30
+# Limit of cuts and of sides of boxes: scaled values, rounded to single precision.
+FARTHEST_CUT = 1.000001e30
 
 # A reference on the path of a search points up instead of down: it is UP plus the row of the parent
 # (NONE above the root). References to points are larger than those.

@@ -6,21 +6,18 @@ the walks stop before anything of that tree has changed. The caller makes room a
 the walks continue.
 """
 
-from __future__ import annotations
-
 import math
 
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, rare, separate
 from ...limits import DONE, TOO_LARGE
 from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
-from . import sampling
+from . import sampling, stored
 from .boxes import distance_outside, gap, hold, make_box, write_box
 from .constants import COMPLETE, EMPTY, LEFT, NONE, PAUSED, RIGHT, START, STEADY, UNLIMITED
 from .inputs import store_rows, store_values
 from .records import F, Forest, Layout, Node, Point, Tree, layout_of
 from .sampling import exponential, exponential_before, uniform, uniform_cut
-from .stored import let_follow
 
 # Trees that a kernel walks in lock-step.
 LANES = 16
@@ -448,8 +445,8 @@ def count_walked(forest: Forest) -> None:
     if forest.is_full == 0:
         if forest.window != UNLIMITED:
             for p in range(forest.first_walking, forest.first_walking + n):
-                let_follow(forest, forest.last_arrival, p)
-                let_follow(forest, p, NONE)
+                stored.let_follow(forest, forest.last_arrival, p)
+                stored.let_follow(forest, p, NONE)
         forest.n_points = forest.n_points + n
         if forest.max_splits != UNLIMITED and not forest.raw_values and forest.phase == STEADY:
             forest.is_full = 1

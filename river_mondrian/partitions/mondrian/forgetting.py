@@ -18,8 +18,6 @@ A point with a missing value took the side of the nearer box, and boxes may have
 cut on a value that it lacks, it is searched on both sides, wherever boxes hold its known values.
 """
 
-from __future__ import annotations
-
 from ...compiling.kernels import helper, inlined, merged, separate
 from ...records import Array, Float32s, Int32s, Int64, Record, prefetch, room_of_array
 from .boxes import begin_box, box_of, hold, linear_dimension

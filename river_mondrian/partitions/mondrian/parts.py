@@ -9,8 +9,6 @@ for all trees together: the places of levels at the first category of a forest, 
 random directions at a new feature. A whole forest has to learn these samples.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar

@@ -16,17 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling.kernels import kernel
-from ...records import Array, Float32s, Float64s, Int64, Memory, copy_record
+from ...records import Array, Float32s, Float64s, Floats, Int64, Ints, Memory, Singles, copy_record
 from ...records.layout import columns_of
 from . import boxes
 from .constants import EMPTY
 from .inputs import scale
 from .records import F, Forest, Node, Point, Tree
 from .walks import Prediction, Step, Walk, predict_rows
-
-Numbers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 
 @dataclass
@@ -43,24 +39,24 @@ class TreeTable:
 
     """
 
-    refs: Numbers
-    levels: list[tuple[Numbers, Numbers]]
+    refs: Ints
+    levels: list[tuple[Ints, Ints]]
 
     def __len__(self) -> int:
         return len(self.refs)
 
     @cached_property
-    def inner(self) -> Numbers:
+    def inner(self) -> Ints:
         """The numbers of all internal nodes."""
         return np.concatenate([np.empty(0, np.int64), *(inner for inner, _ in self.levels)])
 
     @cached_property
-    def lefts(self) -> Numbers:
+    def lefts(self) -> Ints:
         """The numbers of their left children."""
         return np.concatenate([np.empty(0, np.int64), *(left for _, left in self.levels)])
 
     @cached_property
-    def leaves(self) -> Numbers:
+    def leaves(self) -> Ints:
         """The numbers of all leaves."""
         is_leaf = np.ones(len(self), dtype=bool)
         is_leaf[self.inner] = False
@@ -69,7 +65,7 @@ class TreeTable:
     def ending_at(self, ends: NDArray[np.bool_]) -> TreeTable:
         """Return the table without the cuts at some nodes and below them."""
         hidden = ends.copy()
-        levels: list[tuple[Numbers, Numbers]] = []
+        levels: list[tuple[Ints, Ints]] = []
         for inner, left in self.levels:
             hidden[left] |= hidden[inner]
             hidden[left + 1] |= hidden[inner]
@@ -107,7 +103,7 @@ def make_table(
     """
     level = np.array([root] if root != EMPTY else [], dtype=np.int64)
     refs, n = [level], 0
-    levels: list[tuple[Numbers, Numbers]] = []
+    levels: list[tuple[Ints, Ints]] = []
     while True:
         inner = np.flatnonzero(level >= 0)
         inner = inner[~is_leaf[level[inner]]]
@@ -287,7 +283,7 @@ class Path(NamedTuple):
     """
 
     tree: int
-    refs: Numbers
+    refs: Ints
     # Distance from the node's box, and time of its cut or end since the parent's.
     etas: Floats
     spans: Floats

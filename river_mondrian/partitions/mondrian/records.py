@@ -26,52 +26,22 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from ... import records as rec
 from ...compiling.kernels import inlined
-from ...records import (
-    Array,
-    Bounds,
-    Case,
-    Float32,
-    Float32s,
-    Float64,
-    Float64s,
-    Int32,
-    Int32s,
-    Int64,
-    Record,
-    Ref,
-    Table,
-    derived,
-    entry,
-    instead_of,
-    prefetch,
-    stored,
-    transient,
-)
-from .constants import (
-    COMPLETE,
-    DRAWING,
-    EMPTY,
-    FARTHEST_SINGLE,
-    FREE,
-    NEVER,
-    NONE,
-    PAUSED,
-    UNLIMITED,
-)
+from .constants import COMPLETE, DRAWING, EMPTY, FARTHEST_CUT, FREE, NEVER, NONE, PAUSED, UNLIMITED
 from .transforms import LevelPlaces, ObliqueTransform
 
 # Rows of nodes that are internal ones, leaves, any of these, or free.
-INNER = Case("dim", 0, 2**31 - 1)
-LEAF = Case("dim", COMPLETE, PAUSED)
-IN_USE = Case("dim", COMPLETE, 2**31 - 1)
-FREED = Case("dim", FREE, FREE)
+INNER = rec.Case("dim", 0, 2**31 - 1)
+LEAF = rec.Case("dim", COMPLETE, PAUSED)
+IN_USE = rec.Case("dim", COMPLETE, 2**31 - 1)
+FREED = rec.Case("dim", FREE, FREE)
 
 # The words of `cut` and `delta` in a node's row.
 WAITING_WORD = 3
 
 
-class Point(Record):
+class Point(rec.Record):
     """A stored sample; its values and links follow the kind's fields."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
@@ -87,28 +57,28 @@ class Point(Record):
         return True
 
 
-class Node(Record):
+class Node(rec.Record):
     """A node of a tree that has a row: an internal one, or a leaf of several points."""
 
     # References to the children.
-    left: Int32 = stored(Ref("nodes", "points", None, when=INNER, finds=IN_USE))
-    right: Int32 = stored(Ref("nodes", "points", None, when=INNER, finds=IN_USE))
+    left: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
+    right: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
     # Of a leaf: the first point of the list of its points.
-    first_point: Int32 = instead_of("left", Ref("points", when=LEAF))
+    first_point: rec.Int32 = rec.instead_of("left", rec.Ref("points", when=LEAF))
     # Of a free row: the next one, or NONE.
-    next_free: Int32 = instead_of("left", Ref("nodes", when=FREED, finds=FREED))
+    next_free: rec.Int32 = rec.instead_of("left", rec.Ref("nodes", when=FREED, finds=FREED))
     # The dimension that the cut is in; of a leaf PAUSED, COMPLETE or MIXED, of a free row FREE.
-    dim: Int32 = stored(Bounds(FREE, below="n_dims"))
+    dim: rec.Int32 = rec.stored(rec.Bounds(FREE, below="n_dims"))
     # Where the cut is: smaller values, and equal ones, go left.
-    cut: Float32 = stored(Bounds(-FARTHEST_SINGLE, FARTHEST_SINGLE, when=INNER))
+    cut: rec.Float32 = rec.stored(rec.Bounds(-FARTHEST_CUT, FARTHEST_CUT, when=INNER))
     # Of a leaf, if there is a window: 1 plus the last point of its list; 0 if that is not known.
     # Points are in order of arrival there, so that the oldest comes first.
-    list_end: Int32 = instead_of("cut")
+    list_end: rec.Int32 = rec.instead_of("cut")
     # Time of the cut since the parent's. A difference of float32 times would have no precision deep
     # down.
-    delta: Float32
+    delta: rec.Float32
     # Samples that have passed, or are in the leaf.
-    n_samples: Int32 = stored(Bounds(0, when=IN_USE))
+    n_samples: rec.Int32 = rec.stored(rec.Bounds(0, when=IN_USE))
 
     def begin_row(self, forest: Forest) -> None:
         """Initialise a new or a reused row."""
@@ -117,15 +87,15 @@ class Node(Record):
         """Return whether the node keeps its box."""
         return True
 
-    def box(self, forest: Forest, tree: Tree) -> Float32s:
+    def box(self, forest: Forest, tree: Tree) -> rec.Float32s:
         """Return both corners of the box, if it has one: the lower, then the upper."""
-        return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
+        return rec.Float32s(self, forest.box_word, 2 * forest.dim_capacity)
 
-    def lower(self, forest: Forest, tree: Tree) -> Float32s:
+    def lower(self, forest: Forest, tree: Tree) -> rec.Float32s:
         """Return the lower corner of the box."""
         return self.box(forest, tree).part(0, forest.dim_capacity)
 
-    def upper(self, forest: Forest, tree: Tree) -> Float32s:
+    def upper(self, forest: Forest, tree: Tree) -> rec.Float32s:
         """Return the upper corner of the box."""
         return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
 
@@ -140,11 +110,11 @@ class Node(Record):
 
     def child(self, side: int) -> int:
         """Return the reference on a side."""
-        return Int32s(self, side, 1)[0]
+        return rec.Int32s(self, side, 1)[0]
 
     def set_child(self, side: int, ref: int) -> None:
         """Put a reference on a side."""
-        Int32s(self, side, 1)[0] = ref
+        rec.Int32s(self, side, 1)[0] = ref
 
     def begin_waiting(self, start: float, following: int) -> None:
         """Queue a leaf for its first cut: note its parent's time, and the next leaf in the queue.
@@ -152,20 +122,20 @@ class Node(Record):
         Both take the place of a child, a cut and its time, which a leaf does not have.
         """
         self.right = following
-        Float64s(self, WAITING_WORD, 1)[0] = start
+        rec.Float64s(self, WAITING_WORD, 1)[0] = start
 
     def waiting_start(self) -> float:
         """Return the time of the parent of a leaf that waits."""
-        return Float64s(self, WAITING_WORD, 1)[0]
+        return rec.Float64s(self, WAITING_WORD, 1)[0]
 
     def end_waiting(self) -> None:
         """Clear what `begin_waiting` has noted."""
         self.right = NONE
-        Float64s(self, WAITING_WORD, 1)[0] = 0.0
+        rec.Float64s(self, WAITING_WORD, 1)[0] = 0.0
 
     def clear(self, forest: Forest) -> None:
         """Zero all but the box."""
-        words = Int32s(self, 0, forest.box_word)
+        words = rec.Int32s(self, 0, forest.box_word)
         for i in range(forest.box_word):
             words[i] = 0
 
@@ -232,27 +202,29 @@ class Node(Record):
         """Free the row beside the nodes that a leaf may have."""
 
 
-class BoxRow(Record):
+class BoxRow(rec.Record):
     """The box of a node in a row of its own: the lower corner, and then the upper one."""
 
-    def next_free(self) -> Int32s:
+    def next_free(self) -> rec.Int32s:
         """Return the number of the next free row, or NONE, which replaces the box."""
-        return Int32s(self, 0, 1)
+        return rec.Int32s(self, 0, 1)
 
-    def box(self, forest: Forest) -> Float32s:
+    def box(self, forest: Forest) -> rec.Float32s:
         """Return both corners."""
-        return Float32s(self, 0, 2 * forest.dim_capacity)
+        return rec.Float32s(self, 0, 2 * forest.dim_capacity)
 
 
-class LightBoxes(Record):
+class LightBoxes(rec.Record):
     """Kernels of `boxes`, which are compiled only for forests that have light nodes.
 
     They take the forest, a tree and a reference. Those without a result return 0.
     """
 
-    distance: Callable[[Record, Record, int, Float32s], float] = entry()
-    distances_down: Callable[[Record, Record, int, Float32s, int, Float64s], int] = entry()
-    hold_below: Callable[[Record, Record, int, Float32s], int] = entry()
+    distance: Callable[[rec.Record, rec.Record, int, rec.Float32s], float] = rec.entry()
+    distances_down: Callable[
+        [rec.Record, rec.Record, int, rec.Float32s, int, rec.Float64s], int
+    ] = rec.entry()
+    hold_below: Callable[[rec.Record, rec.Record, int, rec.Float32s], int] = rec.entry()
 
 
 class LightNode(Node):
@@ -265,9 +237,9 @@ class LightNode(Node):
     the box's row, or NONE, replaces the box.
     """
 
-    def box_row(self, forest: Forest) -> Int32s:
+    def box_row(self, forest: Forest) -> rec.Int32s:
         """Return the number of the box's row, or NONE, if boxes are in rows of their own."""
-        return Int32s(self, forest.box_word, 1)
+        return rec.Int32s(self, forest.box_word, 1)
 
     def begin_row(self, forest: Forest) -> None:
         """Begin without a box, if boxes are in rows of their own."""
@@ -278,10 +250,10 @@ class LightNode(Node):
         """Return whether the node keeps its box."""
         return forest.light_size == 0 or self.box_row(forest)[0] != NONE
 
-    def box(self, forest: Forest, tree: Tree) -> Float32s:
+    def box(self, forest: Forest, tree: Tree) -> rec.Float32s:
         """Return both corners of the box, if it has one: the lower, then the upper."""
         if forest.light_size == 0:
-            return Float32s(self, forest.box_word, 2 * forest.dim_capacity)
+            return rec.Float32s(self, forest.box_word, 2 * forest.dim_capacity)
         return tree.boxes.row(self.box_row(forest)[0]).box(forest)
 
     def box_number(self, forest: Forest) -> int:
@@ -292,16 +264,16 @@ class LightNode(Node):
         """Prefetch the box, or the rows below of which it is made, as far as they are known."""
         b = self.box_number(forest)
         if b != NONE:
-            prefetch(tree.boxes.row(b), 2 * forest.dim_capacity)
+            rec.prefetch(tree.boxes.row(b), 2 * forest.dim_capacity)
         elif self.dim >= 0:
             for side in range(2):
                 ref = self.child(side)
                 if ref >= 0:
-                    prefetch(tree.nodes.row(ref), 1)
+                    rec.prefetch(tree.nodes.row(ref), 1)
                 else:
-                    prefetch(forest.values_of(tree, ~ref), forest.dim_capacity)
+                    rec.prefetch(forest.values_of(tree, ~ref), forest.dim_capacity)
         elif self.first_point != NONE:
-            prefetch(forest.values_of(tree, self.first_point), forest.dim_capacity)
+            rec.prefetch(forest.values_of(tree, self.first_point), forest.dim_capacity)
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
         """Allocate the box of a light node, with undefined content."""
@@ -329,187 +301,187 @@ class LightNode(Node):
         self.box_row(forest)[0] = NONE
 
 
-class Arrival(Record):
+class Arrival(rec.Record):
     """The place of a stored sample in the order of arrival, if that is kept."""
 
     # The samples before and after it, or NONE.
-    older: Int32
-    newer: Int32 = stored(Ref("arrivals", chain="newer"))
+    older: rec.Int32
+    newer: rec.Int32 = rec.stored(rec.Ref("arrivals", chain="newer"))
 
 
-class Tree(Record):
+class Tree(rec.Record):
     """A Mondrian tree, and the walk by which it is being extended."""
 
     # Reference to the root.
-    root: Int64 = stored(Ref("nodes", "points", EMPTY, finds=IN_USE))
-    nodes: Table[Node]
+    root: rec.Int64 = rec.stored(rec.Ref("nodes", "points", EMPTY, finds=IN_USE))
+    nodes: rec.Table[Node]
     # The boxes of nodes that have them in rows of their own.
-    boxes: Table[BoxRow]
+    boxes: rec.Table[BoxRow]
     # Rows that a kind keeps for some of its nodes.
-    side_rows: Table[Record]
+    side_rows: rec.Table[rec.Record]
     # The first free rows, which forgotten points have left, or NONE.
-    free_row: Int64 = stored(Ref("nodes", finds=FREED))
-    free_box: Int64 = stored(Ref("boxes"))
-    free_side_row: Int64 = stored(Ref("side_rows"))
+    free_row: rec.Int64 = rec.stored(rec.Ref("nodes", finds=FREED))
+    free_box: rec.Int64 = rec.stored(rec.Ref("boxes"))
+    free_side_row: rec.Int64 = rec.stored(rec.Ref("side_rows"))
     # Cuts so far.
-    n_splits: Int64
+    n_splits: rec.Int64
     # Random state of online cuts, 64 bits; random state of redraws.
-    random_state: Int64
-    renewal_state: Int64
+    random_state: rec.Int64
+    renewal_state: rec.Int64
     # Time at which cuts end.
-    lifetime: Float64 = stored(Bounds(0.0))
+    lifetime: rec.Float64 = rec.stored(rec.Bounds(0.0))
     # First word of the tree's values in a point's row, and the frame of these values.
-    first_value: Int64
-    frame: Int64
+    first_value: rec.Int64
+    frame: rec.Int64
     # The place of its links in a point's row, and of its rows among the owner's tables.
-    slot: Int64
+    slot: rec.Int64
     # The walk of a point down the tree: the present reference, the parent's row and the side there,
     # and the time of the parent's cut. Then the point, the end of the points to come, and the
     # number of rows (and boxes) that lack room.
-    walk_ref: Int64 = transient()
-    walk_parent: Int64 = transient()
-    walk_side: Int64 = transient()
-    walk_time: Float64 = transient()
-    walk_point: Int64 = transient()
-    walk_end: Int64 = transient()
-    rows_needed: Int64 = transient()
+    walk_ref: rec.Int64 = rec.transient()
+    walk_parent: rec.Int64 = rec.transient()
+    walk_side: rec.Int64 = rec.transient()
+    walk_time: rec.Float64 = rec.transient()
+    walk_point: rec.Int64 = rec.transient()
+    walk_end: rec.Int64 = rec.transient()
+    rows_needed: rec.Int64 = rec.transient()
     # Room for the box of a light node or a point.
-    room: Float32s = derived()
+    room: rec.Float32s = rec.derived()
 
     def succeed(self, forest: Forest, old: Tree) -> None:
         """Take over what `old` keeps besides its nodes: this tree is to replace it."""
 
 
-class Forest(Record):
+class Forest(rec.Record):
     """The data that all trees of a forest share."""
 
-    trees: Array[Tree]
+    trees: rec.Array[Tree]
     # Trees that predict. If widths are renewed a spare tree follows them, which has a slot, too.
-    n_trees: Int64 = stored(Bounds(1))
-    n_slots: Int64 = derived()
+    n_trees: rec.Int64 = rec.stored(rec.Bounds(1))
+    n_slots: rec.Int64 = rec.derived()
     # Of a part of a forest: the number of trees of the whole, and the part's first tree there.
-    n_all_trees: Int64
-    first_tree: Int64
+    n_all_trees: rec.Int64
+    first_tree: rec.Int64
     # Words of a tree's record.
-    tree_words: Int64 = derived()
-    points: Table[Point]
+    tree_words: rec.Int64 = rec.derived()
+    points: rec.Table[Point]
     # The word of a node's row at which its box, or its box's number, begins, and the words of a
     # point's row at which values, inputs and links begin.
-    box_word: Int64 = derived()
-    values_word: Int64 = derived()
-    inputs_word: Int64 = derived()
-    links_word: Int64 = derived()
+    box_word: rec.Int64 = rec.derived()
+    values_word: rec.Int64 = rec.derived()
+    inputs_word: rec.Int64 = rec.derived()
+    links_word: rec.Int64 = rec.derived()
     # Samples up to which a node has no box; 0 if all nodes have boxes in their rows.
-    light_size: Int64
+    light_size: rec.Int64
     # Kernels for boxes of light nodes; none if there are no light nodes.
-    light: LightBoxes = derived()
+    light: LightBoxes = rec.derived()
     # Words of a node's row.
-    node_words: Int64 = derived()
+    node_words: rec.Int64 = rec.derived()
     # Dimensions that are cut, room for dimensions, and values of a point in all columns.
-    n_dims: Int64
-    dim_capacity: Int64
-    n_values: Int64 = derived()
+    n_dims: rec.Int64
+    dim_capacity: rec.Int64
+    n_values: rec.Int64 = rec.derived()
     # The number of trees with values of their own: all with random directions or categories; else
     # one, and all share its values.
-    n_sets: Int64 = derived()
+    n_sets: rec.Int64 = rec.derived()
     # Features, and room for features.
-    n_inputs: Int64
-    input_capacity: Int64
+    n_inputs: rec.Int64
+    input_capacity: rec.Int64
     # Cuts at which a tree is full.
-    max_splits: Int64 = stored(Bounds(0, UNLIMITED))
+    max_splits: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
     # Samples past which a paused leaf samples one hidden cut per event, so that ending a pause
     # never has to go through more.
-    hide_limit: Int64 = stored(Bounds(1, UNLIMITED))
+    hide_limit: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
     # Whether a stored point may lack a value.
-    has_missing: Int64 = stored(Bounds(0, 1))
+    has_missing: rec.Int64 = rec.stored(rec.Bounds(0, 1))
     # Value of inputs that are yet to come: NaN, which is unknown, or 0.
-    absent: Float64
+    absent: rec.Float64
     # Time at which trees are read, if before their lifetime.
-    horizon: Float64
+    horizon: rec.Float64
     # Samples learned, samples stored, and points after these that walks have begun to add: they
     # count once all trees have them.
-    n_samples: Int64 = stored(Bounds(0, UNLIMITED))
-    n_points: Int64
-    n_walking: Int64 = transient()
+    n_samples: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
+    n_points: rec.Int64
+    n_walking: rec.Int64 = rec.transient()
     # The first of those points.
-    first_walking: Int64 = transient()
+    first_walking: rec.Int64 = rec.transient()
     # Samples learned that were forgotten, and how many are held at most.
-    n_forgotten: Int64
-    window: Int64 = stored(Bounds(1, UNLIMITED))
+    n_forgotten: rec.Int64
+    window: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
     # With a window: the order of arrival, and the points at its ends, or NONE.
-    arrivals: Table[Arrival]
-    first_arrival: Int64 = stored(Ref("arrivals", chain="newer"))
-    last_arrival: Int64
+    arrivals: rec.Table[Arrival]
+    first_arrival: rec.Int64 = rec.stored(rec.Ref("arrivals", chain="newer"))
+    last_arrival: rec.Int64
     # The number of points at which ranges are refreshed next in the warm-up, NEVER after it.
-    next_fit: Int64 = stored(Bounds(0, NEVER))
+    next_fit: rec.Int64 = rec.stored(rec.Bounds(0, NEVER))
     # Whether every tree is full, so that samples are not stored any more.
-    is_full: Int64
+    is_full: rec.Int64
     # Counts the changes of inputs and classes; CLOSED until a change that takes more than one
     # kernel has ended. A kernel for one sample refuses calls that were made for another version.
-    version: Int64 = transient()
+    version: rec.Int64 = rec.transient()
     # Two frames, each with offsets and factors of `input_capacity` inputs. The trees are in the
     # current frame, or are being redrawn in the other one.
-    frames: Float64s
-    frame: Int64
+    frames: rec.Float64s
+    frame: rec.Int64
     # Whether all trees in a frame have one column, and whether points have inputs.
-    has_frames: Int64 = derived()
-    keeps_inputs: Int64 = derived()
+    has_frames: rec.Int64 = rec.derived()
+    keeps_inputs: rec.Int64 = rec.derived()
     # The phase of a renewal of widths. While trees are redrawn: which of all trees has its turn,
     # and how many points the spare tree of its part has taken. Then: how many points have been
     # rebased.
-    phase: Int64
-    renewed: Int64
-    taken: Int64
+    phase: rec.Int64
+    renewed: rec.Int64
+    taken: rec.Int64
     # Points that have values for the tree that is redrawn. Their remainders, if any, are then in
     # rows of their own.
-    n_moved: Int64
-    remainders: Table[Record]
+    n_moved: rec.Int64
+    remainders: rec.Table[rec.Record]
     # The numbers of samples at which widths are checked next, and were renewed last.
-    next_look: Int64
-    renewed_at_sample: Int64
+    next_look: rec.Int64
+    renewed_at_sample: rec.Int64
     # Samples for which the renewal of widths has yet to proceed (in a window: points that may be
     # brought to other widths), and whether the spare tree is being extended for them.
-    owed: Int64 = transient()
-    is_taking: Int64 = transient()
+    owed: rec.Int64 = rec.transient()
+    is_taking: rec.Int64 = rec.transient()
     # Inputs of the samples so far, a row of `input_capacity` each, while the ranges may change.
-    raw_values: Float64s
+    raw_values: rec.Float64s
     # Projections of inputs on cut directions; none without directions.
     oblique: ObliqueTransform
     # Places of levels in trees; none without categories.
     levels: LevelPlaces
     # The sample that is learned or predicted: its inputs, and its values.
-    inputs: Float64s
-    row: Float32s
+    inputs: rec.Float64s
+    row: rec.Float32s
 
     def n_held(self) -> int:
         """Return the number of samples that have been learned and not forgotten."""
         return self.n_samples - self.n_forgotten
 
-    def values_of(self, tree: Tree, p: int) -> Float32s:
+    def values_of(self, tree: Tree, p: int) -> rec.Float32s:
         """Return the values of a stored point that a tree cuts."""
         return self.values_in(tree, self.points.row(p))
 
-    def values_in(self, tree: Tree, point: Point) -> Float32s:
+    def values_in(self, tree: Tree, point: Point) -> rec.Float32s:
         """Return the values of a point's row that a tree cuts."""
-        return Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
+        return rec.Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
 
-    def inputs_in(self, point: Point) -> Float64s:
+    def inputs_in(self, point: Point) -> rec.Float64s:
         """Return the inputs in a point's row, if points keep inputs; a missing one is NaN."""
-        return Float64s(point, self.inputs_word, self.input_capacity)
+        return rec.Float64s(point, self.inputs_word, self.input_capacity)
 
-    def links_of(self, p: int) -> Int32s:
+    def links_of(self, p: int) -> rec.Int32s:
         """Return a stored point's links by slot: the next point of its leaf, or NONE."""
         return self.links_in(self.points.row(p))
 
-    def links_in(self, point: Point) -> Int32s:
+    def links_in(self, point: Point) -> rec.Int32s:
         """Return the links in a point's row by slot."""
-        return Int32s(point, self.links_word, self.n_slots)
+        return rec.Int32s(point, self.links_word, self.n_slots)
 
-    def offsets(self, frame: int) -> Float64s:
+    def offsets(self, frame: int) -> rec.Float64s:
         """Return the offsets that a frame subtracts from inputs."""
         return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
 
-    def factors(self, frame: int) -> Float64s:
+    def factors(self, frame: int) -> rec.Float64s:
         """Return the factors by which a frame multiplies the differences."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 

@@ -1,7 +1,5 @@
 """Leaves, and sampling trees from points: Algorithms 1, 2 and 9."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ forgotten, and in a full window the new sample takes that of the oldest. A sampl
 forgotten is found by its values (`find_equal`).
 """
 
-from __future__ import annotations
-
 import math
 
 from ...compiling.kernels import helper, inlined, kernel, merged, separate

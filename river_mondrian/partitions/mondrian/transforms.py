@@ -11,22 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import arguments
+from ... import records as rec
 from ...checks import check_arrays, check_number, check_types
 from ...compiling.kernels import address_of, inlined, kernel, merged, separate
 from ...elementary import mixed, state_after, uniform_of
 from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
-from ...records import (
-    Array,
-    Float32s,
-    Float64,
-    Float64s,
-    Int64,
-    Int64s,
-    Memory,
-    OwnsArrays,
-    Record,
-    entry,
-)
 
 # Values along cut directions: an axis-aligned partition of U x is an oblique one of x.
 #
@@ -36,53 +25,53 @@ from ...records import (
 # These kernels are compiled only if there are directions: a forest's record holds their addresses.
 
 
-class Moments(Record):
+class Moments(rec.Record):
     """The scaled values that an input has had so far, in the frame that trees are in."""
 
-    n: Float64
-    mean: Float64
-    least: Float64
-    largest: Float64
+    n: rec.Float64
+    mean: rec.Float64
+    least: rec.Float64
+    largest: rec.Float64
 
 
-class ObliqueTransform(Record):
+class ObliqueTransform(rec.Record):
     """The cut directions of a forest, and the memory for applying them to a sample."""
 
     # Whether each direction has an input at all.
-    is_whole: Int64
-    n_inputs: Int64
-    input_capacity: Int64
-    n_directions: Int64
+    is_whole: rec.Int64
+    n_inputs: rec.Int64
+    input_capacity: rec.Int64
+    n_directions: rec.Int64
     # Value of inputs that are yet to come (see `Forest`).
-    absent: Float64
+    absent: rec.Float64
     # Shape (sets, room for inputs, directions).
-    coefficients: Float64s
-    moments: Array[Moments]
+    coefficients: rec.Float64s
+    moments: rec.Array[Moments]
     # The values that replace missing inputs of stored samples while trees are redrawn.
-    means: Float64s
+    means: rec.Float64s
     # Offsets and factors of two frames, and in which of them the moments are.
-    frames: Float64s
-    frame: Int64
+    frames: rec.Float64s
+    frame: rec.Int64
     # Room for a sample's inputs as either frame scales them, and for a set's values; and whether a
     # direction may be missing.
-    inputs: Float64s
-    projected: Float64s
-    lacks: Int64
-    prepare: Callable[[ObliqueTransform, Float64s, int, int], int] = entry()
-    project: Callable[[ObliqueTransform, Float32s, Float64s, int, int], int] = entry()
-    learn: Callable[[ObliqueTransform, Float64s], int] = entry()
-    keep_means: Callable[[ObliqueTransform], int] = entry()
-    change_frame: Callable[[ObliqueTransform], int] = entry()
+    inputs: rec.Float64s
+    projected: rec.Float64s
+    lacks: rec.Int64
+    prepare: Callable[[ObliqueTransform, rec.Float64s, int, int], int] = rec.entry()
+    project: Callable[[ObliqueTransform, rec.Float32s, rec.Float64s, int, int], int] = rec.entry()
+    learn: Callable[[ObliqueTransform, rec.Float64s], int] = rec.entry()
+    keep_means: Callable[[ObliqueTransform], int] = rec.entry()
+    change_frame: Callable[[ObliqueTransform], int] = rec.entry()
 
-    def offsets(self, frame: int) -> Float64s:
+    def offsets(self, frame: int) -> rec.Float64s:
         """Return the offsets that a frame subtracts from inputs."""
         return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
 
-    def factors(self, frame: int) -> Float64s:
+    def factors(self, frame: int) -> rec.Float64s:
         """Return the factors by which a frame multiplies the differences."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
-    def scaled(self, frame: int) -> Float64s:
+    def scaled(self, frame: int) -> rec.Float64s:
         """Return the room for inputs as a frame scales them."""
         return self.inputs.part(frame * self.input_capacity, self.input_capacity)
 
@@ -96,7 +85,9 @@ def clipped(v: float) -> float:
 
 
 @merged
-def _has_input(coefficients: Float64s, inputs: Float64s, n_inputs: int, n: int, r: int) -> bool:
+def _has_input(
+    coefficients: rec.Float64s, inputs: rec.Float64s, n_inputs: int, n: int, r: int
+) -> bool:
     """Return whether the r-th of `n` directions has an input that is not missing."""
     for d in range(n_inputs):
         v = inputs[d]
@@ -113,7 +104,9 @@ def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
 
 
 @separate
-def prepare_inputs(oblique: ObliqueTransform, inputs: Float64s, frame: int, is_stored: int) -> int:
+def prepare_inputs(
+    oblique: ObliqueTransform, inputs: rec.Float64s, frame: int, is_stored: int
+) -> int:
     """Scale inputs by a frame, those of a stored sample with `is_stored` 1; returns DONE."""
     scaled, offsets, factors = oblique.scaled(frame), oblique.offsets(frame), oblique.factors(frame)
     lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
@@ -133,7 +126,7 @@ def prepare_inputs(oblique: ObliqueTransform, inputs: Float64s, frame: int, is_s
 
 @separate
 def project_inputs(
-    oblique: ObliqueTransform, target: Float32s, inputs: Float64s, s: int, frame: int
+    oblique: ObliqueTransform, target: rec.Float32s, inputs: rec.Float64s, s: int, frame: int
 ) -> int:
     """Write the projections of scaled inputs on a set of directions; returns DONE."""
     scaled, projected = oblique.scaled(frame), oblique.projected
@@ -157,7 +150,7 @@ def project_inputs(
 
 
 @separate
-def learn_moments(oblique: ObliqueTransform, inputs: Float64s) -> int:
+def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
     """Add a learned sample's inputs, just scaled, to the moments; returns DONE."""
     scaled = oblique.scaled(oblique.frame)
     for d in range(oblique.n_inputs):
@@ -202,7 +195,7 @@ MOMENTS_WIDTH = Moments.SIZE // 8
 LARGEST_MEAN = 2.0 * LARGEST
 
 
-class OfTrees(OwnsArrays):
+class OfTrees(rec.OwnsArrays):
     """Data of trees for their inputs: a row of an array for each tree, and what all share."""
 
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
@@ -269,7 +262,7 @@ class CutDirections(OfTrees):
         """Sets of directions: one for all trees, or one for each."""
         return len(self.coefficients)
 
-    def finish(self, frames: NDArray[np.float64], frame: int, absent: float) -> Any:
+    def finish(self, frames: rec.Floats, frame: int, absent: float) -> Any:
         """Set the derived memory; returns the kernels' record.
 
         Parameters
@@ -282,7 +275,7 @@ class CutDirections(OfTrees):
             Value of inputs that are yet to come.
 
         """
-        self.memory = Memory(ObliqueTransform)
+        self.memory = rec.Memory(ObliqueTransform)
         record = self.memory[0]
         record.is_whole = int(self.coefficients[0].any(axis=0).all())
         record.n_inputs = self.n_inputs
@@ -290,7 +283,7 @@ class CutDirections(OfTrees):
         record.input_capacity = self.coefficients.shape[1]
         record.n_directions = self.n_dims
         self.memory.own("coefficients", self.coefficients)
-        record.moments = Array.over(Moments, self.moments)
+        record.moments = rec.Array.over(Moments, self.moments)
         self.memory.own("means", self.means)
         self.memory.own("frames", frames.reshape(-1))
         record.frame = frame
@@ -347,12 +340,12 @@ class CutDirections(OfTrees):
                 rows = arguments.sphere_directions(self.n_dims, self.n_inputs, self.generator)
                 one[: self.n_inputs] = rows.T
 
-    def ranges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def ranges(self) -> tuple[rec.Floats, rec.Floats]:
         """Return the least and the largest scaled value of each input, in the trees' frame."""
         low, high = self.moments[: self.n_inputs, 2:].T
         return low.copy(), high.copy()
 
-    def of_tree(self, t: int) -> NDArray[np.float64]:
+    def of_tree(self, t: int) -> rec.Floats:
         """Return a tree's directions, shape (directions, inputs)."""
         return self.coefficients[min(t, self.n_sets - 1), : self.n_inputs].T.copy()
 
@@ -370,14 +363,14 @@ class CutDirections(OfTrees):
 _TO_BITS = 2.0**52 / LEAST_LEVEL
 
 
-class LevelPlaces(Record):
+class LevelPlaces(rec.Record):
     """The inputs that are categories, and the keys on which the places of levels depend."""
 
-    n_inputs: Int64
+    n_inputs: rec.Int64
     # 1 for each input that is a category, and the key of each tree.
-    is_category: Int64s
-    keys: Int64s
-    place: Callable[[LevelPlaces, Float32s, Float64s, int], int] = entry()
+    is_category: rec.Int64s
+    keys: rec.Int64s
+    place: Callable[[LevelPlaces, rec.Float32s, rec.Float64s, int], int] = rec.entry()
 
 
 @inlined
@@ -387,7 +380,7 @@ def hash_of(code: float, key: int) -> int:
 
 
 @separate
-def place_levels(places: LevelPlaces, own: Float32s, inputs: Float64s, t: int) -> int:
+def place_levels(places: LevelPlaces, own: rec.Float32s, inputs: rec.Float64s, t: int) -> int:
     """Write the places of a sample's levels to a tree's values; returns DONE."""
     is_category, key = places.is_category, places.keys[t]
     for d in range(places.n_inputs):
@@ -416,7 +409,7 @@ class Categories(OfTrees):
 
     _BY_TREE = "keys"
 
-    def __init__(self, states: NDArray[np.int64]) -> None:
+    def __init__(self, states: rec.Ints) -> None:
         entropy = states.view(np.uint64).tolist()
         sequence = np.random.SeedSequence(entropy, spawn_key=(arguments.LEVEL_DRAWS,))
         self.keys = sequence.generate_state(len(states), np.uint64).view(np.int64)
@@ -425,7 +418,7 @@ class Categories(OfTrees):
 
     def finish(self) -> Any:
         """Set the derived memory; returns the kernels' record."""
-        self.memory = Memory(LevelPlaces)
+        self.memory = rec.Memory(LevelPlaces)
         record = self.memory[0]
         record.n_inputs = len(self.flags)
         self.memory.own("keys", self.keys)

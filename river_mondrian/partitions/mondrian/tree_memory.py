@@ -1,7 +1,5 @@
 """The memory of a forest's trees: layouts of rows, room for more rows, changes, pickling."""
 
-from __future__ import annotations
-
 import abc
 import copy
 import math
@@ -13,44 +11,14 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arguments import Directions, draw_lifetimes
-from ...checks import ModelFormatError
+from ... import arguments, checks
+from ... import records as rec
 from ...elementary import mixed
-from ...records import (
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    ChunkedRows,
-    Float32s,
-    Float64s,
-    Memory,
-    OwnsArrays,
-    Part,
-    Record,
-    RowLayout,
-    TableState,
-    check_shapes,
-    owned,
-    words_of,
-)
 from ...restored import Edges, Followed, Rows
-from . import checking
-from .boxes import compile_light
+from . import checking, transforms
+from .boxes import compile_light, light_size_for
 from .constants import CLOSED, DRAWING, EMPTY, NEVER, NONE, STEADY, UNLIMITED
 from .records import Arrival, BoxRow, Forest, LightBoxes, LightNode, Node, Point, Tree
-from .transforms import Categories, CutDirections
-
-# Dimensions from which on nodes may be light, and the most samples that a light node has then. With
-# fewer dimensions, boxes in rows of their own cost more time than they save, since walks wait for
-# two places instead of one. With 21 dimensions and 8 samples, a regressor learns and predicts a
-# third slower. With more dimensions, memory matters more.
-LIGHT_SIZES = {512: 16, 128: 9}
-
-
-def light_size_for(n_dims: int) -> int:
-    """Return the number of samples up to which nodes are light; 0 if none is."""
-    return next((size for wide, size in LIGHT_SIZES.items() if n_dims >= wide), 0)
-
 
 # The tables that each tree has for itself.
 TABLES = ("nodes", "boxes", "side_rows")
@@ -90,7 +58,7 @@ class Partitions:
 
     n_trees: int
     lifetime: Any
-    directions: Directions = None
+    directions: arguments.Directions = None
     max_nodes: int | None = None
     scale: bool = False
     absent: float = math.nan
@@ -116,7 +84,7 @@ class SavedTrees(NamedTuple):
 AnyForest = TypeVar("AnyForest", bound=Forest)
 
 
-class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
+class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     """The memory of trees over one store of points: tables of rows.
 
     A kind of trees names its records. While a change that takes more than one kernel is under
@@ -159,13 +127,15 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.scale = partitions.scale
         self.bounded = max_nodes is not None
         directions = partitions.directions
-        self.directions = None if directions is None else CutDirections(directions, n_trees, seed)
+        self.directions = (
+            None if directions is None else transforms.CutDirections(directions, n_trees, seed)
+        )
         # Places of levels, from the first category on.
-        self.categories: Categories | None = None
+        self.categories: transforms.Categories | None = None
         self.renews = partitions.rescale and self._RENEWS and self.scale
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
-        self.trees: Memory[Any] = Memory(self._TREE, n_slots)
-        self.shared = Memory(self._FOREST)
+        self.trees: rec.Memory[Any] = rec.Memory(self._TREE, n_slots)
+        self.shared = rec.Memory(self._FOREST)
         self.forest = self.shared[0]
         words = self.trees.words
         words["root"] = EMPTY
@@ -174,7 +144,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         states = np.random.SeedSequence(seed).generate_state(n_trees, dtype=np.uint64)
         words["random_state"][:n_trees] = states.view(np.int64)
         words["renewal_state"] = [mixed(state) for state in words["random_state"].tolist()]
-        words["lifetime"][:n_trees] = draw_lifetimes(partitions.lifetime, n_trees, seed)
+        words["lifetime"][:n_trees] = arguments.draw_lifetimes(partitions.lifetime, n_trees, seed)
         forest = self.forest
         forest.n_trees = forest.n_all_trees = n_trees
         forest.next_look = NEVER
@@ -196,14 +166,14 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.given = np.zeros((2, 0))
         self.known_ranges = dict(partitions.ranges)
         # The inputs of the samples so far, while the ranges may change.
-        self.warm_up: NDArray[np.float64] | None = np.zeros((0, 1)) if self.scale else None
+        self.warm_up: rec.Floats | None = np.zeros((0, 1)) if self.scale else None
         if self._may_have_light:
             forest.light_size = light_size_for(forest.dim_capacity)
         self._set_words()
         layouts = self._layouts()
-        self.points = ChunkedRows(1, layouts["points"].words)
-        self.remainders = ChunkedRows(1, layouts["remainders"].words, False)
-        self.arrivals = ChunkedRows(1, layouts["arrivals"].words, False)
+        self.points = rec.ChunkedRows(1, layouts["points"].words)
+        self.remainders = rec.ChunkedRows(1, layouts["remainders"].words, False)
+        self.arrivals = rec.ChunkedRows(1, layouts["arrivals"].words, False)
         self._new_rows()
         self._finish()
         self.open()
@@ -245,13 +215,15 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _set_words(self) -> None:
         """Write the words at which the parts of nodes' and points' rows begin."""
         forest = self.forest
-        forest.box_word = self._NODE.WORDS + words_of(self._kept_parts())
+        forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_parts())
         forest.n_values = self._n_columns * forest.dim_capacity
         forest.n_sets = self.n_trees if self._has_sets else 1
         forest.values_word = self._POINT.WORDS
         forest.inputs_word = forest.values_word + forest.n_values
         n_inputs = forest.input_capacity if self.keeps_inputs else 0
-        forest.links_word = forest.inputs_word + words_of((Part("inputs", FLOAT64, n_inputs),))
+        forest.links_word = forest.inputs_word + rec.words_of(
+            (rec.Part("inputs", rec.FLOAT64, n_inputs),)
+        )
         forest.has_frames = int(self._has_frames)
         forest.keeps_inputs = int(self.keeps_inputs)
         forest.n_slots = len(self.trees)
@@ -267,50 +239,50 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
             return 1
         return len(self.trees) if self.keeps_inputs else self.n_trees
 
-    def _kept_parts(self) -> tuple[Part, ...]:
+    def _kept_parts(self) -> tuple[rec.Part, ...]:
         """Return the parts of a node's row between its record and its box."""
         return ()
 
-    def _node_layout(self) -> RowLayout:
+    def _node_layout(self) -> rec.RowLayout:
         """Return the layout of a node's row."""
         has_light = self.forest.light_size > 0
-        box = (Part("box_row", INT32, 1),) if has_light else self._box_parts()
-        return RowLayout(self._NODE, (*self._kept_parts(), *box))
+        box = (rec.Part("box_row", rec.INT32, 1),) if has_light else self._box_parts()
+        return rec.RowLayout(self._NODE, (*self._kept_parts(), *box))
 
     @property
     def _may_have_light(self) -> bool:
         """Whether nodes may be light; leaves of full trees count samples that are not stored."""
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
-    def _box_parts(self) -> tuple[Part, ...]:
+    def _box_parts(self) -> tuple[rec.Part, ...]:
         """Return the parts of a box."""
         n_dims = self.forest.dim_capacity
-        return Part("lower", FLOAT32, n_dims), Part("upper", FLOAT32, n_dims)
+        return rec.Part("lower", rec.FLOAT32, n_dims), rec.Part("upper", rec.FLOAT32, n_dims)
 
-    def _point_layout(self) -> RowLayout:
+    def _point_layout(self) -> rec.RowLayout:
         """Return the layout of a stored point's row."""
         forest = self.forest
-        parts = [Part("values", FLOAT32, forest.n_values)]
+        parts = [rec.Part("values", rec.FLOAT32, forest.n_values)]
         if self.keeps_inputs:
-            parts.append(Part("inputs", FLOAT64, forest.input_capacity))
-        return RowLayout(self._POINT, (*parts, Part("links", INT32, len(self.trees))))
+            parts.append(rec.Part("inputs", rec.FLOAT64, forest.input_capacity))
+        return rec.RowLayout(self._POINT, (*parts, rec.Part("links", rec.INT32, len(self.trees))))
 
-    def _side_layout(self) -> RowLayout:
+    def _side_layout(self) -> rec.RowLayout:
         """Return the layout of a row beside the nodes; it is empty if there are none."""
-        return RowLayout(Record)
+        return rec.RowLayout(rec.Record)
 
-    def _layouts(self) -> dict[str, RowLayout]:
+    def _layouts(self) -> dict[str, rec.RowLayout]:
         """Return the layout of each table's rows; it is empty if there are none."""
         has_light = self.forest.light_size > 0
-        remainders = Part("remainders", FLOAT32, self.forest.dim_capacity)
+        remainders = rec.Part("remainders", rec.FLOAT32, self.forest.dim_capacity)
         return {
             "nodes": self._node_layout(),
-            "boxes": RowLayout(BoxRow, self._box_parts() if has_light else ()),
+            "boxes": rec.RowLayout(BoxRow, self._box_parts() if has_light else ()),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
             # Those of moved points.
-            "remainders": RowLayout(Record, (remainders,) if self._has_remainders else ()),
-            "arrivals": RowLayout(Arrival if self.has_window else Record),
+            "remainders": rec.RowLayout(rec.Record, (remainders,) if self._has_remainders else ()),
+            "arrivals": rec.RowLayout(Arrival if self.has_window else rec.Record),
         }
 
     # Rows.
@@ -321,12 +293,12 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return len(self.trees) if self.shared[0].draws() else self.n_trees
 
     @property
-    def scaling(self) -> NDArray[np.float64]:
+    def scaling(self) -> rec.Floats:
         """The present offsets and factors of the inputs, shape (2, input_capacity)."""
         return self.frames[self.forest.frame]
 
     @property
-    def next_scaling(self) -> NDArray[np.float64]:
+    def next_scaling(self) -> rec.Floats:
         """The scaling to which trees are being redrawn; the present one if none are."""
         forest = self.forest
         frame = 1 - forest.frame if forest.phase == DRAWING else forest.frame
@@ -336,13 +308,13 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Give the trees new tables."""
         self._new_rows_of_nodes()
         n, width = len(self.trees), self._side_layout().words
-        self.side_rows = ChunkedRows(n, width, self._ZEROED_SIDE_ROWS)
+        self.side_rows = rec.ChunkedRows(n, width, self._ZEROED_SIDE_ROWS)
 
     def _new_rows_of_nodes(self) -> None:
         """Give the trees new tables of nodes, and of boxes."""
         n, layouts = len(self.trees), self._layouts()
-        self.nodes = ChunkedRows(n, layouts["nodes"].words, False)
-        self.boxes = ChunkedRows(n, layouts["boxes"].words, False)
+        self.nodes = rec.ChunkedRows(n, layouts["nodes"].words, False)
+        self.boxes = rec.ChunkedRows(n, layouts["boxes"].words, False)
 
     def _set_up(self) -> None:
         """Set the fields that the kind of trees adds to the forest's record."""
@@ -370,12 +342,12 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.vector = self.inputs[0]
         self.row = np.empty(int(forest.n_values), dtype=np.float32)
         forest.trees = self.trees.array
-        forest.inputs = Float64s.of(self.inputs)
-        forest.row = Float32s.of(self.row)
+        forest.inputs = rec.Float64s.of(self.inputs)
+        forest.row = rec.Float32s.of(self.row)
         self.rooms = np.empty((len(self.trees), 2 * int(forest.dim_capacity)), dtype=np.float32)
         for tree in self.trees:
-            tree.room = Float32s.of(self.rooms[int(tree.slot)])
-        self.light = Memory(LightBoxes)
+            tree.room = rec.Float32s.of(self.rooms[int(tree.slot)])
+        self.light = rec.Memory(LightBoxes)
         if forest.light_size > 0:
             compile_light(self.light[0], self._FOREST)
             forest.light = self.light[0]
@@ -384,7 +356,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _show_scaling(self) -> None:
         """Pass the scaling, the cut directions and the places of levels to kernels."""
         forest = self.forest
-        forest.frames = Float64s.of(self.frames.reshape(-1))
+        forest.frames = rec.Float64s.of(self.frames.reshape(-1))
         if self.directions is not None:
             frame = int(forest.frame)
             forest.oblique = self.directions.finish(self.frames, frame, forest.absent)
@@ -400,7 +372,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         """Make room for inputs until the number of stored samples, which is `n`, has doubled."""
         end = self._warm_up_end
         if self.warm_up is None or n >= end:
-            self.forest.raw_values = Float64s(0, 0, 0)
+            self.forest.raw_values = rec.Float64s(0, 0, 0)
             self.forest.next_fit = NEVER
             return
         # It stays when samples are forgotten, so that not every sample refreshes the ranges.
@@ -409,7 +381,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         if n_rows > len(self.warm_up):
             more = (0, n_rows - len(self.warm_up)), (0, 0)
             self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
-        self.forest.raw_values = Float64s.of(self.warm_up)
+        self.forest.raw_values = rec.Float64s.of(self.warm_up)
         self.forest.next_fit = n_rows
 
     def _reserve_points(self, n: int) -> None:
@@ -536,7 +508,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
             state["warm_up"] = self.warm_up[: self.n_points].copy()
         layouts, counts = self._layouts(), self._n_rows()
         for name, layout in layouts.items():
-            state[name] = TableState(self.__dict__[name], counts[name], layout)
+            state[name] = rec.TableState(self.__dict__[name], counts[name], layout)
         return state
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -557,11 +529,11 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         return made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = owned(state)
+        state = rec.owned(state)
         self.__dict__.update(state)
         checking.check_sizes(self)
         self.forest = self.shared[0]
-        check_shapes(self, self._shapes())
+        rec.check_shapes(self, self._shapes())
         self._check_kind()
         self._restore(state)
         checking.check_trees(self)
@@ -575,7 +547,7 @@ class TreeMemory(OwnsArrays, abc.ABC, Generic[AnyForest]):
         layouts, counts = self._layouts(), self._n_rows()
         for name, layout in layouts.items():
             if state[name].counts != counts[name]:
-                raise ModelFormatError(
+                raise checks.ModelFormatError(
                     f"{type(self).__name__} has {counts[name]} rows of {name}, but "
                     f"{state[name].counts} are stored"
                 )

@@ -3,13 +3,10 @@
 Labels and targets are the business of `posteriors`, the features of a stream that of `estimators`.
 """
 
-from __future__ import annotations
-
 import abc
 import copy
 import functools
 import math
-import os
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from threading import Thread
@@ -18,16 +15,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arguments import n_threads_of
 from ...limits import DONE, TOO_LARGE, WAITS
-from ...records import ChunkedRows, Float32s, Float64s, Memory, Record
-from . import extension, sampling, stored
+from ...records import ChunkedRows, Float32s, Float64s, Floats, Memory, Record
+from . import constants, extension, sampling, stored, transforms, widths
 from . import inputs as scaling
-from . import widths as renewal
-from .constants import CLOSED, STEADY
 from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
-from .transforms import place_of
 from .tree_memory import TABLES, WARM_UP, AnyForest
-from .widths import FollowingTrees
 
 # Rows that are predicted at once.
 PREDICTED_ROWS = 8192
@@ -45,22 +39,12 @@ SOON = 64
 # Trees that a batch walks in lock-step: few, so that they stay in the cache.
 BATCH_LANES = 4
 
-Floats = NDArray[np.float64]
 
 AnyView = TypeVar("AnyView", bound=NodeView)
 
 # Arguments of `_learn_rows`.
 PutRows = Callable[[int, int, int], None]
 Learn = Callable[[int], None]
-
-
-def n_threads_of(n_jobs: int) -> int:
-    """Return the number of threads for jobs; -1 stands for the processors of this process."""
-    if n_jobs != -1:
-        return n_jobs
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
@@ -74,7 +58,7 @@ def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: 
             job.set_result(None)
 
 
-class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
+class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     """Mondrian trees over one store of points.
 
     A kind of trees names its records and its view of a node.
@@ -133,7 +117,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         """Complete what a kernel that learns a sample has begun; returns as `learn_next` does."""
         if status <= TOO_LARGE:
             return TOO_LARGE - status
-        if self.forest.version == CLOSED:
+        if self.forest.version == constants.CLOSED:
             self._complete()
         return DONE
 
@@ -212,7 +196,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self._reserve_all(0)
         extension.count(self.forest)
         if self.renews:
-            more = (renewal.LOOK_RATIO - 1.0) * self.n_points
+            more = (widths.LOOK_RATIO - 1.0) * self.n_points
             self.forest.next_look = self.n_samples + math.ceil(more)
         self.warm_up = None
 
@@ -243,7 +227,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
 
         `put` is as for `n_equal`. Returns whether there is such a sample.
         """
-        if self.forest.phase == STEADY and self.remainders.capacities[0] > 0:
+        if self.forest.phase == constants.STEADY and self.remainders.capacities[0] > 0:
             # The rows of the last redraw are still there.
             self._drop_spare()
         self._reserve_points(self.n_points + 1)
@@ -264,7 +248,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
         self._new_rows()
         self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))
         self._show()
-        renewal.begin_again.of(self._FOREST)(self.forest)
+        widths.begin_again.of(self._FOREST)(self.forest)
         build = sampling.build.of(self._FOREST)
         n_points = self.n_points
 
@@ -473,7 +457,7 @@ class MondrianTrees(FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
     def level_place(self, t: int, dim: int, code: float) -> float:
         """Return the place of a category's level in a tree."""
         assert self.categories is not None
-        return place_of(self.categories.memory[0], self._slot(t), dim, code)
+        return transforms.place_of(self.categories.memory[0], self._slot(t), dim, code)
 
     def read(self, t: int, hidden: bool = False) -> list[AnyView]:
         """Read a tree's nodes in preorder.

@@ -6,33 +6,14 @@ branched off by then: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the 
 and a subclass of `Prediction` for each kind of prediction.
 """
 
-from __future__ import annotations
-
 import math
 from typing import TypeVar
 
+from ... import records as rec
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import inlined, merged, separate
-from ...records import (
-    Array,
-    Float32s,
-    Float64,
-    Float64s,
-    Int64,
-    Int64s,
-    Record,
-    copy_record,
-    inline,
-    new_array,
-    new_int64s,
-    prefetch,
-    release,
-    room_of_array,
-    room_of_words,
-)
-from .boxes import distance_outside
+from . import boxes, inputs
 from .constants import LEFT, RIGHT
-from .inputs import has_missing
 from .records import F, Forest, Layout, Tree, layout_of
 from .sampling import distance_to, mass_below
 
@@ -47,56 +28,56 @@ LEAST_WEIGHT = 0.02
 MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
 
 
-class Step(Record):
+class Step(rec.Record):
     """A node on a walk's path, and the walk's numbers there."""
 
-    ref: Int64
+    ref: rec.Int64
     # The node's row or, for a point, its row.
-    place: Record
+    place: rec.Record
     # Distance of the sample from the node's box: the rate of branching off (Equation 5's eta).
-    eta: Float64
+    eta: rec.Float64
     # Time of the node's cut, or of its end, since the parent's.
-    span: Float64
+    span: rec.Float64
     # Probability of not having branched off above.
-    reach: Float64
+    reach: rec.Float64
     # Weight of all the branches above.
-    above: Float64
+    above: rec.Float64
     # Probability of not branching off here, exp(-eta span).
-    stays: Float64
+    stays: rec.Float64
 
 
-class Walk(Record):
+class Walk(rec.Record):
     """A sample on its way down a tree."""
 
     # Steps taken; the path begins with step 1.
-    depth: Int64
+    depth: rec.Int64
     # Time of the parent's cut.
-    time: Float64
+    time: rec.Float64
     tree: Tree
     # `reach` and `above` of the next step.
-    reach: Float64
-    above: Float64
+    reach: rec.Float64
+    above: rec.Float64
     # Steps that there is room for. The path is moved if it becomes longer.
-    capacity: Int64
-    sample: Float32s
-    path: Array[Step]
+    capacity: rec.Int64
+    sample: rec.Float32s
+    path: rec.Array[Step]
     # The depth of the first light node, if the distances from there on are known, or 0; and these
     # distances.
-    light_depth: Int64
-    etas: Float64s = inline(MOST_PARTS)
+    light_depth: rec.Int64
+    etas: rec.Float64s = rec.inline(MOST_PARTS)
 
 
-class Branch(Record):
+class Branch(rec.Record):
     """The side of a cut on a missing value that has not been followed yet."""
 
-    ref: Int64
-    depth: Int64
+    ref: rec.Int64
+    depth: rec.Int64
     # Time of the cut, and weight of the branch.
-    time: Float64
-    reach: Float64
+    time: rec.Float64
+    reach: rec.Float64
 
 
-class Prediction(Record):
+class Prediction(rec.Record):
     """A prediction to which walks add each tree's part; each kind of posterior has a subclass."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
@@ -105,11 +86,11 @@ class Prediction(Record):
 
 P = TypeVar("P", bound=Prediction)
 
-_room_of_walks = room_of_array(Walk, LANES)
-_room_of_steps = room_of_array(Step, LANES * FIRST_DEPTH)
+_room_of_walks = rec.room_of_array(Walk, LANES)
+_room_of_steps = rec.room_of_array(Step, LANES * FIRST_DEPTH)
 # The walks that have not ended.
-_room_of_active = room_of_words(Int64s, LANES)
-_room_of_branches = room_of_array(Branch, MOST_BRANCHES)
+_room_of_active = rec.room_of_words(rec.Int64s, LANES)
+_room_of_branches = rec.room_of_array(Branch, MOST_BRANCHES)
 
 
 @inlined
@@ -122,16 +103,16 @@ def _descend(forest: Forest, walk: Walk, ref: int) -> None:
     step.ref = ref
     if ref >= 0:
         node = tree.nodes.row(ref)
-        prefetch(node, forest.node_words)
+        rec.prefetch(node, forest.node_words)
         step.place = node
     else:
         point = forest.points.row(~ref)
-        prefetch(forest.values_in(tree, point), forest.dim_capacity + 1)
+        rec.prefetch(forest.values_in(tree, point), forest.dim_capacity + 1)
         step.place = point
 
 
 @inlined
-def _start(forest: Forest, tree: Tree, x: Float32s, walk: Walk) -> None:
+def _start(forest: Forest, tree: Tree, x: rec.Float32s, walk: Walk) -> None:
     """Put a sample's walk at a tree's root."""
     walk.depth = 0
     walk.light_depth = 0
@@ -179,9 +160,9 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
         # A point's values are both sides of its box.
         low = layout.box_word if is_row else layout.values_word + tree.first_value
         high = layout.box_word + layout.capacity if is_row else low
-        lower = Float32s(step.place, low, layout.capacity)
-        upper = Float32s(step.place, high, layout.capacity)
-        eta = distance_outside(walk.sample, lower, upper, layout.n_dims)
+        lower = rec.Float32s(step.place, low, layout.capacity)
+        upper = rec.Float32s(step.place, high, layout.capacity)
+        eta = boxes.distance_outside(walk.sample, lower, upper, layout.n_dims)
     else:
         eta = _eta_of_wide(forest, walk, lacks_nothing)
     time = walk.time
@@ -206,7 +187,13 @@ def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bo
 
 @separate
 def walk_in_lockstep(
-    forest: F, rows: Float32s, first: int, by_tree: int, n: int, walks: Array[Walk], active: Int64s
+    forest: F,
+    rows: rec.Float32s,
+    first: int,
+    by_tree: int,
+    n: int,
+    walks: rec.Array[Walk],
+    active: rec.Int64s,
 ) -> int:
     """Walk pairs of tree and row in lock-step: the next trees (`by_tree` 1) or the next rows.
 
@@ -240,7 +227,7 @@ def walk_in_lockstep(
 
 
 @merged
-def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> float:
+def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float32s) -> float:
     """Return the share of the left child in a walk whose value in the cut dimension is missing."""
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
@@ -251,7 +238,7 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
 
 
 @merged
-def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int) -> int:
+def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: int) -> int:
     """Continue a walk to its end; returns how many branches are then waiting.
 
     At a cut on a missing value both sides are followed, each with its share of the weight. A side
@@ -262,11 +249,11 @@ def _follow(forest: Forest, walk: Walk, branches: Array[Branch], n_waiting: int)
     while _step(forest, layout, walk, False):
         if walk.depth + 2 >= walk.capacity:
             # The path is moved to memory with twice the room.
-            longer = new_array(Step, 2 * walk.capacity)
+            longer = rec.new_array(Step, 2 * walk.capacity)
             for i in range(walk.capacity):
-                copy_record(walk.path[i], longer[i])
+                rec.copy_record(walk.path[i], longer[i])
             if walk.capacity > FIRST_DEPTH:
-                release(walk.path)
+                rec.release(walk.path)
             walk.path = longer
             walk.capacity = 2 * walk.capacity
         node = tree.nodes.known(walk.path[walk.depth].place)
@@ -312,21 +299,21 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
         walk.above = 0.0
         _descend(forest, walk, branch.ref)
     if walk.capacity > FIRST_DEPTH:
-        release(walk.path)
+        rec.release(walk.path)
         walk.path = room
         walk.capacity = FIRST_DEPTH
 
 
 @merged
 def _predict_by_rows(
-    forest: Forest, rows: Float32s, n: int, prediction: Prediction, walks: Array[Walk]
+    forest: Forest, rows: rec.Float32s, n: int, prediction: Prediction, walks: rec.Array[Walk]
 ) -> None:
     """Walk rows down one tree after the other, several rows without missing values at once."""
     active = _room_of_active()
     width = forest.n_values
-    lacking = new_int64s(n)
+    lacking = rec.new_int64s(n)
     for r in range(n):
-        lacking[r] = has_missing(forest, rows.part(width * r, width))
+        lacking[r] = inputs.has_missing(forest, rows.part(width * r, width))
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         r = 0
@@ -351,11 +338,11 @@ def _predict_by_rows(
                 else:
                     prediction.add_walk(forest, t, walks[i], r + i)
             r += lanes
-    release(lacking)
+    rec.release(lacking)
 
 
 @separate
-def predict_rows(forest: F, rows: Float32s, n: int, prediction: P) -> None:
+def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     """Add the trees' predictions for `n` rows of values to a prediction.
 
     Trees are outermost, so that a batch goes through one tree while that is in the cache; a
@@ -366,7 +353,7 @@ def predict_rows(forest: F, rows: Float32s, n: int, prediction: P) -> None:
     for i in range(LANES):
         walks[i].capacity = FIRST_DEPTH
         walks[i].path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
-    if n == 1 and not has_missing(forest, rows):
+    if n == 1 and not inputs.has_missing(forest, rows):
         active = _room_of_active()
         for first in range(0, forest.n_trees, LANES):
             n_walks = min(LANES, forest.n_trees - first)

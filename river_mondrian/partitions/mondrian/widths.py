@@ -22,11 +22,7 @@ A part of a forest (`parts`) follows the whole forest's schedule: in the turn of
 tree, points are counted and moved, and no tree takes them.
 """
 
-from __future__ import annotations
-
-import copy
 import math
-from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,22 +30,14 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel
 from ...elementary import mixed, state_after
-from ...limits import DONE, FAR, LEAST_LEVEL
-from ...records import ChunkedRows, Float64s, Int32s, Int64s
-from ..ranges import Rounding, known_ranges, robust_ranges, scaling_of
-from . import inputs as frames
-from .constants import CLOSED, DRAWING, FREE, NEVER, NONE, REBASING, START, STEADY
-from .extension import count_walked, extend_trees, learn_point
-from .inputs import move, rebase
+from ...limits import DONE
+from ...records import ChunkedRows, Float64s, Floats, Int32s, Ints
+from ..ranges import Rounding, known_ranges, robust_ranges
+from . import extension, sampling
+from .constants import CLOSED, DRAWING, NEVER, NONE, REBASING, START, STEADY
+from .inputs import GrowingTrees, move, rebase
 from .records import F, Forest
-from .sampling import clear_tree
-from .transforms import Categories
-from .tree_memory import TABLES, WARM_UP, AnyForest, TreeMemory, light_size_for
-
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-
-NAN_BITS = 0x7FC00000
+from .tree_memory import TABLES, WARM_UP, AnyForest
 
 # A value may set its feature's range up to this many interquartile ranges beyond the quartiles.
 # They are many, since long tails are common, and trees do worse with tails outside of the range.
@@ -82,7 +70,7 @@ def _begin_tree(forest: Forest) -> None:
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
     old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
-    clear_tree(spare)
+    sampling.clear_tree(spare)
     spare.lifetime = old.lifetime
     # A random stream of its own, so that draws of the old tree do not matter.
     state = state_after(old.renewal_state, 1)
@@ -159,7 +147,9 @@ def take_points(forest: F) -> int:
         spare.walk_end = stop
         spare.walk_ref = START
         forest.is_taking = 1
-    return extend_trees(forest, t, t + 1, 1) if spare.walk_point < spare.walk_end else DONE
+    return (
+        extension.extend_trees(forest, t, t + 1, 1) if spare.walk_point < spare.walk_end else DONE
+    )
 
 
 @inlined
@@ -230,9 +220,9 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     If a tree needs room, the forest is closed until its owner has completed all walks and the work
     owed.
     """
-    status = learn_point(forest, inputs, p)
+    status = extension.learn_point(forest, inputs, p)
     if status == DONE:
-        count_walked(forest)
+        extension.count_walked(forest)
         if forest.owed > 0:
             status = take_points(forest)
             if status == DONE:
@@ -277,8 +267,8 @@ class _Found(NamedTuple):
     are_over: NDArray[np.bool_]
 
 
-class FollowingTrees(TreeMemory[AnyForest]):
-    """The memory of trees to which features can be added, drawn again if widths no longer hold."""
+class FollowingTrees(GrowingTrees[AnyForest]):
+    """The memory of trees that are drawn again if widths no longer hold."""
 
     # Whether `enter` checks widths; other kinds have a schedule of their own.
     _LOOKS_AT_ONCE: ClassVar[bool] = True
@@ -353,7 +343,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
         return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 
-    def _places_to_look_at(self, n_rows: int) -> tuple[Numbers, Numbers]:
+    def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
         """Return places of samples, most of them recent, and places from when widths were found.
 
         If samples have been forgotten, the others are in no order: then the places are evenly
@@ -366,7 +356,7 @@ class FollowingTrees(TreeMemory[AnyForest]):
         return self._recent_places(n, n_rows), self._recent_places(then, n_rows)
 
     @staticmethod
-    def _recent_places(n: int, n_rows: int) -> Numbers:
+    def _recent_places(n: int, n_rows: int) -> Ints:
         """Return some of `n` places; half of them are in the last 30 %."""
         return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
 
@@ -416,71 +406,6 @@ class FollowingTrees(TreeMemory[AnyForest]):
         found = [[1 - frame]] * n_renewed + [[frame]] * (self.n_trees - n_renewed)
         return found + [[1 - frame]] * (self.n_drawn - self.n_trees)
 
-    # New features.
-
-    def add_inputs(
-        self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
-    ) -> None:
-        """Add features.
-
-        Parameters
-        ----------
-        names
-            Their names.
-        first_values
-            The first value seen of each: of categories, a level.
-        gaps
-            Value of each for samples so far: NaN, or 0 if `absent` is 0.
-
-        """
-        forest = self.forest
-        old = int(forest.input_capacity)
-        n_inputs = self.n_inputs
-        wanted = n_inputs + len(names)
-        are_zero = np.broadcast_to(np.isfinite(gaps), len(names))
-        unlike = np.zeros(0, dtype=np.int64)
-        if not self._lacks_unknown and self.n_samples > 0:
-            unlike = n_inputs + np.flatnonzero(~are_zero)
-        # The first sample's features get exact room; later ones some to spare.
-        spare = 0 if n_inputs == 0 else old // 8
-        capacity = old if wanted <= old else max(wanted, old + spare)
-        if self.directions is not None:
-            columns = list(range(self._n_columns))
-            self.directions = copy.deepcopy(self.directions)
-            self.directions.add_inputs(names, capacity)
-        else:
-            columns = self._sort_out(first_values >= LEAST_LEVEL)
-        self._relay(capacity, columns, unlike)
-        if capacity > old:
-            self._add_input_capacity(old, capacity)
-        else:
-            # The old frames stay, in case this is undone.
-            self.frames = self.frames.copy()
-        ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
-        self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
-        if self.scale or self.directions is not None:
-            # With directions, a feature that is unknown counts as its first value.
-            self.frames[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
-        else:
-            are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
-            are_far &= ~are_zero | (n_inputs == 0)
-            self.frames[:, 0, n_inputs:wanted] = np.where(are_far, first_values, 0.0)
-        forest.n_inputs = wanted
-        if self.directions is None:
-            forest.n_dims = wanted
-            if self.n_samples > 0 and not are_zero.all():
-                forest.has_missing = 1
-        if self.warm_up is not None and are_zero.any():
-            self.warm_up = self.warm_up.copy()
-            self.warm_up[:, n_inputs:wanted] = gaps
-        self._finish()
-        if self.scale:
-            fitted = self._scaling_by(first_values, first_values, n_inputs)
-            if self.n_samples > 0:
-                fitted[0, are_zero] = 0.0
-            fitted[:, first_values >= LEAST_LEVEL] = [[0.0], [1.0]]
-            self.frames[:, :, n_inputs:wanted] = fitted
-
     def _fitted_scaling(self, n: int) -> Float64s:
         """Return the scaling by the robust ranges of the first `n` samples of the warm-up."""
         assert self.warm_up is not None
@@ -490,129 +415,3 @@ class FollowingTrees(TreeMemory[AnyForest]):
         # Levels have places in [0, 1].
         found[:, self.category_places] = [[0.0], [1.0]]
         return Float64s.of(found)
-
-    def _scaling_by(self, low: Floats, high: Floats, first: int = 0) -> Floats:
-        """Return the scaling by ranges of the inputs from the `first` on, but for given ones."""
-        given = self.given[:, first:]
-        is_given = ~np.isnan(given[0])
-        return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))
-
-    def _add_input_capacity(self, old: int, new: int) -> None:
-        """Make room for more inputs in the frames and in the warm-up."""
-        frames = np.zeros((2, 2, new))
-        frames[:, 1] = 1.0
-        frames[:, :, :old] = self.frames
-        self.frames = frames
-        if self.warm_up is not None:
-            more = (0, 0), (0, new - old)
-            self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
-
-    def _sort_out(self, are_categories: NDArray[np.bool_]) -> list[int]:
-        """Note which new inputs are categories; returns the old column for each new column.
-
-        With the first category each tree gets a column of its own.
-        """
-        if self.categories is not None:
-            self.categories = self.categories.with_inputs(are_categories)
-        elif are_categories.any():
-            words, capacity = self.trees.words, int(self.forest.dim_capacity)
-            columns: list[int] = (words["first_value"] // capacity).tolist()
-            made = Categories(words["random_state"][: self.n_trees])
-            known = np.zeros(self.n_inputs, dtype=np.bool_)
-            self.categories = made.with_inputs(known).with_inputs(are_categories)
-            words["first_value"] = capacity * np.arange(len(self.trees))
-            return columns[: self._n_columns]
-        return list(range(self._n_columns))
-
-    def _relay(self, capacity: int, columns: list[int], unlike: Numbers) -> None:
-        """Make room for `capacity` inputs, and rearrange the columns of points' values.
-
-        `columns` has the old column for each new one. `unlike` are new inputs that samples so far
-        lack (NaN), while other new inputs are 0 in them.
-        """
-        forest, n_slots = self.forest, len(self.trees)
-        old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
-        known = list(range(forest.n_values // old))
-        had_inputs = forest.keeps_inputs == 1
-        is_same = capacity == n_old and columns == known and self.keeps_inputs == had_inputs
-        if is_same and len(unlike) == 0:
-            return
-        inputs = np.zeros((0, 0))
-        if self.keeps_inputs and not had_inputs:
-            inputs = self._inputs_at(np.arange(self.n_points), self.n_points)
-        box, values = int(forest.box_word), int(forest.values_word)
-        kept, links = int(forest.inputs_word), int(forest.links_word)
-        new = capacity if self.directions is None else old
-        forest.dim_capacity, forest.input_capacity = new, capacity
-        self._set_words()
-        # The value of features yet to come in the samples so far.
-        fill = NAN_BITS if self._lacks_unknown else 0
-        dims = unlike if self.directions is None else unlike[:0]
-        if (new > old or len(dims)) and forest.light_size > 0:
-            moves = [(0, 0, old), (old, new, old)]
-            self.boxes = self.boxes.relaid(self._layouts()["boxes"].words, moves, fill)
-            self.boxes.fill([0, new], dims, NAN_BITS)
-        elif new > old or len(dims):
-            moves = [(0, 0, box + old), (box + old, box + new, old)]
-            self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
-            self.nodes.fill([box, box + new], dims, NAN_BITS)
-            if self._may_have_light and light_size_for(new) > 0:
-                self._part_boxes(light_size_for(new))
-        moves = [(values + old * s, values + new * i, old) for i, s in enumerate(columns)]
-        moves += [(0, 0, values), (links, int(forest.links_word), n_slots)]
-        if had_inputs:
-            moves.append((kept, int(forest.inputs_word), 2 * n_old))
-        points = self.points.relaid(self._point_layout().words, moves, fill)
-        points.fill([values + new * i for i in range(len(columns))], dims, NAN_BITS)
-        # An interrupted call may have reserved room for more points, which is dropped here.
-        points.trim(0, self.n_points)
-        self.points = points
-        if self.keeps_inputs:
-            self._put_inputs(inputs, n_old if had_inputs else 0, unlike)
-        words = self.trees.words
-        words["first_value"] = words["first_value"] // old * new
-        if self._has_remainders:
-            self.remainders = self.remainders.relaid(new, [(0, 0, old)], fill)
-            self.remainders.fill([0], dims, NAN_BITS)
-        else:
-            self.remainders = ChunkedRows(1, 0, False)
-
-    def _part_boxes(self, light_size: int) -> None:
-        """Move boxes to rows of their own, without those of light nodes: boxes have become wide."""
-        forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
-        rows = [self.nodes.rows(slot, n) for slot, n in enumerate(counts)]
-        columns = {column.name: column for column in self._node_layout().columns}
-        box, width = int(forest.box_word), self.nodes.row_bytes
-        forest.light_size = light_size
-        self._set_words()
-        self._new_rows_of_nodes()
-        slots = words["slot"].tolist()
-        for slot, old in enumerate(rows):
-            dims = columns["dim"].over(old, len(old), width)
-            n_samples = columns["n_samples"].over(old, len(old), width)
-            has_box = (dims != FREE) & (n_samples > light_size)
-            new = np.zeros((len(old), self.nodes.width), dtype=np.int32)
-            new[:, :box] = old[:, :box]
-            new[:, box] = np.where(has_box, np.cumsum(has_box) - 1, NONE)
-            self.nodes.extend(slot, 0, new)
-            self.boxes.extend(slot, 0, np.ascontiguousarray(old[has_box, box:]))
-            words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
-
-    def _put_inputs(self, inputs: Floats, first: int, unlike: Numbers) -> None:
-        """Set inputs from `first` on to absent, then write `inputs`, shape (points, inputs)."""
-        column = next(c for c in self._point_layout().columns if c.name == "inputs")
-        start = 0
-        for chunk in self.points.chunks[0]:
-            own = column.over(chunk, len(chunk), self.points.row_bytes)
-            part = inputs[start : start + len(chunk)]
-            own[:, first:] = self.forest.absent
-            own[:, unlike] = math.nan
-            own[: len(part), : part.shape[1]] = part
-            start += len(chunk)
-
-    def _inputs_at(self, places: Numbers, n_rows: int) -> Floats:
-        """Return the inputs of samples, shape (n_rows, inputs): a row for each place, then NaN."""
-        rows = np.full((n_rows, self.n_inputs), math.nan)
-        given = Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
-        frames.read_inputs.of(self._FOREST)(self.forest, *given)
-        return rows

@@ -5,8 +5,6 @@ compiles them when they are first needed. No device has run them so far: tests r
 on the processor.
 """
 
-from __future__ import annotations
-
 import math
 import weakref
 from collections.abc import Callable
@@ -17,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .distances import padded
-from .nearest import FARTHEST_SQUARE, LARGEST_WHOLE_SQUARE, score_error
+from . import distances, nearest
 
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
@@ -174,7 +171,7 @@ class VoronoiCells:
             )
         self.xp = xp
         self.n_features = pool.shape[1]
-        self.width = padded(self.n_features)
+        self.width = distances.padded(self.n_features)
         used, local = np.unique(members, return_inverse=True)
         self.n_points = len(used)
         # In the order of a tree the two points of a near-tie would often share a tile, and so a
@@ -200,10 +197,10 @@ class VoronoiCells:
         origin = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
         centred = points - origin
         squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
-        self._error, self._least = score_error(self.n_features)
-        self._bounded = bool(squares.max() <= FARTHEST_SQUARE) and self._error < math.inf
+        self._error, self._least = nearest.score_error(self.n_features)
+        self._bounded = bool(squares.max() <= nearest.FARTHEST_SQUARE) and self._error < math.inf
         self._whole = bool(
-            squares.max() <= LARGEST_WHOLE_SQUARE and (points == np.floor(points)).all()
+            squares.max() <= nearest.LARGEST_WHOLE_SQUARE and (points == np.floor(points)).all()
         )
         # Scores are written for whole tiles.
         squares = np.pad(squares, (0, -len(squares) % POINTS))

@@ -1,22 +1,18 @@
 """The map of Voronoi diagrams, and its choice of a search."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from ...checks import check_array, check_arrays, check_number, check_starts, check_types, refuse
 from ...limits import DONE, FARTHEST
 from ...maps.record import MOST_OUT, Array, Pool, Sample, Transform
-from ...records import Float32s, Float64s, Int32s, Int64s, Memory
+from ...records import Float32s, Float64s, Floats, Int32s, Int64s, Memory, Singles
 from ...records.memory import state_words
 from ..isolation import PointPartitions, parts_of
-from . import nearest
-from .cuda import nearest_cells
+from . import cuda, nearest
 from .distances import VECTOR, Frame, find_axes, padded
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
 from .tree import PointTree, search
@@ -58,8 +54,8 @@ class VoronoiMap(PointPartitions):
 
     points: scipy.sparse.csr_matrix | None
     frame: Frame | None
-    trials: NDArray[np.float64] | None
-    rows: NDArray[np.float32]
+    trials: Floats | None
+    rows: Singles
     tree: PointTree | None
 
     @property
@@ -102,7 +98,7 @@ class VoronoiMap(PointPartitions):
         self.record.n_cells, self.record.n_points = self.psi, n_points
         self.points = points
         self.frame = self.trials = self.tree = None
-        self.centred: NDArray[np.float32] | None = None
+        self.centred: Singles | None = None
         if self.sparse:
             self._index(points)
             self.points = None
@@ -185,7 +181,7 @@ class VoronoiMap(PointPartitions):
         if costs[2] < costs[0]:
             self.tree = None
 
-    def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
+    def transform_rows(self, values: Floats) -> tuple[Array, int]:
         """Map rows; see `CompiledMap`."""
         if self.centred is None or len(values) < PRODUCT_LEAST:
             return super().transform_rows(values)
@@ -199,7 +195,7 @@ class VoronoiMap(PointPartitions):
                 return out, start * self.n_inputs + bad
         return out, DONE
 
-    def _multiply(self, values: NDArray[np.float64], out: Array) -> int:
+    def _multiply(self, values: Floats, out: Array) -> int:
         """Map rows by a matrix product, which rules out most points; returns like a map."""
         assert self.centred is not None and isinstance(self.record, DenseVoronoi)
         n, width = values.shape
@@ -304,7 +300,7 @@ class VoronoiMap(PointPartitions):
         own("x_values", np.empty(max(1, self.n_inputs), dtype=np.float32))
         own("lane_sums", np.empty(VECTOR))
 
-    def transform_on(self, values: NDArray[np.float64], xp: Any) -> Array:
+    def transform_on(self, values: Floats, xp: Any) -> Array:
         """Map checked rows on the device of a namespace."""
         rows = np.empty((len(values), self.n_inputs), dtype=np.float32)
         for start in range(0, len(rows), DEVICE_BLOCK):
@@ -314,10 +310,10 @@ class VoronoiMap(PointPartitions):
             np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
             np.copyto(scaled, 0.0, where=np.isnan(scaled))
             rows[part] = scaled
-        cells = nearest_cells(rows, self._points, self.members, xp)
+        cells = cuda.nearest_cells(rows, self._points, self.members, xp)
         return cells + self.psi * np.arange(self.n_out, dtype=np.int32)
 
-    def _points(self) -> NDArray[np.float32]:
+    def _points(self) -> Singles:
         """Return the points that partitions use."""
         if not self.indexed:
             return self.rows[:, : self.n_inputs]
@@ -333,6 +329,6 @@ class VoronoiMap(PointPartitions):
         return size
 
 
-def _squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+def _squares(rows: Singles) -> Floats:
     """Return the squared norm of each row."""
     return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)

@@ -1,25 +1,28 @@
 """Distances of points and projections on axes, by loops over vectors in LLVM."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, exact_batch_kernel, exact_inlined
-from ...records import Float32s, Float64s
+from ...records import Float32s, Float64s, Floats, Singles
 from ...records.numba_types import lowered, pointer_to
 
 # Numbers per vector: rows are padded with zeros to a multiple of it.
 VECTOR = 8
 
+# Unit round-offs of single and of double precision.
+SINGLE = 2.0**-24
+DOUBLE = 2.0**-53
+# By how much a lower bound may be larger for being split from the rounding error (m in `nearest`).
+MARGIN = 2.0**-16
+
 INT64 = ir.IntType(64)
-SINGLES = ir.VectorType(ir.FloatType(), VECTOR)
-DOUBLES = ir.VectorType(ir.DoubleType(), VECTOR)
+SINGLE_VECTOR = ir.VectorType(ir.FloatType(), VECTOR)
+DOUBLE_VECTOR = ir.VectorType(ir.DoubleType(), VECTOR)
 _INT32 = ir.IntType(32)
 
 
@@ -97,14 +100,14 @@ def sum_as_tree(lane: list[float]) -> float:
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
-    first, second = (pointer_to(builder, row, SINGLES) for row in (a, b))
+    first, second = (pointer_to(builder, row, SINGLE_VECTOR) for row in (a, b))
 
     def add(i: Any, total: Any) -> list[Any]:
         difference = builder.fsub(load(builder, first, i), load(builder, second, i))
-        gap = builder.fpext(difference, DOUBLES)
+        gap = builder.fpext(difference, DOUBLE_VECTOR)
         return [builder.fadd(total, builder.fmul(gap, gap))]
 
-    (sums,) = loop(builder, groups_of(builder, width), [zero(DOUBLES)], add)
+    (sums,) = loop(builder, groups_of(builder, width), [zero(DOUBLE_VECTOR)], add)
     return sum_lanes(builder, sums)
 
 
@@ -130,18 +133,18 @@ LEAF = 64
 
 
 def _box_distance(context: Any, builder: Any, query: Any, box: Any, width: Any) -> Any:
-    point, sides = (pointer_to(builder, a, SINGLES) for a in (query, box))
+    point, sides = (pointer_to(builder, a, SINGLE_VECTOR) for a in (query, box))
     groups = groups_of(builder, width)
 
     def add(i: Any, total: Any) -> list[Any]:
         x, low = load(builder, point, i), load(builder, sides, i)
         high = load(builder, sides, builder.add(i, groups))
-        gap = zero(SINGLES)
+        gap = zero(SINGLE_VECTOR)
         for outside in (builder.fsub(low, x), builder.fsub(x, high)):
             gap = builder.select(builder.fcmp_ordered(">", outside, gap), outside, gap)
         return [builder.fadd(total, builder.fmul(gap, gap))]
 
-    (sums,) = loop(builder, groups, [zero(SINGLES)], add)
+    (sums,) = loop(builder, groups, [zero(SINGLE_VECTOR)], add)
     return builder.fpext(sum_lanes(builder, sums), ir.DoubleType())
 
 
@@ -159,10 +162,10 @@ def box_distance(query: Float32s, box: Float32s, width: int) -> float:
 def _leaf_distances(context: Any, builder: Any, query: Any, points: Any, n: Any, out: Any) -> None:
     groups = LEAF // VECTOR
     coordinates = pointer_to(builder, query, ir.FloatType())
-    source, target = (pointer_to(builder, a, SINGLES) for a in (points, out))
+    source, target = (pointer_to(builder, a, SINGLE_VECTOR) for a in (points, out))
 
     def add(i: Any, *totals: Any) -> list[Any]:
-        x = splat(builder, load(builder, coordinates, i), SINGLES)
+        x = splat(builder, load(builder, coordinates, i), SINGLE_VECTOR)
         first = builder.mul(i, INT64(groups))
         sums = []
         for g, total in enumerate(totals):
@@ -170,7 +173,7 @@ def _leaf_distances(context: Any, builder: Any, query: Any, points: Any, n: Any,
             sums.append(builder.fadd(total, builder.fmul(gap, gap)))
         return sums
 
-    for g, value in enumerate(loop(builder, n, [zero(SINGLES)] * groups, add)):
+    for g, value in enumerate(loop(builder, n, [zero(SINGLE_VECTOR)] * groups, add)):
         builder.store(value, builder.gep(target, [INT64(g)]), align=4)
 
 
@@ -199,12 +202,12 @@ ROUNDS = 2
 DEPENDENT = 1e-16
 
 # Mean, and axes: a row per feature, padded.
-Frame = tuple[NDArray[np.float64], NDArray[np.float64]]
+Frame = tuple[Floats, Floats]
 
 
 def _add_scaled(context: Any, builder: Any, total: Any, row: Any, factor: Any, n: Any) -> None:
-    target, source = (pointer_to(builder, a, DOUBLES) for a in (total, row))
-    factors = splat(builder, factor, DOUBLES)
+    target, source = (pointer_to(builder, a, DOUBLE_VECTOR) for a in (total, row))
+    factors = splat(builder, factor, DOUBLE_VECTOR)
 
     def add(i: Any) -> list[Any]:
         place = builder.gep(target, [i])
@@ -284,7 +287,7 @@ def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float
     return math.sqrt(total)
 
 
-def deviation(axes: NDArray[np.float64], n_axes: int) -> float:
+def deviation(axes: Floats, n_axes: int) -> float:
     """Return how far axes are from orthonormal (see `nearest`)."""
     d, room = axes.shape
     products = np.zeros((n_axes, room))
@@ -299,7 +302,7 @@ def axes_for(n_features: int) -> int:
     return 64
 
 
-def find_axes(rows: NDArray[np.float32]) -> Frame:
+def find_axes(rows: Singles) -> Frame:
     """Return the mean of points, and orthogonal directions along which they vary much."""
     d = rows.shape[1]
     n_axes, mean = axes_for(d), rows.mean(axis=0, dtype=np.float64)
@@ -321,3 +324,44 @@ def find_axes(rows: NDArray[np.float32]) -> Frame:
         orthogonalize(Float64s.of(directions), n_axes, d)
     axes[:, :n_axes] = directions.T
     return mean, axes
+
+
+def gamma(n: float, unit: float) -> float:
+    """Return the largest relative error of n operations; infinite if there are too many."""
+    return n * unit / (1.0 - n * unit) if n * unit < 0.5 else math.inf
+
+
+def tree_slack(
+    n_features: int, n_axes: int, n_coordinates: int, deviation: float
+) -> tuple[float, float, float]:
+    """Return how far a lower bound may exceed an exact distance (derived in `nearest`).
+
+    Parameters
+    ----------
+    n_features
+        Features of the points.
+    n_axes
+        Axes.
+    n_coordinates
+        Coordinates of a point: along the axes and, where there are fewer axes than features, the
+        norm of the rest.
+    deviation
+        How far the axes are from orthonormal, as measured by `deviation`.
+
+    Returns
+    -------
+    The part in units of the exact distance, the part in units of the sample's squared distance from
+    the mean, and the absolute part.
+
+    """
+    axes = deviation + 2.0 * n_axes * gamma(n_features, DOUBLE)
+    along = gamma(n_features + 2, DOUBLE) * math.sqrt(2.0 * n_axes) + axes
+    rest = 0.0
+    if n_coordinates > n_axes:
+        sums = 2.0 * gamma(n_features + n_axes + 4, DOUBLE)
+        rest = math.sqrt(sums + 2.0 * along + along * along)
+    off = along + rest + 2.0 * SINGLE
+    rounding = (1.0 + gamma(n_coordinates + 3, SINGLE)) * (1.0 + 3.0 * SINGLE)
+    relative = rounding * (1.0 + MARGIN) * (1.0 + off) ** 2 - 1.0
+    absolute = rounding * (1.0 + 1.0 / MARGIN) * 2.0 * (2.0 * off) ** 2
+    return relative, absolute, n_coordinates * 2.0**-149

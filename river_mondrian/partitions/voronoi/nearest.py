@@ -50,7 +50,7 @@ absolute part.
   its square by h (2 |c - k| + h) <= 2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <=
   gamma_(d+6)(u) N + 2^-149 d.
 
-Leaving out by lower bounds (`tree_slack`, for `tree`). For a matrix Q of k columns that are
+Leaving out by lower bounds (`distances.tree_slack`). For a matrix Q of k columns that are
 orthonormal (or zero) and w(x) = x - mean, let y(x) = Q' w(x), r(x)^2 = |w(x)|^2 - |y(x)|^2. Then
 |y(x) - y(p)|^2 + (r(x) - r(p))^2 <= S: the first term is the part of |x - p|^2 in the span of Q,
 and r is the norm of the rest of w, which differs by at most the norm of the rest of x - p. The
@@ -129,34 +129,16 @@ holds these exactly, and the differences c and k and those of D as well. With g 
 D: the first of the points with the least L is the cell.
 """
 
-from __future__ import annotations
-
 import math
 from typing import TypeVar
 
 import numpy as np
 
+from ... import records as rec
 from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_method, exact_separate
 from ...limits import DONE, LARGEST
 from ...maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
-from ...records import (
-    Array,
-    Float32s,
-    Float64,
-    Float64s,
-    Int32,
-    Int32s,
-    Int64,
-    Int64s,
-    Record,
-    room_of_array,
-    transient,
-)
-from .distances import VECTOR, add_to_lane, squared_distance
-
-# Unit round-offs of single and of double precision.
-SINGLE = 2.0**-24
-DOUBLE = 2.0**-53
+from .distances import DOUBLE, SINGLE, VECTOR, add_to_lane, gamma, squared_distance
 
 # Limit of a filter, in units of the least of the approximate distances.
 RELATIVE = 6.0 * SINGLE
@@ -172,14 +154,6 @@ LARGEST_WHOLE_SQUARE = 2.0**22
 
 # Largest relative error of scores for which limits are derived.
 LARGEST_SCORE_ERROR = 1.0 / 64.0
-
-# By how much a lower bound may be larger for being split from the rounding error (m above).
-MARGIN = 2.0**-16
-
-
-def gamma(n: float, unit: float) -> float:
-    """Return the largest relative error of n operations; infinite if there are too many."""
-    return n * unit / (1.0 - n * unit) if n * unit < 0.5 else math.inf
 
 
 def index_error(n_features: int) -> float:
@@ -198,81 +172,45 @@ def score_error(n_features: int) -> tuple[float, float]:
     return relative if relative <= LARGEST_SCORE_ERROR else math.inf, n_features * 2.0**-147
 
 
-def tree_slack(
-    n_features: int, n_axes: int, n_coordinates: int, deviation: float
-) -> tuple[float, float, float]:
-    """Return how far a lower bound may exceed an exact distance.
-
-    Parameters
-    ----------
-    n_features
-        Features of the points.
-    n_axes
-        Axes.
-    n_coordinates
-        Coordinates of a point: along the axes and, where there are fewer axes than features, the
-        norm of the rest.
-    deviation
-        How far the axes are from orthonormal, as measured by `distances.deviation`.
-
-    Returns
-    -------
-    The part in units of the exact distance, the part in units of the sample's squared distance from
-    the mean, and the absolute part.
-
-    """
-    axes = deviation + 2.0 * n_axes * gamma(n_features, DOUBLE)
-    along = gamma(n_features + 2, DOUBLE) * math.sqrt(2.0 * n_axes) + axes
-    rest = 0.0
-    if n_coordinates > n_axes:
-        sums = 2.0 * gamma(n_features + n_axes + 4, DOUBLE)
-        rest = math.sqrt(sums + 2.0 * along + along * along)
-    off = along + rest + 2.0 * SINGLE
-    rounding = (1.0 + gamma(n_coordinates + 3, SINGLE)) * (1.0 + 3.0 * SINGLE)
-    relative = rounding * (1.0 + MARGIN) * (1.0 + off) ** 2 - 1.0
-    absolute = rounding * (1.0 + 1.0 / MARGIN) * 2.0 * (2.0 * off) ** 2
-    return relative, absolute, n_coordinates * 2.0**-149
-
-
 class Voronoi(MapRecord):
     """Voronoi diagrams whose centres are points of one pool; there is one for each output."""
 
     # The factor of each feature.
-    factors: Float64s
+    factors: rec.Float64s
     # Numbers of the points of each diagram in ascending order, the j-th ones of all diagrams side
     # by side.
-    members: Int32s
+    members: rec.Int32s
     # Points of a diagram.
-    n_cells: Int64
+    n_cells: rec.Int64
     # Points that are in any diagram.
-    n_points: Int64
+    n_points: rec.Int64
     # Room: distance of each point, and of the nearest and second nearest centre of each diagram.
-    distances: Float64s = transient()
-    nearest: Float64s = transient()
-    second: Float64s = transient()
+    distances: rec.Float64s = rec.transient()
+    nearest: rec.Float64s = rec.transient()
+    second: rec.Float64s = rec.transient()
 
     def exact_distance(self, p: int) -> float:
         """Return the distance of the sample that is being mapped from a point."""
         raise NotImplementedError
 
 
-class Owner(Record):
+class Owner(rec.Record):
     """A diagram that has a point as a centre."""
 
     # Number of the diagram, and the column of its cell.
-    diagram: Int32
-    column: Int32
+    diagram: rec.Int32
+    column: rec.Int32
 
 
-class Pending(Record):
+class Pending(rec.Record):
     """A node that a search has yet to visit."""
 
-    node: Int64
+    node: rec.Int64
     # Lower bound of the distances of points in it.
-    bound: Float64
+    bound: rec.Float64
 
 
-class PointTreeRecord(Record):
+class PointTreeRecord(rec.Record):
     """A tree of points (see `tree`): complete and binary, its nodes numbered by level.
 
     Points are in the order of the leaves. A coordinate is the projection on an axis; the last one
@@ -280,45 +218,45 @@ class PointTreeRecord(Record):
     """
 
     # Axes: a row of `width` for each feature, and the mean of the points.
-    axes: Float64s
-    mean: Float64s
-    n_axes: Int64
-    n_coordinates: Int64
+    axes: rec.Float64s
+    mean: rec.Float64s
+    n_axes: rec.Int64
+    n_coordinates: rec.Int64
     # Room of coordinates in boxes and in the query, padded.
-    width: Int64
+    width: rec.Int64
     # Each node's box: the low sides of all coordinates, then the high ones.
-    boxes: Float32s
+    boxes: rec.Float32s
     # Coordinates of each leaf's points, coordinate by coordinate, `LEAF` for each.
-    coordinates: Float32s
+    coordinates: rec.Float32s
     # Number of the first leaf's node, and where each leaf's points begin.
-    first_leaf: Int64
-    leaf_starts: Int64s
+    first_leaf: rec.Int64
+    leaf_starts: rec.Int64s
     # Diagrams of the points, and where those of each point begin.
-    owners: Array[Owner]
-    owner_starts: Int64s
-    # How far a lower bound may exceed an exact distance (`tree_slack`).
-    relative: Float64
-    absolute: Float64
-    least: Float64
+    owners: rec.Array[Owner]
+    owner_starts: rec.Int64s
+    # How far a lower bound may exceed an exact distance (`distances.tree_slack`).
+    relative: rec.Float64
+    absolute: rec.Float64
+    least: rec.Float64
     # Room: the sample's coordinates in double and in single precision, a leaf's lower bounds, and
     # nodes to go to.
-    projection: Float64s = transient()
-    query: Float32s = transient()
-    lower: Float32s = transient()
-    stack: Array[Pending] = transient()
+    projection: rec.Float64s = rec.transient()
+    query: rec.Float32s = rec.transient()
+    lower: rec.Float32s = rec.transient()
+    stack: rec.Array[Pending] = rec.transient()
     # Leaves and points that searches have visited, which decide whether a new tree is used.
-    n_leaves_visited: Int64 = transient()
-    n_points_visited: Int64 = transient()
+    n_leaves_visited: rec.Int64 = rec.transient()
+    n_points_visited: rec.Int64 = rec.transient()
 
 
 class DenseVoronoi(Voronoi):
     """Voronoi diagrams of points that are rows of values."""
 
     # The sample that is being mapped, scaled and padded.
-    row: Float32s = transient()
+    row: rec.Float32s = rec.transient()
     # A row of `width` for each point, padded.
-    points: Float32s
-    width: Int64
+    points: rec.Float32s
+    width: rec.Int64
     # A tree of the points, or none.
     tree: PointTreeRecord
 
@@ -333,25 +271,25 @@ class IndexedVoronoi(Voronoi):
     """Voronoi diagrams of sparse points, with an index from features to points."""
 
     # Whether all values of the pool are integers whose sums need no rounding.
-    whole: Int64
+    whole: rec.Int64
     # How far distances by the index are off, in units of the squared norms.
-    error: Float64
+    error: rec.Float64
     # Entries by point: a CSR matrix.
-    starts: Int64s
-    places: Int32s
-    values: Float32s
+    starts: rec.Int64s
+    places: rec.Int32s
+    values: rec.Float32s
     # Entries by feature: a CSC matrix.
-    feature_starts: Int64s
-    feature_points: Int32s
-    feature_values: Float32s
+    feature_starts: rec.Int64s
+    feature_points: rec.Int32s
+    feature_values: rec.Float32s
     # Squared norm of each point, and the largest.
-    norms: Float64s
-    largest_norm: Float64
+    norms: rec.Float64s
+    largest_norm: rec.Float64
     # Room: the sample's entries, scaled, without zeros, and the partial sums of a distance.
-    n_entries: Int64 = transient()
-    x_places: Int32s = transient()
-    x_values: Float32s = transient()
-    lane_sums: Float64s = transient()
+    n_entries: rec.Int64 = rec.transient()
+    x_places: rec.Int32s = rec.transient()
+    x_values: rec.Float32s = rec.transient()
+    lane_sums: rec.Float64s = rec.transient()
 
     @exact_method
     def exact_distance(self, p: int) -> float:
@@ -383,7 +321,7 @@ V = TypeVar("V", bound=Voronoi)
 
 
 @exact_inlined
-def find_nearest(record: Voronoi, cells: Int32s) -> None:
+def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by exact distances (section 4.2)."""
     t, n_cells = record.n_out, record.n_cells
     distances, nearest, members = record.distances, record.nearest, record.members
@@ -401,7 +339,7 @@ def find_nearest(record: Voronoi, cells: Int32s) -> None:
 
 
 @exact_inlined
-def filter_nearest(record: V, absolute: float, cells: Int32s) -> None:
+def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by distances with rounding errors.
 
     `absolute` is the part of a filter's limit that the derivation above calls 3 e.
@@ -442,11 +380,11 @@ def nearest_within(record: V, limit: float, i: int) -> int:
     return found
 
 
-_room_for_sample = room_of_array(Sample, 1)
+_room_for_sample = rec.room_of_array(Sample, 1)
 
 
 @exact_inlined
-def scan_row(record: DenseVoronoi, cells: Int32s) -> None:
+def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
     """Map the row by its distances from all points."""
     row, points, width = record.row, record.points, record.width
     distances = record.distances
@@ -466,7 +404,9 @@ def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 @exact_batch_kernel
-def read_rows(record: DenseVoronoi, values: Float64s, width: int, n: int, rows: Float32s) -> int:
+def read_rows(
+    record: DenseVoronoi, values: rec.Float64s, width: int, n: int, rows: rec.Float32s
+) -> int:
     """Write `n` vectors of `width` values to padded rows, scaled.
 
     Returns DONE, or row * `n_inputs` + place of the first bad input.
@@ -484,13 +424,13 @@ def read_rows(record: DenseVoronoi, values: Float64s, width: int, n: int, rows: 
 @exact_batch_kernel
 def filter_rows(
     record: DenseVoronoi,
-    rows: Float32s,
-    products: Float32s,
-    norms: Float64s,
+    rows: rec.Float32s,
+    products: rec.Float32s,
+    norms: rec.Float64s,
     n: int,
     error: float,
     least: float,
-    cells: Int32s,
+    cells: rec.Int32s,
 ) -> None:
     """Map scaled rows by their dot products with all points.
 
@@ -539,7 +479,7 @@ def add_entry(record: IndexedVoronoi, place: int, value: float) -> None:
 
 
 @exact_inlined
-def map_by_index(record: IndexedVoronoi, cells: Int32s) -> None:
+def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     """Map the sample's entries: |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
     distances, norms = record.distances, record.norms
     x_places, x_values, n_entries = record.x_places, record.x_values, record.n_entries

@@ -8,8 +8,6 @@ farthest of the diagrams' nearest centres so far. The other points are compared 
 `distances.squared_distance`, so that the cells are those of every other search (see `nearest`).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 
@@ -20,22 +18,11 @@ from ...checks import check_array, check_arrays, check_number, check_starts, che
 from ...compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate
 from ...limits import DONE
 from ...maps.record import MapRecord, Outputs, Sample, read_vector
-from ...records import Float32s, Int32s, Memory, OwnsArrays
+from ...records import Float32s, Int32s, Ints, Memory, OwnsArrays, Singles
 from ..isolation import records_of
 from . import distances
 from .distances import LEAF, Frame
-from .nearest import (
-    FARTHEST_SQUARE,
-    DenseVoronoi,
-    Owner,
-    Pending,
-    PointTreeRecord,
-    scan_row,
-    tree_slack,
-)
-
-Singles = NDArray[np.float32]
-Numbers = NDArray[np.int64]
+from .nearest import FARTHEST_SQUARE, DenseVoronoi, Owner, Pending, PointTreeRecord, scan_row
 
 
 @exact_inlined
@@ -185,7 +172,7 @@ class PointTree(OwnsArrays):
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory", "record"})
 
     def __init__(
-        self, rows: Singles, members: NDArray[np.int32], frame: Frame, order: Numbers
+        self, rows: Singles, members: NDArray[np.int32], frame: Frame, order: Ints
     ) -> None:
         n = len(rows)
         self.mean, self.axes = frame
@@ -195,7 +182,7 @@ class PointTree(OwnsArrays):
         self.width = self.axes.shape[1]
         # How far lower bounds may be off.
         shape = d, self.n_axes, self.n_coordinates
-        self.slack = tree_slack(*shape, distances.deviation(self.axes, self.n_axes))
+        self.slack = distances.tree_slack(*shape, distances.deviation(self.axes, self.n_axes))
         self._begin()
         coordinates = self._project(rows)
         depth = max(0, (-(-n // LEAF) - 1).bit_length())
@@ -214,7 +201,7 @@ class PointTree(OwnsArrays):
         project_rows(self.record, *given, Float32s.of(coordinates))
         return coordinates
 
-    def _split(self, coordinates: Singles, bounds: Numbers, order: Numbers) -> Numbers:
+    def _split(self, coordinates: Singles, bounds: Ints, order: Ints) -> Ints:
         """Split each part of the order at the median of its widest coordinate."""
         finer = np.empty(2 * len(bounds) - 1, dtype=np.int64)
         finer[::2] = bounds
@@ -243,7 +230,7 @@ class PointTree(OwnsArrays):
             self.boxes[node, 0] = children[:, 0].min(axis=0)
             self.boxes[node, 1] = children[:, 1].max(axis=0)
 
-    def _find_owners(self, members: NDArray[np.int32], order: Numbers) -> None:
+    def _find_owners(self, members: NDArray[np.int32], order: Ints) -> None:
         """List the diagrams of each point, and its column in each."""
         psi, t = members.shape
         place = np.empty(len(order), dtype=np.int64)

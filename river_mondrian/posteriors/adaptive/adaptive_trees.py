@@ -1,7 +1,5 @@
 """Adaptive trees over classes, linear discriminants beside them, and the mixture of both."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -10,18 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import check_number, refuse
+from ... import checks, limits, restored
 from ...compiling.kernels import kernel
-from ...learners import experts
+from ...learners import drift, experts
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
-from ...learners.drift import DriftWatch
-from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.reading import Kept, NodeView, Path, TreeTable, contributions, gaps_from
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import ClassTrees
-from ...records import INT32, Float64s, Memory, Part, RowLayout
-from ...restored import Followed, Rows
+from ...records import INT32, Float64s, Floats, Ints, Memory, Part, RowLayout, Singles
 from ..gains import class_weights, gains_of_classes
 from ..rebuilt.forest import DEEPEST, LONG, PATH_LENGTH, RECENT
 from ..rebuilt.rebuilt_trees import RebuiltTrees, room_for
@@ -114,9 +109,6 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
             below[k] = count
 
 
-Array = NDArray[np.float64]
-
-
 class Explanation:
     """The features' contributions to the prediction of the sample predicted last.
 
@@ -135,7 +127,7 @@ class Explanation:
 
     """
 
-    def __init__(self, trees: Any, inputs: Array) -> None:
+    def __init__(self, trees: Any, inputs: Floats) -> None:
         self.trees = trees
         n_classes = int(trees.forest.n_classes)
         of_all, of_recent = (self._mean_of(role) for role in (LONG, RECENT))
@@ -156,7 +148,7 @@ class Explanation:
         self.baseline = experts.mixed(trees.mixture, start)
         self.contributions = experts.parts_of_mixture(trees.mixture, start, end, moved)
 
-    def _mean_of(self, role: int) -> tuple[Array, Array] | None:
+    def _mean_of(self, role: int) -> tuple[Floats, Floats] | None:
         """Return the mean predictions at the roots of a role's trees, and mean contributions.
 
         The arrays have the shapes (posteriors, classes) and (posteriors, features, classes). If the
@@ -169,7 +161,7 @@ class Explanation:
         starts, parts = (np.mean(part, axis=0) for part in zip(*map(self._tree, used), strict=True))
         return starts, parts
 
-    def _tree(self, t: int) -> tuple[Array, Array]:
+    def _tree(self, t: int) -> tuple[Floats, Floats]:
         """Return the predictions at a tree's root by posterior, and the features' contributions."""
         forest, tree = self.trees.forest, self.trees.trees[t]
         n, n_classes = int(tree.path_length), int(forest.n_classes)
@@ -191,8 +183,8 @@ class Explanation:
         return np.concatenate([hierarchy[:1], said[0, 2:]]), parts
 
     def _hierarchy(
-        self, t: int, refs: NDArray[np.int64], x: NDArray[np.float32], counts: Array
-    ) -> tuple[Array, Path, Array]:
+        self, t: int, refs: Ints, x: Singles, counts: Floats
+    ) -> tuple[Floats, Path, Floats]:
         """Return the HNSP's distributions on a path, its geometry, and changes by branching off.
 
         `counts` has c and the tables of each step.
@@ -272,7 +264,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         max_samples: int,
         max_bytes: int | None,
         root_forgets: bool,
-        watch: DriftWatch | None = None,
+        watch: drift.DriftWatch | None = None,
     ) -> None:
         self.root_forgets = root_forgets
         self.mixture = experts.Mixture(N_EXPERTS)
@@ -282,17 +274,23 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def _check_kind(self) -> None:
         super()._check_kind()
         n, capacity = self.forest.n_classes, self.forest.class_capacity
-        check_number(self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * nodes.MOST_CLASSES)
+        checks.check_number(
+            self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * nodes.MOST_CLASSES
+        )
         if capacity % nodes.BLOCK:
-            refuse(self, "class_capacity", capacity, f"but it is in blocks of {nodes.BLOCK}")
+            checks.refuse(self, "class_capacity", capacity, f"but it is in blocks of {nodes.BLOCK}")
 
-    def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
+    def _check_tree(
+        self, t: int, tables: dict[str, restored.Rows], found: restored.Followed
+    ) -> None:
         super()._check_tree(t, tables, found)
         if self.forest.is_sparse:
             numbers, n = tables["nodes"].column("statistics_row"), int(self.forest.n_classes)
             rows = self.side_rows.rows(self.trees[t].slot, tables["side_rows"].n)
             if not seen.is_sound(rows, numbers[numbers > 0] - 1, n):
-                refuse(self, "side_rows", len(rows), f"of tree {t}, with wrong links or classes")
+                checks.refuse(
+                    self, "side_rows", len(rows), f"of tree {t}, with wrong links or classes"
+                )
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -376,9 +374,9 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return of_each + ages.itemsize, of_all + ages.nbytes
 
     def add_inputs(
-        self, names: Sequence[Hashable], first_values: Array, gaps: Array | float = math.nan
+        self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
-        """Add features (see `FollowingTrees.add_inputs`)."""
+        """Add features (see `GrowingTrees.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
         new = (self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps))).tolist()
         self.discriminants.begin_at_zero([i for i in new if i not in self.category_places])
@@ -435,19 +433,19 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
 
     # Prediction.
 
-    def predict_rows(self, inputs: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+    def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
         predict = prediction.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, int(self.forest.n_classes), n_jobs)
 
     # Inspection.
 
-    def counts(self, t: int) -> NDArray[np.float32]:
+    def counts(self, t: int) -> Singles:
         """Return the classes' weights in a tree's rows of statistics, shape (rows, classes)."""
         rows = self.side_rows.rows(t, self.trees[t].side_rows.n_rows)
         return seen.counts_in(rows, int(self.forest.n_classes), bool(self.forest.is_sparse))
 
-    def leaf_weights(self, t: int, rows: NDArray[np.int64]) -> Array:
+    def leaf_weights(self, t: int, rows: Ints) -> Floats:
         """Return the weights of the classes in leaves that have rows, shape (leaves, classes)."""
         found = np.zeros((len(rows), int(self.forest.n_classes)))
         numbers = self.column("nodes", "statistics_row", t)[rows]
@@ -470,24 +468,24 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
 
         return kept
 
-    def cut_gains(self, t: int) -> tuple[TreeTable, NDArray[np.float64], float]:
+    def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
         """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
 
-    def root_prediction(self) -> NDArray[np.float64]:
+    def root_prediction(self) -> Floats:
         """Return the mixture's prediction from roots, and discriminants without features."""
         inputs = np.full(self.n_inputs, np.nan)
         self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
         return Explanation(self, inputs).baseline
 
-    def explain(self, inputs: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+    def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE and each feature's contribution to the prediction of a sample.
 
         The first result is the place of an input if it is too large.
         """
         best = self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
-        if best <= TOO_LARGE:
-            return TOO_LARGE - best, np.empty((0, 0))
-        return DONE, Explanation(self, inputs).contributions
+        if best <= limits.TOO_LARGE:
+            return limits.TOO_LARGE - best, np.empty((0, 0))
+        return limits.DONE, Explanation(self, inputs).contributions

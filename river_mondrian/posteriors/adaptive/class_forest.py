@@ -6,8 +6,6 @@ The statistics of a node equal those of replaying its samples in order. A node t
 above another copies the other's statistics.
 """
 
-from __future__ import annotations
-
 from ...compiling.kernels import inlined, separate
 from ...elementary import sort
 from ...learners import discriminants, experts
@@ -17,10 +15,9 @@ from ...records import Float64s, Int32s
 from ..labels.hnsp import most_probable
 from ..rebuilt.building import GAIN_SAMPLE, push
 from ..rebuilt.forest import REPLAYING, Candidate, path_to
+from . import prediction, weighting
 from .nodes import A, AdaptiveForest, AdaptiveNode, AdaptiveTree, Entries, Statistics
-from .prediction import predict_anew
 from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
-from .weighting import update_weights
 
 # Splitting the leaves of adaptive trees: leaves that wait, their cuts, statistics of children.
 #
@@ -143,7 +140,7 @@ class ClassForest(AdaptiveForest):
 
     def predict_anew(self, inputs: Float64s) -> int:
         """Predict a sample; returns DONE, or the first input that is too large."""
-        return predict_anew(self, inputs)
+        return prediction.predict_anew(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
         """Set the class and the weight of the accepted sample."""
@@ -174,7 +171,9 @@ class ClassForest(AdaptiveForest):
         tree = self.trees[t]
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight
-            update_weights(self, tree, self.path_of(t), tree.path_length, label, weight, NONE)
+            weighting.update_weights(
+                self, tree, self.path_of(t), tree.path_length, label, weight, NONE
+            )
 
     def update_tree(self, t: int, p: int, n: int) -> None:
         """Add a new point of a tree to the statistics on its path."""
@@ -307,6 +306,6 @@ class ClassForest(AdaptiveForest):
             if tree.side_rows.n_rows + n > tree.side_rows.capacity:
                 return i
             label, weight = self.label_of(p), self.weight_of(p)
-            update_weights(self, tree, path, n, label, weight, p)
+            weighting.update_weights(self, tree, path, n, label, weight, p)
             update_path(self, t, p, path, n, False)
         return stop

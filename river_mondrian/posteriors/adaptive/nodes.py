@@ -7,29 +7,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from ... import records as rec
 from ...learners.discriminants import Discriminants
 from ...learners.experts import Experts
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
-from ...records import (
-    Array,
-    Bounds,
-    Float32,
-    Float32s,
-    Float64,
-    Int32,
-    Int32s,
-    Int64,
-    Int64s,
-    Record,
-    Ref,
-    Table,
-    derived,
-    inline,
-    prefetch,
-    stored,
-    transient,
-)
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
 # Statistics of the classes that have passed a node, in three memories.
@@ -75,23 +57,23 @@ SIDE_BITS = 2
 CLASSES_OF_WORD = 32 // SIDE_BITS
 
 
-class ClassBlock(Record):
+class ClassBlock(rec.Record):
     """Weights of `BLOCK` consecutive classes at a node."""
 
     # Weight of the samples of each class, which is their number if each weighs 1.
-    counts: Float32s = inline(BLOCK)
+    counts: rec.Float32s = rec.inline(BLOCK)
     # Weights in the memories that forget: BLOCK classes for each memory.
-    weights: Float32s = inline(N_FORGETTING * BLOCK)
+    weights: rec.Float32s = rec.inline(N_FORGETTING * BLOCK)
 
 
-class SeenClass(Record):
+class SeenClass(rec.Record):
     """The weights of one of many classes at a node."""
 
     # (class + 1) * 4 plus the bits of its sides (see `Statistics.sides`); 0 for a free place.
-    key: Int32
+    key: rec.Int32
     # As in `ClassBlock`.
-    count: Float32
-    weights: Float32s = inline(N_FORGETTING)
+    count: rec.Float32
+    weights: rec.Float32s = rec.inline(N_FORGETTING)
 
     def label(self) -> int:
         """Return the class."""
@@ -99,59 +81,59 @@ class SeenClass(Record):
 
     def numbers(self) -> ClassNumbers:
         """Return the weights."""
-        return ClassNumbers(Float32s(self, 1, 1 + N_FORGETTING), 1)
+        return ClassNumbers(rec.Float32s(self, 1, 1 + N_FORGETTING), 1)
 
 
 class ClassNumbers(NamedTuple):
     """The weights of a class at a node: of all samples, then in both forgetting memories."""
 
-    words: Float32s
+    words: rec.Float32s
     # Words from one weight to the next.
     step: int
 
 
-class Statistics(Record):
+class Statistics(rec.Record):
     """A row of statistics. With few classes, blocks of all classes follow, then their sides.
 
     With many classes, the first seen classes and the links follow (see `seen`).
     """
 
     # Probability to stop at the node, for each weighting.
-    stops: Float32s = inline(N_WEIGHTINGS)
+    stops: rec.Float32s = rec.inline(N_WEIGHTINGS)
     # Shares of the memories in the second weighting.
-    shares: Float32s = inline(N_MEMORIES)
+    shares: rec.Float32s = rec.inline(N_MEMORIES)
     # For each forgetting memory: the weight of all samples, and the unit.
-    totals: Float32s = inline(N_FORGETTING)
-    units: Float32s = inline(N_FORGETTING)
+    totals: rec.Float32s = rec.inline(N_FORGETTING)
+    units: rec.Float32s = rec.inline(N_FORGETTING)
     # Weight of all samples.
-    weight: Float32
+    weight: rec.Float32
     # Number of classes seen, and number of their sides. The latter is the sum of c over all classes
     # if samples weigh 1 (see `sides`).
-    n_seen: Int32
-    n_sides: Int32
+    n_seen: rec.Int32
+    n_sides: rec.Int32
 
     def numbers_of(self, label: int) -> ClassNumbers:
         """Return the weights of one of few classes."""
         place = HEAD_WORDS + label // BLOCK * BLOCK_WORDS + label % BLOCK
-        return ClassNumbers(Float32s(self, place, 2 * BLOCK + 1), BLOCK)
+        return ClassNumbers(rec.Float32s(self, place, 2 * BLOCK + 1), BLOCK)
 
-    def sides(self, capacity: int) -> Int32s:
+    def sides(self, capacity: int) -> rec.Int32s:
         """Return the words of sides, in a row with capacity for `capacity` classes.
 
         A class has two bits: 1 if samples of it have gone to the left of the node's cut, and 2 for
         the right. If samples weigh 1, the number of these bits is c of Algorithm 5.
         """
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
-        return Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
+        return rec.Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
 
     def sides_of(self, label: int, capacity: int) -> int:
         """Return the bits of a class's sides, in a row with capacity for `capacity` classes."""
         word = self.sides(capacity)[label // CLASSES_OF_WORD]
         return word >> label % CLASSES_OF_WORD * SIDE_BITS & 3
 
-    def links(self) -> Int32s:
+    def links(self) -> rec.Int32s:
         """Return the links of a row of many classes."""
-        return Int32s(self, LINKS_WORD, N_LINKS)
+        return rec.Int32s(self, LINKS_WORD, N_LINKS)
 
     def begin(self) -> None:
         """Initialise the statistics of no samples, in a row of zeros."""
@@ -222,15 +204,17 @@ MOST = float(np.float32(LARGEST_WEIGHT))
 class AdaptivePoint(RebuiltPoint):
     """A stored sample with its class and its weight."""
 
-    label: Int32 = stored(Bounds(0, below="n_classes"))
-    weight: Float32 = stored(Bounds(math.ulp(0.0), MOST))
+    label: rec.Int32 = rec.stored(rec.Bounds(0, below="n_classes"))
+    weight: rec.Float32 = rec.stored(rec.Bounds(math.ulp(0.0), MOST))
 
 
 class AdaptiveNode(RebuiltNode):
     """A node with statistics of the classes that have passed it."""
 
     # Number of its row of statistics plus 1; 0 for none.
-    statistics_row: Int32 = stored(Ref("side_rows", none=0, first=1, when=IN_USE, ends=True))
+    statistics_row: rec.Int32 = rec.stored(
+        rec.Ref("side_rows", none=0, first=1, when=IN_USE, ends=True)
+    )
 
     def statistics(self, tree: AdaptiveTree) -> Statistics:
         """Return the statistics, or none if there are none yet."""
@@ -242,8 +226,8 @@ class AdaptiveNode(RebuiltNode):
 class AdaptiveTree(RebuiltTree):
     """A tree whose nodes have statistics."""
 
-    nodes: Table[AdaptiveNode]
-    side_rows: Table[Statistics]
+    nodes: rec.Table[AdaptiveNode]
+    side_rows: rec.Table[Statistics]
 
 
 class StatisticsEntry(PathEntry):
@@ -262,93 +246,93 @@ class StatisticsEntry(PathEntry):
     def fetch(self, forest: Forest) -> None:
         """Prefetch the statistics."""
         if self.statistics:
-            prefetch(self.statistics, AdaptiveForest(forest).statistics_words)
+            rec.prefetch(self.statistics, AdaptiveForest(forest).statistics_words)
 
 
 # A sample's path.
-Entries = Array[StatisticsEntry]
+Entries = rec.Array[StatisticsEntry]
 
 
-class Step(Record):
+class Step(rec.Record):
     """The numbers of a node on the path, computed on the walk down for the pass up."""
 
     # Rate of branching off, probabilities of reaching the node and of not branching off at it, and
     # discount (see `labels.hnsp`).
-    eta: Float64
-    reach: Float64
-    stays: Float64
-    discount: Float64
+    eta: rec.Float64
+    reach: rec.Float64
+    stays: rec.Float64
+    discount: rec.Float64
     # None if the node has no statistics, or none with a sample.
     statistics: Statistics
     # HNSP: sums of c and of tab over all classes.
-    sum_of_c: Float64
-    sum_of_tables: Float64
+    sum_of_c: rec.Float64
+    sum_of_tables: rec.Float64
     # Factor of a sample's weight in the first weighting, and in each memory of the second.
-    noisy: Float64
-    of_all: Float64
-    of_late: Float64
-    of_latest: Float64
+    noisy: rec.Float64
+    of_all: rec.Float64
+    of_late: rec.Float64
+    of_latest: rec.Float64
 
 
-class ClassSides(Record):
+class ClassSides(rec.Record):
     """Weights of a class's points on the sides of a candidate, in a block."""
 
     # Weight on the left, on the right and with a missing value; the fourth number stays 0.
-    weights: Float32s = inline(4)
+    weights: rec.Float32s = rec.inline(4)
 
 
-class FoundRow(Record):
+class FoundRow(rec.Record):
     """A row of a node, by its place."""
 
     row: Statistics
     # The node's number among those whose rows are read together.
-    owner: Int64
+    owner: rec.Int64
 
 
 class AdaptiveForest(RebuiltForest):
     """The fields of an adaptive forest; `ClassForest` overrides the methods of `RebuiltForest`."""
 
-    trees: Array[AdaptiveTree]
-    points: Table[AdaptivePoint]
+    trees: rec.Array[AdaptiveTree]
+    points: rec.Table[AdaptivePoint]
     # Number of classes, capacity for classes, whether there are many (see `seen`), and words of a
     # row of statistics.
-    n_classes: Int64 = stored(Bounds(0, MOST_CLASSES))
-    class_capacity: Int64
-    is_sparse: Int64 = derived()
-    statistics_words: Int64 = derived()
+    n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
+    class_capacity: rec.Int64
+    is_sparse: rec.Int64 = rec.derived()
+    statistics_words: rec.Int64 = rec.derived()
     # Rate of the discount: d = exp(-gamma span).
-    gamma: Float64
+    gamma: rec.Float64
     # Whether the memories of the roots forget, too.
-    root_forgets: Int64
+    root_forgets: rec.Int64
     # Whether a sample with a weight other than 1 has been learned.
-    is_weighted: Int64
+    is_weighted: rec.Int64
     # The accepted sample: its class, its weight, and whether the class is new.
-    accepted: Int64 = transient()
-    accepted_weight: Float64 = transient()
-    accepted_is_new: Int64 = transient()
+    accepted: rec.Int64 = rec.transient()
+    accepted_weight: rec.Float64 = rec.transient()
+    accepted_is_new: rec.Int64 = rec.transient()
     # The mixture of all predictions, and the discriminants among these.
     experts: Experts
     discriminants: Discriminants
-    paths: Array[StatisticsEntry]
+    paths: rec.Array[StatisticsEntry]
     # The empty record of a class that a node has not seen; buffer for the classes of a node.
-    nothing: Array[SeenClass]
-    seen_labels: Int64s
+    nothing: rec.Array[SeenClass]
+    seen_labels: rec.Int64s
     # Buffer for rows of nodes that are still to be read.
-    found: Array[FoundRow]
+    found: rec.Array[FoundRow]
     # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
     # samples, then for those of recent ones.
-    steps: Array[Step]
-    posterior_sums: Float32s
+    steps: rec.Array[Step]
+    posterior_sums: rec.Float32s
     # By class, if samples have weights: c at a node of a path, and the weight at the node below.
-    node_c: Float32s
-    below: Float32s
+    node_c: rec.Float32s
+    below: rec.Float32s
     # Buffers for drawing a cut: by candidate, the sides of the block's classes; these classes; by
     # class, its number among them plus 1, or 0.
-    class_sides: Array[ClassSides]
-    block_classes: Int64s
-    class_numbers: Int64s
+    class_sides: rec.Array[ClassSides]
+    block_classes: rec.Int64s
+    class_numbers: rec.Int64s
     # Buffer for the ages of a leaf's points, with the capacity of the points.
-    ages: Int32s
+    ages: rec.Int32s
 
     def label_of(self, p: int) -> int:
         """Return the class of a stored point."""

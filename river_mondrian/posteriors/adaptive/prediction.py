@@ -11,8 +11,6 @@ of these has the additions for all classes. So a node adds one number per poster
 that it has not seen, and its cost depends only on the classes that it has seen.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -22,7 +20,8 @@ from ...learners import discriminants, experts
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.boxes import distance_outside
 from ...partitions.mondrian.inputs import scale
-from ...records import Float32s, Float64s, Packed, Room, room_of_array
+from ...records import Float32s, Float64s, Packed, room_of_array
+from ...records.arrays import Room
 from ..labels.hnsp import most_probable
 from ..rebuilt.forest import PATH_LENGTH, RECENT, ensure_predicted, note_predicted, walk_all
 from . import nodes

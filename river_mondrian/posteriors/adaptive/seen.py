@@ -7,8 +7,6 @@ class's number. A class is in the first row on its path that had room when it wa
 is found in at most as many steps as its number has bits. Rows are freed only with the tree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...compiling.kernels import inlined, kernel, separate
-from ...records import Float32s, Int32s, Int64s, prefetch
+from ...records import Float32s, Int32s, Int64s, Ints, Singles, prefetch
 from . import nodes
 from .nodes import A, AdaptiveForest, AdaptiveTree, ClassNumbers, SeenClass, Statistics
 
@@ -244,7 +242,7 @@ def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n
 Rows = NDArray[np.int32]
 
 
-def _blocks_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
+def _blocks_in(rows: Rows, n_classes: int) -> Singles:
     """Return the weights of few classes, shape (..., 1 + N_FORGETTING, n_classes)."""
     n_blocks = -(-n_classes // nodes.BLOCK)
     end = nodes.HEAD_WORDS + n_blocks * nodes.BLOCK_WORDS
@@ -255,7 +253,7 @@ def _blocks_in(rows: Rows, n_classes: int) -> NDArray[np.float32]:
     return found.reshape(*found.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
 
 
-def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
+def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
     """Return the numbers of the rows that belong to nodes directly, and the links of all rows."""
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     is_own = np.ones(len(rows), dtype=np.bool_)
@@ -263,7 +261,7 @@ def _rows_of_nodes(rows: Rows) -> tuple[NDArray[np.int64], Rows]:
     return np.flatnonzero(is_own), linked
 
 
-def _levels(rows: Rows) -> Iterator[tuple[NDArray[np.int64], Rows]]:
+def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
     """Yield by depth of links the owners of rows and the rows' classes, nodes' own rows first."""
     own, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = own
@@ -276,7 +274,7 @@ def _levels(rows: Rows) -> Iterator[tuple[NDArray[np.int64], Rows]]:
         at, owners, first, n = following[i, bit] - 1, owners[i], nodes.MORE_WORD, nodes.N_MORE
 
 
-def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> NDArray[np.float32]:
+def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
     """Return the classes' weights in copied rows of a tree, shape (rows, n_classes).
 
     With many classes, rows that are linked to from other rows have weights of 0.
@@ -291,7 +289,7 @@ def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> NDArray[np.float32
     return found
 
 
-def is_sound(rows: Rows, of_nodes: NDArray[np.int64], n_classes: int) -> bool:
+def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
     """Return whether kernels may read a tree's rows of many classes.
 
     `of_nodes` has the numbers of the rows that nodes refer to.

@@ -33,8 +33,6 @@ with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. 
 - A single point in a leaf has no statistics: it counts by its weight in the Dirichlet estimate.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adaptive trees over targets, the ridges beside them, and the mixtures of both."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -9,29 +7,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...learners.drift import DriftWatch
-from ...learners.regression import lags, mixing
-from ...learners.regression.error_law import ErrorLaws
+from ...learners.regression import error_law, lags, mixing
 from ...learners.regression.records import N_RIDGES, NAMES
 from ...learners.regression.ridges import RidgeExperts
 from ...limits import DONE, TOO_LARGE
 from ...partitions.mondrian.reading import Kept, NodeView, TreeTable
 from ...partitions.mondrian.records import Node, Point, Tree
 from ...partitions.mondrian.tree_memory import Partitions
-from ...records import Float64s, Memory
-from ..gains import blocks_of, gains_of_means
-from ..predictive import PredictiveDistribution
-from ..rebuilt.building import GAIN_SAMPLE
+from ...records import Float64s, Floats, Memory
+from .. import gains, predictive
+from ..rebuilt import building, rebuilt_trees
 from ..rebuilt.forest import LONG, RECENT, PathEntry
-from ..rebuilt.rebuilt_trees import RebuiltTrees, room_for
 from ..targets.learning import LEAST_FENCED, fences_of, renewal, strided
 from . import means
 from .means import ERROR, N_GROUPS, N_READINGS, N_SECOND, RESIDUAL, TARGET
 from .targets_forest import TargetsForest, next_renewal, read_targets
-
-Array = NDArray[np.float64]
 
 # Samples of the recent trees, which learn errors of the first mixture.
 RECENT_SAMPLES = 300
@@ -92,7 +84,7 @@ class TargetsView(NodeView):
     late_mean: float
 
 
-class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
+class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]):
     """Trees over targets, of several purposes, with ridges and mixtures.
 
     Parameters
@@ -121,7 +113,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
     _VIEW = TargetsView
     _ENTRY = PathEntry
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
-    _DERIVED: ClassVar[frozenset[str]] = RebuiltTrees._DERIVED | {"out"}
+    _DERIVED: ClassVar[frozenset[str]] = rebuilt_trees.RebuiltTrees._DERIVED | {"out"}
     _predict_one: Callable[[TargetsForest], int] | None
 
     def __init__(
@@ -140,7 +132,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         self.first_mixture = mixing.TargetMixtures(means.N_FIRST, loss)
         n_lagged = lags.N_PREDICTIONS if autoregressive else 0
         self.mixture = mixing.TargetMixtures(N_SECOND + n_lagged, loss)
-        self.laws = ErrorLaws()
+        self.laws = error_law.ErrorLaws()
         n_long = self.n_long_of(partitions.n_trees - 1)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
 
@@ -159,8 +151,8 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         super()._finish()
         forest, own = self.forest, self.shared.own
         own("accepted", np.zeros(means.N_TARGETS))
-        own("block", np.zeros(GAIN_SAMPLE, dtype=np.int64))
-        own("sides", room_for(means.SidesOfCut, self.n_candidates))
+        own("block", np.zeros(building.GAIN_SAMPLE, dtype=np.int64))
+        own("sides", rebuilt_trees.room_for(means.SidesOfCut, self.n_candidates))
         room, predicted = self.inputs.shape[1], self.first_mixture.predicted[:N_RIDGES]
         self.ridges.reserve(room, self.n_inputs, predicted, self.category_places)
         forest.ridges, forest.law = self.ridges.record, self.laws.record
@@ -190,9 +182,9 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         return [shared, *rest]
 
     def add_inputs(
-        self, names: Sequence[Hashable], first_values: Array, gaps: Array | float = math.nan
+        self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
-        """Add features (see `FollowingTrees.add_inputs`)."""
+        """Add features (see `GrowingTrees.add_inputs`)."""
         # Work on a copy, in case that the call is interrupted.
         self.ridges = copy.deepcopy(self.ridges)
         super().add_inputs(names, first_values, gaps)
@@ -266,7 +258,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         call(self.forest, self.forest.version, inputs)
         return float(self.forest.point)
 
-    def predict_rows(self, inputs: Array, n_jobs: int) -> Array:
+    def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs; returns an array, shape (n, N_SAID).
 
         The first column is the point. A row is the argument of `law_of`.
@@ -274,7 +266,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         predict = means.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, means.N_SAID, n_jobs)
 
-    def law(self) -> PredictiveDistribution:
+    def law(self) -> predictive.PredictiveDistribution:
         """Return the distribution of the target of the sample predicted last."""
         forest = self.forest
         return self.law_of((forest.point, forest.spread, self.ridges.record.size))
@@ -284,7 +276,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         forest = self.forest
         return self.laws.mean_scale(forest.point, forest.spread, self.ridges.record.size)
 
-    def law_of(self, said: Sequence[float]) -> PredictiveDistribution:
+    def law_of(self, said: Sequence[float]) -> predictive.PredictiveDistribution:
         """Return the distribution of a target, given the N_SAID numbers of its prediction."""
         point, spread, size = map(float, said)
         return self.laws.law(point, spread, size, self.n_begun)
@@ -309,7 +301,7 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
 
         return kept
 
-    def cut_gains(self, t: int) -> tuple[TreeTable, Array, float]:
+    def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
         """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
         table = self.table(t)
         if not len(table):
@@ -321,17 +313,17 @@ class AdaptiveTargetTrees(RebuiltTrees[TargetsForest, TargetsView]):
         numbers = table.at_leaves(np.ones(len(given)), self.column("nodes", "n_samples", t))
         centres[leaves] -= np.average(centres[leaves], weights=weights[leaves])
         total = float(weights[leaves] @ centres[leaves] ** 2)
-        blocks = blocks_of(table, weights, numbers, centres, total)
-        return table, gains_of_means(table, blocks), float(blocks.weights[0])
+        blocks = gains.blocks_of(table, weights, numbers, centres, total)
+        return table, gains.gains_of_means(table, blocks), float(blocks.weights[0])
 
     def _importance_trees(self) -> Sequence[int]:
         return [t for t in super()._importance_trees() if self.trees[t].learns == TARGET]
 
-    def root_prediction(self) -> Array:
+    def root_prediction(self) -> Floats:
         """Return the prediction for a sample whose values are all missing."""
         return np.array([self.predict(np.full(self.n_inputs, np.nan).tobytes())])
 
-    def explain(self, inputs: Array) -> tuple[int, Array]:
+    def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE, or an input that is too large, and each feature's contribution.
 
         Features become known one by one, in random orders and their reverses. A feature's

@@ -1,9 +1,8 @@
 """Adaptive trees over targets: records, means along paths, and predictions by two mixtures."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
+from ... import records as rec
 from ...compiling.kernels import batch_kernel, inlined, kernel, separate
 from ...learners.regression import error_law, lags, mixing
 from ...learners.regression import ridges as regressions
@@ -11,21 +10,6 @@ from ...learners.regression.lags import Lags
 from ...learners.regression.records import ADDITIVE, N_RIDGES, Ridges
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.inputs import scale
-from ...records import (
-    Array,
-    Bounds,
-    Float32,
-    Float64,
-    Float64s,
-    Int64,
-    Int64s,
-    Packed,
-    Record,
-    Table,
-    inline,
-    stored,
-    transient,
-)
 from ..rebuilt import forest as rebuilt
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
@@ -46,18 +30,18 @@ KEPT = 0.4
 class TargetsPoint(RebuiltPoint):
     """A stored sample with its targets."""
 
-    targets: Float64s = inline(N_TARGETS)
-    weight: Float64
+    targets: rec.Float64s = rec.inline(N_TARGETS)
+    weight: rec.Float64
 
 
 class TargetsNode(RebuiltNode):
     """A node with the means of the targets that have passed it: of all, and of late ones."""
 
     # Weight of all targets, 0 if there are none yet; weight of late ones, times KEPT at each visit.
-    weight: Float32
-    late_weight: Float32
-    mean: Float64
-    late_mean: Float64
+    weight: rec.Float32
+    late_weight: rec.Float32
+    mean: rec.Float64
+    late_mean: rec.Float64
 
     def add(self, target: float, weight: float) -> None:
         """Add a target to both means."""
@@ -80,36 +64,36 @@ class TargetsNode(RebuiltNode):
 class TargetsTree(RebuiltTree):
     """A tree that learns one of a sample's targets."""
 
-    nodes: Table[TargetsNode]
+    nodes: rec.Table[TargetsNode]
     # The target that it learns, and whether it is extended outside of its boxes. If not, a sample
     # always goes down to a leaf.
-    learns: Int64 = stored(Bounds(0, N_TARGETS - 1))
-    extends: Int64
+    learns: rec.Int64 = rec.stored(rec.Bounds(0, N_TARGETS - 1))
+    extends: rec.Int64
 
 
-class SidesOfCut(Record):
+class SidesOfCut(rec.Record):
     """Sums over the sampled points of a block, on the sides of a candidate."""
 
     # Weights and sums of targets: on the left, on the right, and with a missing value.
-    weights: Float64s = inline(3)
-    sums: Float64s = inline(3)
+    weights: rec.Float64s = rec.inline(3)
+    sums: rec.Float64s = rec.inline(3)
 
 
 class AdaptiveTargetForest(RebuiltForest):
     """The fields of the forest; `TargetsForest` overrides the methods of `RebuiltForest`."""
 
-    trees: Array[TargetsTree]
-    points: Table[TargetsPoint]
+    trees: rec.Array[TargetsTree]
+    points: rec.Table[TargetsPoint]
     # The accepted sample: its targets and its weight.
-    accepted: Float64s
-    accepted_weight: Float64 = transient()
+    accepted: rec.Float64s
+    accepted_weight: rec.Float64 = rec.transient()
     # Targets beyond the fences are clipped, unless many recent ones were beyond. `beyond` is a
     # fading count of these.
-    low_fence: Float64
-    high_fence: Float64
-    beyond: Float64
+    low_fence: rec.Float64
+    high_fence: rec.Float64
+    beyond: rec.Float64
     # Mean size of errors.
-    error_size: Float64
+    error_size: rec.Float64
     # The ridges, the first mixture (of ridges and trees), the second mixture (of all experts), and
     # the distribution of errors.
     ridges: Ridges
@@ -119,22 +103,22 @@ class AdaptiveTargetForest(RebuiltForest):
     # The latest targets if they predict, too, otherwise none.
     lags: Lags
     # The last prediction: the points of the first and second mixture, and experts' disagreement.
-    first_point: Float64 = transient()
-    point: Float64 = transient()
-    spread: Float64 = transient()
+    first_point: rec.Float64 = rec.transient()
+    point: rec.Float64 = rec.transient()
+    spread: rec.Float64 = rec.transient()
     # For an accepted sample whose target came late, the prediction when the sample came: the
     # numbers that the second mixture recalls, then the point and the size.
-    is_late: Int64 = transient()
-    remembered: Float64s
+    is_late: rec.Int64 = rec.transient()
+    remembered: rec.Float64s
     # Means of the trees' readings, a row of N_READINGS for each group of trees, and the groups'
     # numbers of trees.
-    readings: Float64s
-    group_sizes: Int64s
+    readings: rec.Float64s
+    group_sizes: rec.Int64s
     # Buffers for drawing a cut: the sampled points of the block, and sums on candidates' sides.
-    block: Int64s
-    sides: Array[SidesOfCut]
+    block: rec.Int64s
+    sides: rec.Array[SidesOfCut]
 
-    def targets_of(self, p: int) -> Float64s:
+    def targets_of(self, p: int) -> rec.Float64s:
         """Return the targets of a stored point."""
         return self.points.row(p).targets
 
@@ -171,7 +155,12 @@ N_GROUPS = 6
 
 @inlined
 def _shrink(
-    out: Float64s, weight: float, mean: float, late_weight: float, late_mean: float, is_root: bool
+    out: rec.Float64s,
+    weight: float,
+    mean: float,
+    late_weight: float,
+    late_mean: float,
+    is_root: bool,
 ) -> None:
     """Update the readings above a node to the readings of the node."""
     strength = 0.0 if is_root else STRENGTH
@@ -182,7 +171,9 @@ def _shrink(
 
 
 @separate
-def read_path(forest: T, tree: TargetsTree, path: Array[PathEntry], n: int, out: Float64s) -> None:
+def read_path(
+    forest: T, tree: TargetsTree, path: rec.Array[PathEntry], n: int, out: rec.Float64s
+) -> None:
     """Write the N_READINGS readings of a tree for a sample whose path has `n` entries."""
     for k in range(N_READINGS):
         out[k] = 0.0
@@ -237,7 +228,7 @@ N_SAID = 3
 
 
 @inlined
-def _take(forest: T, out: Float64s, place: int, group: int, base: float, other: float) -> None:
+def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, other: float) -> None:
     """Write a group's readings plus a base as predictions of experts; `other` if it is empty."""
     for k in range(N_READINGS):
         said = base + forest.readings[group * N_READINGS + k]
@@ -245,7 +236,7 @@ def _take(forest: T, out: Float64s, place: int, group: int, base: float, other: 
 
 
 @separate
-def predict_anew(forest: T, inputs: Float64s) -> int:
+def predict_anew(forest: T, inputs: rec.Float64s) -> int:
     """Predict a sample; returns DONE, or the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
@@ -283,19 +274,19 @@ def predict(forest: T) -> int:
 
 
 @kernel
-def predict_one(forest: T, version: int, inputs: Packed) -> int:
+def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
     """Predict a sample; returns as `predict` does, or WAITS if the trees have another version.
 
     The forest's `inputs` are not changed, since another thread may be about to learn them.
     """
     if version != forest.version:
         return WAITS
-    bad = rebuilt.ensure_predicted(forest, Float64s(inputs, 0, forest.n_inputs))
+    bad = rebuilt.ensure_predicted(forest, rec.Float64s(inputs, 0, forest.n_inputs))
     return TOO_LARGE - bad if bad >= 0 else DONE
 
 
 @batch_kernel
-def predict_rows(forest: T, rows: Float64s, n: int, out: Float64s) -> None:
+def predict_rows(forest: T, rows: rec.Float64s, n: int, out: rec.Float64s) -> None:
     """Predict `n` rows of inputs; writes N_SAID numbers of each to `out`.
 
     The caller's forest has its own buffers (see `RebuiltTrees`), since other threads predict at the

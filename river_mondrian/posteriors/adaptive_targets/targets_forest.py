@@ -3,8 +3,6 @@
 A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `TargetsForest`.
 """
 
-from __future__ import annotations
-
 from ...compiling.kernels import batch_kernel, exact_method, inlined, merged, separate
 from ...learners.regression import error_law, lags, mixing, ridges
 from ...partitions.mondrian.boxes import hold

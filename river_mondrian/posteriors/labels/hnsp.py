@@ -18,22 +18,19 @@ stays = exp(-eta span), since the denominator cancels.
 If samples have weights, c and tab are real numbers (`records`).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
 from ...limits import LARGEST_WEIGHT, TOO_LARGE, WAITS
+from ...partitions.mondrian import extension, stored, widths
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
-from ...partitions.mondrian.extension import must_wait
 from ...partitions.mondrian.inputs import scale
 from ...partitions.mondrian.records import Forest
-from ...partitions.mondrian.stored import next_point
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
-from ...partitions.mondrian.widths import learn_next
-from ...records import Float32s, Float64s, Int32s, Int64s, Packed, Room, lowest_bit, room_of_array
+from ...records import Float32s, Float64s, Int32s, Int64s, Packed, lowest_bit, room_of_array
+from ...records.arrays import Room
 from . import records
 from .records import L, LabelForest, LabelNode, LabelTree, word_at
 
@@ -240,7 +237,7 @@ def put_samples(forest: L, labels: Int64s, weights: Float64s, n: int, first: int
 def _takes(forest: L, version: int, weight: float) -> bool:
     """Return whether the trees accept a sample of a weight, and have this version."""
     is_known = weight == 1.0 or (forest.has_weights() and 0.0 < weight <= LARGEST_WEIGHT)
-    return is_known and version == forest.version and not must_wait(forest)
+    return is_known and version == forest.version and not extension.must_wait(forest)
 
 
 @kernel
@@ -254,7 +251,7 @@ def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float
         return WAITS
     p = forest.n_points
     forest.points.row(p).put(label, weight)
-    return learn_next(forest, Float64s(inputs, 0, forest.n_inputs), p)
+    return widths.learn_next(forest, Float64s(inputs, 0, forest.n_inputs), p)
 
 
 @kernel
@@ -266,11 +263,11 @@ def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight:
     if not _takes(forest, version, weight):
         return WAITS
     values = Float64s(inputs, 0, forest.n_inputs)
-    p = next_point(forest, values)
+    p = stored.next_point(forest, values)
     if p < 0:
         return p
     forest.points.row(p).put(label, weight)
-    return learn_next(forest, values, p)
+    return widths.learn_next(forest, values, p)
 
 
 # Weights of the samples in leaves.

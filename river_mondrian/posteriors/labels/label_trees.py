@@ -1,7 +1,5 @@
 """Trees over classes: hierarchical label posteriors (see `hnsp`)."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -12,29 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import check_number, refuse
-from ...partitions.mondrian.constants import NONE
+from ...partitions.mondrian import constants, tree_memory, trees
 from ...partitions.mondrian.reading import Kept, NodeView, Path, TreeTable, place_of
 from ...partitions.mondrian.records import IN_USE, Node, Point, Tree
-from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
-from ...partitions.mondrian.trees import ClassTrees
-from ...records import (
-    FLOAT64,
-    INT32,
-    ChunkedRows,
-    Float64s,
-    Int32s,
-    Int64s,
-    Part,
-    Ref,
-    RowLayout,
-    words_of,
-)
+from ...records import FLOAT64, INT32, ChunkedRows, Float64s, Floats, Int32s, Int64s, Ints, Ref
+from ...records.layout import Part, RowLayout, words_of
 from ...restored import Edges, Followed, Rows
 from ..gains import class_weights, gains_of_classes
 from . import hnsp
 from .records import MOST_CLASSES, CountRow, LabelForest, LabelNode, LabelPoint, LabelTree
-
-Numbers = NDArray[np.float64]
 
 # A paused leaf with more points samples hidden cuts.
 PAUSE_LIMIT = 32
@@ -58,7 +42,7 @@ class LabelView(NodeView):
         return self.weight
 
 
-class LabelTrees(ClassTrees[LabelForest, LabelView]):
+class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     """Mondrian trees with a hierarchical label posterior.
 
     Parameters
@@ -82,7 +66,10 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
     _POINT: ClassVar[type[Point]] = LabelPoint
 
     def __init__(
-        self, partitions: Partitions, gamma: float | None = None, split_pure: bool = False
+        self,
+        partitions: tree_memory.Partitions,
+        gamma: float | None = None,
+        split_pure: bool = False,
     ) -> None:
         self.gamma = gamma
         self.split_pure = split_pure
@@ -174,16 +161,16 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
             order = Int32s.of(np.empty(self.trees[t].nodes.n_rows, dtype=np.int32))
             hnsp.fill_weights(forest, t, order)
         self.trees.words["side_rows.n_rows"] = 0
-        self.trees.words["free_side_row"] = NONE
+        self.trees.words["free_side_row"] = constants.NONE
         self.side_rows = ChunkedRows(len(self.trees), self._side_layout().words)
         self._reserve_all(0)
 
     def add_inputs(
-        self, names: Sequence[Hashable], first_values: Numbers, gaps: Numbers | float = math.nan
+        self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
-        """Add features (see `FollowingTrees.add_inputs`)."""
+        """Add features (see `GrowingTrees.add_inputs`)."""
         super().add_inputs(names, first_values, gaps)
-        if self.n_samples < WARM_UP and self.gamma is None:
+        if self.n_samples < tree_memory.WARM_UP and self.gamma is None:
             self.forest.gamma = 10.0 * self.n_inputs
 
     def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
@@ -218,9 +205,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
             lambda p: self._put(np.array([label]), np.array([weight]), p),
         )
 
-    def learn_rows(
-        self, inputs: Numbers, labels: NDArray[np.int64], weights: Numbers, n_jobs: int
-    ) -> None:
+    def learn_rows(self, inputs: Floats, labels: Ints, weights: Floats, n_jobs: int) -> None:
         """Learn rows of checked inputs, shape (n, inputs), with classes, after the warm-up."""
 
         def put(start: int, n: int, first: int) -> None:
@@ -231,27 +216,27 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
 
         self._learn_rows(inputs, put, learn, n_jobs)
 
-    def _put(self, labels: NDArray[np.int64], weights: Numbers, first: int) -> None:
+    def _put(self, labels: Ints, weights: Floats, first: int) -> None:
         """Write the classes and the weights of the points from `first` on."""
         numbers = Int64s.of(labels), Float64s.of(weights)
         hnsp.put_samples(self.forest, *numbers, len(labels), first)
 
     # Prediction.
 
-    def predict_rows(self, inputs: Numbers, n_jobs: int) -> Numbers:
+    def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
         kernel, kind, n_classes = hnsp.predict_many, hnsp.LabelPrediction, self.forest.n_classes
         return self._predict_rows(kernel, kind, "probabilities", inputs, n_classes, n_jobs)
 
     # Explanation.
 
-    def leaf_weights(self, t: int, rows: NDArray[np.int64]) -> Numbers:
+    def leaf_weights(self, t: int, rows: Ints) -> Floats:
         """Return the weights of the classes in leaves that have rows, shape (leaves, classes)."""
         found = np.empty((len(rows), int(self.forest.n_classes)))
         hnsp.count_leaves(self.forest, t, Int64s.of(rows), len(rows), Float64s.of(found))
         return found
 
-    def cut_gains(self, t: int) -> tuple[TreeTable, Numbers, float]:
+    def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
         """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
@@ -261,8 +246,8 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
 
     def _smoothed(
-        self, t: int, ref: int, span: float, above: Numbers
-    ) -> tuple[Numbers, Numbers, float]:
+        self, t: int, ref: int, span: float, above: Floats
+    ) -> tuple[Floats, Floats, float]:
         """Return a node's distribution by Equation 4, its tables, and its discount."""
         place = place_of(self.forest, self.trees[t], ref)
         counts = self._kept(t, False)(ref, place)[2][0]
@@ -273,7 +258,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
         own = customers - discount * tables_each + discount * tables_each.sum() * above
         return own, tables, discount
 
-    def root_prediction(self) -> Numbers:
+    def root_prediction(self) -> Floats:
         """Return the mean over trees of the roots' distributions, shape (classes,)."""
         n_classes = int(self.forest.n_classes)
         base, found = np.full(n_classes, 1.0 / n_classes), np.zeros(n_classes)
@@ -284,7 +269,7 @@ class LabelTrees(ClassTrees[LabelForest, LabelView]):
             found += self._smoothed(t, ref, span, base)[0] / self.n_trees
         return found
 
-    def _predictions_on(self, path: Path) -> tuple[Numbers, Numbers]:
+    def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
         """Return the nodes' distributions, and the changes by branching off (see `hnsp`)."""
         gamma, n_classes = float(self.forest.gamma), int(self.forest.n_classes)
         above = np.full(n_classes, 1.0 / n_classes)

@@ -19,27 +19,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from ... import records as rec
 from ...compiling.kernels import inlined
 from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import records as mondrian
 from ...partitions.mondrian.constants import COMPLETE, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, Point, Tree
-from ...records import (
-    Array,
-    Bounds,
-    Float64,
-    Float64s,
-    Int32,
-    Int32s,
-    Int64,
-    Record,
-    Ref,
-    Table,
-    instead_of,
-    lowest_bit,
-    popcount,
-    stored,
-)
 
 # Classes of a word.
 WORD_CLASSES = 32
@@ -52,50 +37,50 @@ def n_words_of(n_classes: int) -> int:
 
 
 @inlined
-def word_at(classes: Int32s, w: int) -> int:
+def word_at(classes: rec.Int32s, w: int) -> int:
     """Return a word of a set as an unsigned number."""
     return classes[w] & 0xFFFFFFFF
 
 
 @inlined
-def remove_class(classes: Int32s, label: int) -> None:
+def remove_class(classes: rec.Int32s, label: int) -> None:
     """Remove a class from a set."""
     word = label >> 5
     classes[word] = classes[word] & ~(1 << (label & 31))
 
 
 @inlined
-def count_classes(left: Int32s, right: Int32s, n_words: int) -> tuple[int, int]:
+def count_classes(left: rec.Int32s, right: rec.Int32s, n_words: int) -> tuple[int, int]:
     """Count the classes in the union of two sets, and those in their intersection."""
     if n_words == 1:
         one, other = word_at(left, 0), word_at(right, 0)
-        return popcount(one | other), popcount(one & other)
+        return rec.popcount(one | other), rec.popcount(one & other)
     in_any, in_both = 0, 0
     for w in range(n_words):
         one, other = word_at(left, w), word_at(right, w)
-        in_any += popcount(one | other)
-        in_both += popcount(one & other)
+        in_any += rec.popcount(one | other)
+        in_both += rec.popcount(one & other)
     return in_any, in_both
 
 
 @inlined
-def is_one_class(left: Int32s, right: Int32s, n_words: int) -> bool:
+def is_one_class(left: rec.Int32s, right: rec.Int32s, n_words: int) -> bool:
     """Return whether the union of two sets has exactly one class."""
     found = 0
     for w in range(n_words):
-        found += popcount(word_at(left, w) | word_at(right, w))
+        found += rec.popcount(word_at(left, w) | word_at(right, w))
         if found > 1:
             return False
     return found == 1
 
 
 @inlined
-def first_class(classes: Int32s, n_words: int) -> int:
+def first_class(classes: rec.Int32s, n_words: int) -> int:
     """Return the smallest class in a set, or -1 if it is empty."""
     for w in range(n_words):
         word = word_at(classes, w)
         if word != 0:
-            return WORD_CLASSES * w + lowest_bit(word)
+            return WORD_CLASSES * w + rec.lowest_bit(word)
     return -1
 
 
@@ -106,8 +91,8 @@ MOST_CLASSES = 1 << 24
 class LabelPoint(Point):
     """A stored sample with its class and its weight."""
 
-    label: Int32 = stored(Bounds(0, below="n_classes"))
-    weight: Float64 = stored(Bounds(math.ulp(0.0), LARGEST_WEIGHT))
+    label: rec.Int32 = rec.stored(rec.Bounds(0, below="n_classes"))
+    weight: rec.Float64 = rec.stored(rec.Bounds(math.ulp(0.0), LARGEST_WEIGHT))
 
     def put(self, label: int, weight: float) -> None:
         """Write a sample's class and weight."""
@@ -128,16 +113,16 @@ class LabelPoint(Point):
         return self.label == sample.label and self.weight == sample.weight
 
 
-class CountRow(Record):
+class CountRow(rec.Record):
     """Number of samples of each class at a leaf, an int32 for each."""
 
-    def next_free(self) -> Int32s:
+    def next_free(self) -> rec.Int32s:
         """Return the number of the next free row, or NONE; in a free row it replaces the counts."""
-        return Int32s(self, 0, 1)
+        return rec.Int32s(self, 0, 1)
 
-    def counts(self, forest: LabelForest) -> Int32s:
+    def counts(self, forest: LabelForest) -> rec.Int32s:
         """Return the counts."""
-        return Int32s(self, 0, forest.count_width)
+        return rec.Int32s(self, 0, forest.count_width)
 
 
 class LabelNode(mondrian.LightNode):
@@ -147,18 +132,20 @@ class LabelNode(mondrian.LightNode):
     """
 
     # For a complete leaf of several classes: its row of counts, or NONE.
-    count_row: Int32 = instead_of("right", Ref("side_rows", when=mondrian.LEAF, ends=True))
+    count_row: rec.Int32 = rec.instead_of(
+        "right", rec.Ref("side_rows", when=mondrian.LEAF, ends=True)
+    )
 
-    def classes(self, forest: LabelForest, side: int) -> Int32s:
+    def classes(self, forest: LabelForest, side: int) -> rec.Int32s:
         """Return the set of classes on a side."""
         n_words = forest.n_set_words
-        return Int32s(self, SETS_WORD + n_words * side, n_words)
+        return rec.Int32s(self, SETS_WORD + n_words * side, n_words)
 
-    def weights(self, forest: LabelForest, side: int) -> Float64s:
+    def weights(self, forest: LabelForest, side: int) -> rec.Float64s:
         """Return the weights of the classes on a side, in a forest with weights."""
         capacity = forest.weight_capacity
         first = SETS_WORD + 2 * forest.n_set_words
-        return Float64s(self, first + 2 * capacity * side, capacity)
+        return rec.Float64s(self, first + 2 * capacity * side, capacity)
 
     def add_sample(self, forest: LabelForest, side: int, point: LabelPoint) -> None:
         """Add a point's class and its weight to a side."""
@@ -323,27 +310,27 @@ SETS_WORD = LabelNode.WORDS
 class LabelTree(Tree):
     """A tree over classes."""
 
-    nodes: Table[LabelNode]
-    side_rows: Table[CountRow]
+    nodes: rec.Table[LabelNode]
+    side_rows: rec.Table[CountRow]
 
 
 class LabelForest(Forest):
     """A forest over classes."""
 
-    trees: Array[LabelTree]
-    points: Table[LabelPoint]
-    n_classes: Int64 = stored(Bounds(0, MOST_CLASSES))
+    trees: rec.Array[LabelTree]
+    points: rec.Table[LabelPoint]
+    n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
     # Walks must end at leaves, since other nodes have no counts.
-    horizon: Float64 = stored(Bounds(math.inf))
+    horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # Whether blocks of one class are cut, too, instead of pausing.
-    splits_pure: Int64
+    splits_pure: rec.Int64
     # Rate of the discount: d = exp(-gamma delta).
-    gamma: Float64
+    gamma: rec.Float64
     # Number of words of a set of classes, and capacity for classes of a row of counts.
-    n_set_words: Int64
-    count_width: Int64
+    n_set_words: rec.Int64
+    count_width: rec.Int64
     # Capacity for weights of classes on each side of a node; 0 while all samples weigh 1.
-    weight_capacity: Int64
+    weight_capacity: rec.Int64
 
     def has_weights(self) -> bool:
         """Return whether nodes keep weights."""

@@ -1,15 +1,11 @@
 """Learning a sample, splitting the leaves that wait, and rebuilding a tree a part at a time."""
 
-from __future__ import annotations
-
 from ...compiling.kernels import inlined, kernel, merged, rare, separate
 from ...learners.drift import NOBODY, watch
 from ...limits import BUDGET_SPENT, DONE, LEAST_WEIGHT, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
-from ...partitions.mondrian import extension, sampling
-from ...partitions.mondrian.boxes import linear_dimension
+from ...partitions.mondrian import boxes, extension, inputs, sampling
 from ...partitions.mondrian.constants import CLOSED, COMPLETE, DRAWING, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
-from ...partitions.mondrian.inputs import store_values, write_column
 from ...partitions.mondrian.records import Tree
 from ...records import Array, Float32s, Float64s
 from . import forest as rebuilt
@@ -125,7 +121,9 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
         tree.queue = NONE if following == rebuilt.LAST else following
         node.next_waiting = NONE
         budget -= node.n_samples
-        rate = linear_dimension(node.lower(forest, tree), node.upper(forest, tree), forest.n_dims)
+        rate = boxes.linear_dimension(
+            node.lower(forest, tree), node.upper(forest, tree), forest.n_dims
+        )
         if rate > 0.0:
             # The time of the cut since the parent is drawn first.
             time = sampling.exponential(tree, rate)
@@ -179,7 +177,7 @@ def learn_sample(forest: R) -> None:
     p = n % forest.window_capacity
     forest.score()
     forest.is_predicted = 0
-    store_values(forest, forest.inputs, p)
+    inputs.store_values(forest, forest.inputs, p)
     forest.keep_sample(p)
     for t in range(forest.n_trees):
         tree = forest.trees[t]
@@ -328,7 +326,7 @@ def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None
         if is_renewed:
             point = forest.points.row(p)
             own = forest.values_in(tree, point)
-            write_column(forest, own, forest.inputs_in(point), t, tree.frame)
+            inputs.write_column(forest, own, forest.inputs_in(point), t, tree.frame)
         sampling.put_point(forest, tree, tree.root, p)
 
 

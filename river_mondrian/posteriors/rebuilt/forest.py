@@ -1,34 +1,14 @@
 """The records of a forest that is rebuilt from a window of the stream, and paths down its trees."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, TypeVar
 
+from ... import records as rec
 from ...compiling.kernels import inlined, merged, separate
 from ...learners.drift import Errors
 from ...limits import DONE
-from ...partitions.mondrian.constants import EMPTY, NONE
+from ...partitions.mondrian import constants, sampling
 from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
-from ...partitions.mondrian.sampling import side_of
-from ...records import (
-    Array,
-    Bounds,
-    Float32s,
-    Float64,
-    Float64s,
-    Int32,
-    Int64,
-    Int64s,
-    Record,
-    Ref,
-    Table,
-    derived,
-    instead_of,
-    prefetch,
-    stored,
-    transient,
-)
 
 # Records of forests whose trees are rebuilt, and the methods that a kind overrides.
 #
@@ -72,14 +52,14 @@ class RebuiltPoint(Point):
 
 
 # A reference to the next leaf of a queue.
-WAITING = Ref("nodes", none=LAST, when=LEAF, finds=LEAF, chain="queue")
+WAITING = rec.Ref("nodes", none=LAST, when=LEAF, finds=LEAF, chain="queue")
 
 
 class RebuiltNode(Node):
     """A node; a leaf may be in the queue of leaves that wait for their split."""
 
     # For a leaf in its tree's queue: the row of the next leaf, or LAST; NONE for other leaves.
-    next_waiting: Int32 = instead_of("right", WAITING)
+    next_waiting: rec.Int32 = rec.instead_of("right", WAITING)
 
     def is_paused(self, forest: Forest) -> bool:
         """Return True: leaves' blocks always pause."""
@@ -93,26 +73,26 @@ class RebuiltNode(Node):
 class RebuiltTree(Tree):
     """A tree that predicts, is being built, or is empty."""
 
-    nodes: Table[RebuiltNode]
-    role: Int64 = stored(Bounds(IDLE, BUILT))
+    nodes: rec.Table[RebuiltNode]
+    role: rec.Int64 = rec.stored(rec.Bounds(IDLE, BUILT))
     # First leaf in the queue of leaves that wait to be split, or NONE.
-    queue: Int64 = stored(Ref("nodes", finds=LEAF, chain="queue"))
+    queue: rec.Int64 = rec.stored(rec.Ref("nodes", finds=LEAF, chain="queue"))
     # Length of the path of the sample predicted last, 0 if the tree does not predict; number of the
     # tree's rows at that time.
-    path_length: Int64 = transient()
-    rows_before: Int64 = transient()
+    path_length: rec.Int64 = rec.transient()
+    rows_before: rec.Int64 = rec.transient()
 
     def predicts(self) -> bool:
         """Return whether the tree predicts."""
         return self.role in (LONG, RECENT)
 
 
-class PathEntry(Record):
+class PathEntry(rec.Record):
     """A node on a sample's path."""
 
-    ref: Int64
+    ref: rec.Int64
     # The node's row or, for a point, the point's row.
-    place: Record
+    place: rec.Record
 
     def note(self, forest: Forest, tree: Tree) -> None:
         """Set the fields that a kind keeps of the path's node."""
@@ -121,59 +101,59 @@ class PathEntry(Record):
         """Prefetch the memory that these fields refer to."""
 
 
-class Candidate(Record):
+class Candidate(rec.Record):
     """A cut that may be chosen."""
 
-    dim: Int64
-    cut: Float64
+    dim: rec.Int64
+    cut: rec.Float64
 
 
 class RebuiltForest(Forest):
     """A forest of trees that are rebuilt; a kind adds fields for the accepted sample."""
 
-    trees: Array[RebuiltTree]
-    points: Table[RebuiltPoint]
+    trees: rec.Array[RebuiltTree]
+    points: rec.Table[RebuiltPoint]
     # Number of cuts among which one is chosen.
-    n_candidates: Int64 = stored(Bounds(1, 1 << 31))
+    n_candidates: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
     # Most stored samples: sample i is point i % window_capacity.
-    window_capacity: Int64 = stored(Bounds(1, 1 << 31))
-    horizon: Float64 = stored(Bounds(math.inf))
+    window_capacity: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
+    horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
     # The earliest sample that any tree holds.
-    oldest: Int64 = derived()
+    oldest: rec.Int64 = rec.derived()
     # The tree that is being built: its first sample, the next sample that it gathers or replays,
     # the call's remaining budget in points, and how many rows of either kind it needs.
-    built_from: Int64
-    cursor: Int64
-    budget: Int64
-    rows_needed: Int64 = transient()
+    built_from: rec.Int64
+    cursor: rec.Int64
+    budget: rec.Int64
+    rows_needed: rec.Int64 = rec.transient()
     # Rows beside the nodes that a call may need in a tree, and that a split may need.
-    side_room: Int64 = derived()
-    split_room: Int64 = derived()
+    side_room: rec.Int64 = rec.derived()
+    split_room: rec.Int64 = rec.derived()
     # Budget of calls that continue to build, and whether it is time to plan.
-    granted: Int64 = derived()
-    is_plan_due: Int64 = transient()
+    granted: rec.Int64 = rec.derived()
+    is_plan_due: rec.Int64 = rec.transient()
     # Number of samples before which there is nothing to plan.
-    quiet_until: Int64 = derived()
+    quiet_until: rec.Int64 = rec.derived()
     # Stage of the accepted sample in `inputs`. It counts as learned though it may need memory.
-    stage: Int64 = transient()
+    stage: rec.Int64 = rec.transient()
     # The errors of predictions, by which drifts are detected. If the last error has shown a drift:
     # the number of samples to keep, otherwise 0.
     errors: Errors
-    kept: Int64 = transient()
+    kept: rec.Int64 = rec.transient()
     # Gains of the cuts in each dimension, a row of `n_dims` for each tree; and weights of the
     # dimensions' sides for drawing candidates.
-    gains: Float64s
-    dim_weights: Float64s
+    gains: rec.Float64s
+    dim_weights: rec.Float64s
     # Whether the last prediction is for `last_inputs` and by the current trees.
-    is_predicted: Int64 = transient()
-    last_inputs: Float64s
+    is_predicted: rec.Int64 = rec.transient()
+    last_inputs: rec.Float64s
     # Paths of the sample predicted last, PATH_LENGTH entries for each tree; buffer for the trees
     # whose walks have not ended.
-    paths: Array[PathEntry]
-    walking: Int64s
+    paths: rec.Array[PathEntry]
+    walking: rec.Int64s
     # Buffers for drawing a cut: sums of weighted sides, and the candidates.
-    side_sums: Float64s
-    candidates: Array[Candidate]
+    side_sums: rec.Float64s
+    candidates: rec.Array[Candidate]
 
     def path_of(self, t: int) -> Any:
         """Return a tree's path, with entries of the forest's kind."""
@@ -181,7 +161,7 @@ class RebuiltForest(Forest):
 
     # Methods that a kind overrides.
 
-    def predict_anew(self, inputs: Float64s) -> int:
+    def predict_anew(self, inputs: rec.Float64s) -> int:
         """Predict a sample; returns DONE, or the first input that is too large."""
         return -1
 
@@ -266,7 +246,7 @@ def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
 
 @separate
 def path_from(
-    forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int, ref: int
+    forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int, ref: int
 ) -> int:
     """Append a sample's path down a tree, from a reference on, to `n` entries.
 
@@ -280,11 +260,11 @@ def path_from(
         if not _goes_on(tree, entry, n):
             return n
         node = tree.nodes.known(entry.place)
-        ref = node.child(side_of(forest, tree, node, x))
+        ref = node.child(sampling.side_of(forest, tree, node, x))
 
 
 @inlined
-def path_to(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry]) -> int:
+def path_to(forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry]) -> int:
     """Write a sample's path down a tree; returns its number of entries."""
     return path_from(forest, tree, x, path, 0, tree.root)
 
@@ -301,7 +281,7 @@ def walk_all(forest: R) -> None:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         tree.path_length = 0
-        if tree.predicts() and tree.root != EMPTY:
+        if tree.predicts() and tree.root != constants.EMPTY:
             _enter(forest, tree, paths[PATH_LENGTH * t], tree.root)
             walking[n_walking] = t
             n_walking += 1
@@ -318,10 +298,10 @@ def walk_all(forest: R) -> None:
             if _goes_on(tree, entry, depth + 1):
                 x = forest.row.part(tree.first_value, forest.dim_capacity)
                 node = tree.nodes.known(entry.place)
-                child = node.child(side_of(forest, tree, node, x))
+                child = node.child(sampling.side_of(forest, tree, node, x))
                 below = paths[PATH_LENGTH * t + depth + 1]
                 _enter(forest, tree, below, child)
-                prefetch(below.place, forest.node_words if child >= 0 else forest.links_word)
+                rec.prefetch(below.place, forest.node_words if child >= 0 else forest.links_word)
                 walking[still] = t
                 still += 1
         n_walking = still
@@ -329,14 +309,16 @@ def walk_all(forest: R) -> None:
 
 
 @merged
-def path_of_grown(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEntry], n: int) -> int:
+def path_of_grown(
+    forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int
+) -> int:
     """Write the path of a tree's newest point; returns its number of entries.
 
     `path` has `n` entries from before the tree was extended. They are still valid down to the place
     where the walk ended.
     """
     parent = tree.walk_parent
-    while parent != NONE and n > 0:
+    while parent != constants.NONE and n > 0:
         entry = path[n - 1]
         if entry.ref == parent:
             child = tree.nodes.known(entry.place).child(tree.walk_side)
@@ -349,7 +331,7 @@ def path_of_grown(forest: R, tree: RebuiltTree, x: Float32s, path: Array[PathEnt
 
 
 @inlined
-def note_predicted(forest: RebuiltForest, inputs: Float64s) -> None:
+def note_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> None:
     """Record that the last prediction is for these inputs."""
     for i in range(forest.n_inputs):
         forest.last_inputs[i] = inputs[i]
@@ -357,7 +339,7 @@ def note_predicted(forest: RebuiltForest, inputs: Float64s) -> None:
 
 
 @inlined
-def ensure_predicted(forest: RebuiltForest, inputs: Float64s) -> int:
+def ensure_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> int:
     """Predict a sample, unless the last prediction is of this sample by the current trees.
 
     Returns as `predict_anew` does.

@@ -1,7 +1,5 @@
 """The owner of trees that are rebuilt from a window of the stream (see `building`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -11,11 +9,11 @@ from numpy.typing import NDArray
 from ...checks import check_array, check_number, check_types, refuse
 from ...learners.drift import NOBODY, DriftWatch
 from ...limits import BUDGET_SPENT, DONE, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
-from ...partitions.mondrian import widths
+from ...partitions.mondrian import tree_memory, widths
 from ...partitions.mondrian.constants import CLOSED, DRAWING, NONE, REBASING, STEADY
-from ...partitions.mondrian.tree_memory import WARM_UP, Partitions
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
-from ...records import CHUNK_ROWS, Float64s, Memory, Record
+from ...records import Float64s, Floats, Ints, Memory, Record
+from ...records.arrays import CHUNK_ROWS
 from ...restored import Followed, Rows, check_references
 from . import building
 from . import forest as rebuilt
@@ -48,7 +46,6 @@ ROWS_PREDICTED = 64
 LEAST_TELLING = 64
 
 
-Array = NDArray[np.float64]
 Predict = Callable[[R, Float64s, int, Float64s], None]
 
 
@@ -91,7 +88,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def __init__(
         self,
-        partitions: Partitions,
+        partitions: tree_memory.Partitions,
         n_long: int,
         n_candidates: int,
         max_samples: int,
@@ -361,17 +358,17 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _n_held(self) -> int:
         return self.n_samples - self.schedule.first
 
-    def _places_to_look_at(self, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
         held = min(self._n_held(), self.n_points)
         first = self.n_samples - held
-        n = (int(self.forest.renewed_at_sample) or WARM_UP) - first
+        n = (int(self.forest.renewed_at_sample) or tree_memory.WARM_UP) - first
         # Skip the comparison if too few of the samples at the last fit are still stored.
         then = np.empty(0, np.int64) if n < LEAST_TELLING else self._recent_places(n, n_rows)
         places = self._recent_places(held, n_rows)
         capacity = self.schedule.capacity
         return (first + places) % capacity, (first + then) % capacity
 
-    def _begin_renewal(self, scaling: NDArray[np.float64]) -> None:
+    def _begin_renewal(self, scaling: Floats) -> None:
         super()._begin_renewal(scaling)
         self._forget_predicted()
 
@@ -490,8 +487,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return [shared]
 
     def _predict_rows_by(
-        self, predict: Predict[R], inputs: Array, width: int, n_jobs: int
-    ) -> Array:
+        self, predict: Predict[R], inputs: Floats, width: int, n_jobs: int
+    ) -> Floats:
         """Predict rows of checked inputs; returns an array, shape (n, width).
 
         `predict(forest, rows, n, out)` predicts `n` rows by the forest's record, or a copy of it.

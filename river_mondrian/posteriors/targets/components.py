@@ -5,22 +5,18 @@ off the path. These components of all trees, weighted by the probabilities of th
 the forest's prediction. A subclass of `TargetPrediction` collects them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
-from ...partitions.mondrian.inputs import scale
-from ...partitions.mondrian.reading import Path, TreeTable, place_of
+from ...partitions.mondrian import inputs, reading
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
-from ...records import Array, Float32s, Float64, Float64s, Int64, Record
+from ...records import Array, Float32s, Float64, Float64s, Floats, Int64, Memory, Record
 from ..gains import blocks_of, gains_of_means, gains_of_posterior, posterior_of
 from . import messages, scale_mixture
 from .messages import T, TargetForest, TargetTree
@@ -265,7 +261,7 @@ def predict_one(forest: T, prediction: MomentsPrediction) -> int:
 
     Returns DONE, or the input whose value is too large.
     """
-    bad = scale(forest, forest.row, forest.inputs)
+    bad = inputs.scale(forest, forest.row, forest.inputs)
     if bad < 0:
         _predict(forest, forest.row, 1, prediction)
     return bad
@@ -277,14 +273,32 @@ def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
 
     Weights add up to the number of trees.
     """
-    bad = scale(forest, forest.row, forest.inputs)
+    bad = inputs.scale(forest, forest.row, forest.inputs)
     if bad < 0:
         prediction.n = 0
         predict_rows(forest, forest.row, 1, prediction)
     return bad
 
 
-Numbers = NDArray[np.float64]
+# Initial capacity of a mixture, in components for each tree.
+FIRST_COMPONENTS = 16
+
+
+def components_of(forest: TargetForest) -> tuple[int, Floats]:
+    """Return the result of `predict_mixture`, and a row for each component of the mixture.
+
+    A row has the component's weight, mean and variance.
+    """
+    room = FIRST_COMPONENTS * forest.n_trees
+    while True:
+        numbers = np.empty((room, 3))
+        found = Memory(ComponentsPrediction)
+        found[0].capacity = room
+        found[0].components = Array.over(Component, numbers)
+        bad, n = predict_mixture(forest, found[0]), found[0].n
+        if bad >= 0 or n <= room:
+            return bad, numbers[:n]
+        room = n
 
 
 class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
@@ -292,7 +306,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
 
     plain_means: bool
 
-    def cut_gains(self, t: int) -> tuple[TreeTable, Numbers, float]:
+    def cut_gains(self, t: int) -> tuple[reading.TreeTable, Floats, float]:
         """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
         table, tree = self.table(t), self.trees[t]
         counted = np.maximum(self.column("points", "weight"), 0.0)
@@ -317,14 +331,14 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
         posterior = posterior_of(table, blocks, priors, noise)
         return table, gains_of_posterior(table, blocks, posterior, noise), weight
 
-    def means_on(self, t: int, refs: Sequence[int]) -> tuple[Numbers, list[float]]:
+    def means_on(self, t: int, refs: Sequence[int]) -> tuple[Floats, list[float]]:
         """Return the posterior means of the nodes on a path from the root, and their times."""
         forest, tree = self.forest, self.trees[t]
         kept, gamma2 = self._kept(t, False), float(tree.gamma2)
         mean, start = float(forest.y_mean), 0.0
         means, times = [], []
         for ref in refs:
-            _, precision, likely, time = kept(ref, place_of(forest, tree, ref))[2]
+            _, precision, likely, time = kept(ref, reading.place_of(forest, tree, ref))[2]
             if precision > 0.0:
                 share = 0.0
                 if not self.plain_means:
@@ -337,7 +351,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
             start = time
         return np.array(means), times
 
-    def _predictions_on(self, path: Path) -> tuple[Numbers, Numbers]:
+    def _predictions_on(self, path: reading.Path) -> tuple[Floats, Floats]:
         """Return the means of the nodes on a path, and the changes by branching off there.
 
         With plain means, a sample that branches off above a node gets the mean of the node.
@@ -354,7 +368,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
             above, start = means[i], times[i]
         return means[:, None], branches[:, None]
 
-    def root_prediction(self) -> Numbers:
+    def root_prediction(self) -> Floats:
         """Return the mean of the roots' means."""
         roots = enumerate(self.trees.words["root"][: self.n_trees].tolist())
         found = [self.means_on(t, [root])[0] for t, root in roots]

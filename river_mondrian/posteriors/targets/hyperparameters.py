@@ -7,23 +7,19 @@ tree. It can be computed some trees at a time, also while further samples are le
 targets are removed, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...checks import check_array, check_number, check_types, refuse
 from ...compiling.kernels import batch_kernel, inlined, merged
 from ...partitions.mondrian.constants import EMPTY, NONE
 from ...partitions.mondrian.sampling import side_of
-from ...records import Array, Float64, Float64s, Int64, Record, inline
-from . import messages
-from .components import scale_of
+from ...records import Array, Float64, Float64s, Floats, Int64, Record, inline
+from . import components, messages
 from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
 # How many of a leaf's latest points are searched for a point.
@@ -37,7 +33,6 @@ LEAST_DENSITY = 1e-300
 _ROUNDING = 1e-9
 
 
-Numbers = NDArray[np.float64]
 # The first of a range of points or trees, and the one after the last.
 Span = tuple[int, int]
 
@@ -126,7 +121,7 @@ def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) ->
     Writes the path to `path`: first no node, then the internal nodes, then the leaf.
     """
     tree = forest.trees[t]
-    factor, x, ref = scale_of(forest, tree), forest.values_of(tree, p), tree.root
+    factor, x, ref = components.scale_of(forest, tree), forest.values_of(tree, p), tree.root
     mean, variance = forest.y_mean, 0.0
     parent, depth = tree.nodes.none(), 0
     path[0].node = parent
@@ -251,7 +246,7 @@ def _add_densities(
 
 
 def add_densities(
-    forest: TargetForest, places: Span, trees: Span, pair: tuple[float, float], found: Numbers
+    forest: TargetForest, places: Span, trees: Span, pair: tuple[float, float], found: Floats
 ) -> None:
     """Add the densities of targets under some trees to `found`; the forest is not changed.
 
@@ -282,7 +277,7 @@ def add_densities(
     _add_densities(forest, *places, *trees, *pair, kept, nodes, path, out)
 
 
-def progressive_likelihood(found: Numbers, n_trees: int) -> float:
+def progressive_likelihood(found: Floats, n_trees: int) -> float:
     """Return the mean log density of targets, per standard deviation of the targets before each.
 
     `found` has the sums of `add_densities` over `n_trees` trees.
@@ -399,7 +394,7 @@ class Change:
     is_chosen: bool
     scores: dict[Choice, float] = field(default_factory=dict)
     n_done: int = 0
-    densities: Numbers | None = None
+    densities: Floats | None = None
 
 
 def check_choice(owner: object, choice: Any) -> None:

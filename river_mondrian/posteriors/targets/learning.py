@@ -1,7 +1,5 @@
 """Learning targets: the running moments, the distribution of targets, and the trees."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,18 +7,12 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, exact_separate, helper, inlined, kernel
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
-from ...partitions.mondrian import extension
-from ...partitions.mondrian.boxes import begin_box, box_of
+from ...partitions.mondrian import boxes, extension, inputs, stored, walks, widths
 from ...partitions.mondrian.constants import CLOSED, DRAWING, FREE, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
-from ...partitions.mondrian.inputs import store_values
-from ...partitions.mondrian.stored import next_point
-from ...partitions.mondrian.walks import predict_rows
-from ...partitions.mondrian.widths import finish_owed, take_points
 from ...partitions.ranges import robust_ranges
 from ...records import Array, Float32s, Float64s, Int64, Int64s, Record, copy_record, room_of_array
-from . import messages
-from .components import DensityPrediction, scale_of, variance_of_targets
+from . import components, messages
 from .messages import T, TargetForest
 from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
@@ -140,7 +132,7 @@ def put_fences(forest: T, low: float, high: float) -> None:
 
 
 _room_of_forest = room_of_array(TargetForest, 1)
-_room_of_prediction = room_of_array(DensityPrediction, 1)
+_room_of_prediction = room_of_array(components.DensityPrediction, 1)
 
 
 @kernel
@@ -167,20 +159,22 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """
     point = forest.points.row(p)
     weight = point.weight
-    if not (weight > 0.0 and variance_of_targets(forest) > 0.0):
+    if not (weight > 0.0 and components.variance_of_targets(forest) > 0.0):
         out[0].target = math.nan
         return
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         density = out[t]
         density.target = point.target
-        density.extra_variance = scale_of(forest, tree) * tree.noise * (1.0 / weight - 1.0)
+        density.extra_variance = (
+            components.scale_of(forest, tree) * tree.noise * (1.0 / weight - 1.0)
+        )
         for j in range(N_SCALES):
             density.densities[j] = 0.0
     prediction = _room_of_prediction()[0]
     prediction.trees = out
     values = Float32s(point, forest.values_word, forest.n_values)
-    predict_rows(forest, values, 1, prediction)
+    walks.predict_rows(forest, values, 1, prediction)
 
 
 @batch_kernel
@@ -192,10 +186,10 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
         for d in range(n_dims):
             out[i * n_dims + d] = values[d]
     if tree.root >= 0:
-        box = box_of(forest, tree, tree.root, tree.room)
+        box = boxes.box_of(forest, tree, tree.root, tree.room)
     else:
         box = tree.room
-        begin_box(forest, box)
+        boxes.begin_box(forest, box)
     for side in range(2):
         row = out.part((n + side) * n_dims, n_dims)
         for d in range(n_dims):
@@ -225,11 +219,11 @@ def put_hyperparameters(
 @helper
 def _do_owed(forest: T) -> int:
     """Do owed work as `widths.go_on` does."""
-    status = take_points(forest)
+    status = widths.take_points(forest)
     if status == DONE:
         if forest.draws():
             messages.update_messages(forest, forest.n_trees, forest.n_trees + 1)
-        finish_owed(forest)
+        widths.finish_owed(forest)
     return status
 
 
@@ -242,7 +236,7 @@ def go_on(forest: T) -> int:
 @inlined
 def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
     """Store the sample in the forest's `inputs` as point `p`; returns as `learn_one` does."""
-    bad = store_values(forest, forest.inputs, p)
+    bad = inputs.store_values(forest, forest.inputs, p)
     if bad >= 0:
         return TOO_LARGE - bad
     point = forest.points.row(p)
@@ -288,7 +282,7 @@ def learn_in_window(forest: T, y: float, weight: float) -> int:
     """
     if must_wait(forest):
         return WAITS
-    p = next_point(forest, forest.inputs)
+    p = stored.next_point(forest, forest.inputs)
     if p < 0:
         return p
     # Update messages, since densities must not include the removed oldest sample.

@@ -5,21 +5,10 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+from ... import records as rec
 from ...compiling.kernels import batch_kernel, exact_inlined, inlined, kernel, merged, separate
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, LightNode, Point, Tree
-from ...records import (
-    Array,
-    Bounds,
-    Float64,
-    Int64,
-    Record,
-    Table,
-    derived,
-    inline,
-    stored,
-    transient,
-)
 from .scale_mixture import ScaleMixture, TargetDensity
 
 # State of a forest over targets: messages about the means of nodes, and running moments.
@@ -46,20 +35,20 @@ LARGE = 32
 UNKNOWN = -1.0
 
 
-class Message(Record):
+class Message(rec.Record):
     """The likelihood of a node's mean by the samples on a side."""
 
     # In units of 1 / gamma1; with plain means, the weight of the samples.
-    precision: Float64
-    mean: Float64
+    precision: rec.Float64
+    mean: rec.Float64
 
 
 class TargetPoint(Point):
     """A stored sample with its target."""
 
-    target: Float64
+    target: rec.Float64
     # Negative if the target is set aside.
-    weight: Float64
+    weight: rec.Float64
 
     def counted(self) -> float:
         """Return the weight of the target, or 0 if it is set aside."""
@@ -78,12 +67,12 @@ class TargetPoint(Point):
 class TargetNode(LightNode):
     """A node with a message for each side; a leaf's weight and mean are in the left message."""
 
-    messages: Array[Message] = inline(2)
+    messages: rec.Array[Message] = rec.inline(2)
     # Time of the cut. It is stored since sums of time differences would change by rounding when a
     # node is inserted between, which must not change the messages below.
-    cut_time: Float64
+    cut_time: rec.Float64
     # Variance of the node's mean given its parent's mean.
-    prior_variance: Float64
+    prior_variance: rec.Float64
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a target to a leaf's weight and mean."""
@@ -177,10 +166,10 @@ class TargetNode(LightNode):
 class TargetTree(Tree):
     """A tree over targets."""
 
-    nodes: Table[TargetNode]
+    nodes: rec.Table[TargetNode]
     # Rate of the logistic function, per unit of time, and the noise variance in units of gamma1.
-    gamma2: Float64
-    noise: Float64
+    gamma2: rec.Float64
+    noise: rec.Float64
 
     def succeed(self, forest: Forest, old: Tree) -> None:
         """Set the hyperparameters of a tree that is redrawn: the new gamma2, and `old`'s noise."""
@@ -191,35 +180,35 @@ class TargetTree(Tree):
 class TargetForest(Forest):
     """A forest over targets."""
 
-    trees: Array[TargetTree]
-    points: Table[TargetPoint]
+    trees: rec.Array[TargetTree]
+    points: rec.Table[TargetPoint]
     # Least number of samples of a block that is cut.
-    min_split: Int64 = stored(Bounds(2))
-    horizon: Float64 = stored(Bounds(0.0))
+    min_split: rec.Int64 = rec.stored(rec.Bounds(2))
+    horizon: rec.Float64 = rec.stored(rec.Bounds(0.0))
     # Whether nodes have plain means instead of the Gaussian posterior.
-    plain_means: Int64
+    plain_means: rec.Int64
     # The targets that count: their weight, mean, and sum of squared deviations.
-    y_weight: Float64
-    y_mean: Float64
-    y_squares: Float64
+    y_weight: rec.Float64
+    y_mean: rec.Float64
+    y_squares: rec.Float64
     # The largest sum of squares at a removal of a target since the sums were last recomputed.
-    y_most: Float64
+    y_most: rec.Float64
     # gamma1 and the noise variance in the targets' units if they are given, otherwise 0.
-    gamma1: Float64
-    noise_variance: Float64
+    gamma1: rec.Float64
+    noise_variance: rec.Float64
     # gamma2 of trees that are redrawn.
-    drawn_gamma2: Float64
+    drawn_gamma2: rec.Float64
     # The learned distribution of targets around the prediction; none if it is normal.
     scale_mixture: ScaleMixture
     # The fences beyond which a target is set aside (see `learning`).
-    low_fence: Float64
-    high_fence: Float64
+    low_fence: rec.Float64
+    high_fence: rec.Float64
     # Number of samples at which fences and hyperparameters are renewed next.
-    renewed_at: Int64 = transient()
+    renewed_at: rec.Int64 = rec.transient()
     # The horizon after the next sample or block of rows is learned.
-    next_horizon: Float64 = transient()
+    next_horizon: rec.Float64 = rec.transient()
     # Buffer for the densities of a target under all trees.
-    densities: Array[TargetDensity] = derived()
+    densities: rec.Array[TargetDensity] = rec.derived()
 
     def may_forget(self) -> bool:
         """Return True: samples may be forgotten."""

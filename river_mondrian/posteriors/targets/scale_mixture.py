@@ -10,15 +10,12 @@ density that each gave to the targets before these were learned. Only some targe
 (`is_used`), and the likelihood of earlier ones fades (`KEPT`), so that the distribution may drift.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, exact_separate, inlined, kernel, merged
-from ...records import Array, Float64, Float64s, Memory, Record, inline, room_of_words
+from ...records import Array, Float64, Float64s, Floats, Memory, Record, inline, room_of_words
 
 N_SCALES = 8
 UNIT = 4
@@ -203,7 +200,7 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
 # are sums over trees, which parts can exchange.
 
 
-def told_by(densities: Memory[TargetDensity], n_trees: int) -> NDArray[np.float64]:
+def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
     """Return used targets and their densities under some trees, shape (targets, 1 + scales).
 
     A row has the target, NaN if there is nothing to learn from it, and the sums over the trees of
@@ -222,7 +219,7 @@ def _learn_all(mixture: ScaleMixture, densities: Array[TargetDensity], n: int) -
         learn_scales(mixture, densities.part(i, 1), 1)
 
 
-def learn_law(law: NDArray[np.float64], told: NDArray[np.float64]) -> None:
+def learn_law(law: Floats, told: Floats) -> None:
     """Update the numbers of a learned distribution by the sums of `told_by` over all parts."""
     rows = Memory(TargetDensity, len(told))
     columns = rows.columns()

@@ -1,7 +1,5 @@
 """Trees over real targets: hierarchical Gaussian posteriors, or means (see `messages`)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,16 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...limits import DONE
-from ...partitions.mondrian.constants import PAUSED, STEADY
-from ...partitions.mondrian.reading import Kept, NodeView
+from ...partitions.mondrian import constants, reading, tree_memory, trees
 from ...partitions.mondrian.records import Node, Point, Tree
-from ...partitions.mondrian.tree_memory import Partitions
-from ...partitions.mondrian.trees import MondrianTrees
 from ...partitions.ranges import robust_ranges
-from ...records import Array, Float32s, Float64s, Memory
+from ...records import Array, Float32s, Float64s, Floats, Memory
 from ..predictive import PredictiveDistribution
 from . import components, hyperparameters, learning, messages, scale_mixture
-from .components import ComponentsPrediction, ExplainedTargetTrees, MomentsPrediction, Numbers
+from .components import ExplainedTargetTrees, MomentsPrediction
 from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 
@@ -42,12 +37,9 @@ SPREAD_SAMPLES = 8192
 # Number of trees whose messages one kernel call updates.
 UPDATED_TREES = 32
 
-# Initial capacity of a mixture, in components for each tree.
-FIRST_COMPONENTS = 16
-
 
 @dataclass
-class TargetView(NodeView):
+class TargetView(reading.NodeView):
     """A node with the likelihood of its mean by its samples, and the posterior of its mean.
 
     The likelihood is given by the samples' weight, the precision (in units of 1 / gamma1) and the
@@ -92,15 +84,15 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
     # Used targets and densities of a part of a forest's trees, from which the distribution for all
     # parts is learned.
-    told: list[Numbers] | None = None
-    _DERIVED: ClassVar[frozenset[str]] = MondrianTrees._DERIVED | {
+    told: list[Floats] | None = None
+    _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("told", "out", "moments", "_moments", "densities", "law"),
         *("block", "block_densities", "_climbed", "_fences_at", "version_now"),
     }
 
     def __init__(
         self,
-        partitions: Partitions,
+        partitions: tree_memory.Partitions,
         plain_means: bool = False,
         min_samples_split: int = 2,
         gamma1: float | None = None,
@@ -116,7 +108,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         # The unfinished change of hyperparameters.
         self.change: Change | None = None
         # The weights of the scales, then the scores of the distributions of the scale.
-        self.law_numbers: Numbers | None = None
+        self.law_numbers: Floats | None = None
         if learns_law and not plain_means:
             self.law_numbers = scale_mixture.new_scale_mixture()
         super().__init__(partitions)
@@ -232,9 +224,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def learn_rows(
         self,
-        inputs: Numbers,
-        targets: Numbers,
-        weights: Numbers,
+        inputs: Floats,
+        targets: Floats,
+        weights: Floats,
         n_jobs: int,
         horizons: list[float] | None = None,
     ) -> None:
@@ -304,7 +296,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     # Hyperparameters.
 
-    def _extent(self, scaling: Numbers) -> float:
+    def _extent(self, scaling: Floats) -> float:
         """Return the sum of the sides of the root's box, with a bound on outliers.
 
         `scaling` has the offsets and factors of a tree's inputs.
@@ -326,7 +318,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             extent *= self._growth(own, scaling)
         return extent
 
-    def _growth(self, one: Numbers, other: Numbers) -> float:
+    def _growth(self, one: Floats, other: Floats) -> float:
         """Return the ratio of the extents under another scaling and under one, by stored inputs.
 
         The ratio does not depend on trees, so that all parts of a forest find the same. The side of
@@ -378,14 +370,14 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return squares / weight if weight > 0.0 else 0.0
 
     def _drawn_gamma2(
-        self, scaling: Numbers, gamma2: float, choice: Choice, n: int | None = None
+        self, scaling: Floats, gamma2: float, choice: Choice, n: int | None = None
     ) -> float:
         """Return gamma2 of trees that are redrawn under a scaling; other trees have `gamma2`."""
         if self.keeps_inputs and self.gamma2 is None:
             return gamma2 * self._growth(self.scaling, scaling)
         return self._hyperparameters(choice, self._extent(scaling), n)[0]
 
-    def _begin_renewal(self, scaling: Numbers) -> None:
+    def _begin_renewal(self, scaling: Floats) -> None:
         # It is not used before trees are redrawn.
         self.forest.drawn_gamma2 = self._drawn_gamma2(
             scaling, float(self.trees[0].gamma2), self.choice
@@ -497,7 +489,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         forest, found = self.forest, change.choice
         pair = self._hyperparameters(found, change.extent, change.n, change.variance)
         drawn_gamma2 = pair[0]
-        if forest.phase != STEADY:
+        if forest.phase != constants.STEADY:
             drawn_gamma2 = self._drawn_gamma2(self.next_scaling, pair[0], found, change.n)
         self.choice = found
         if last < self.n_trees:
@@ -538,31 +530,21 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def predict_mixture(self) -> tuple[int, PredictiveDistribution | None]:
         """Return the result of `predict`, and the mixture for the sample in `inputs` or None."""
-        room = FIRST_COMPONENTS * self.n_trees
-        while True:
-            numbers = np.empty((room, 3))
-            found = Memory(ComponentsPrediction)
-            found[0].capacity = room
-            found[0].components = Array.over(components.Component, numbers)
-            bad = components.predict_mixture(self.forest, found[0])
-            if bad >= 0:
-                return bad, None
-            n = found[0].n
-            if n <= room:
-                weights, means, variances = numbers[:n].T.copy()
-                weights /= weights.sum()
-                scales = np.sqrt(variances)
-                return bad, PredictiveDistribution(weights, means, scales, None, self.n_begun)
-            room = n
+        bad, found = components.components_of(self.forest)
+        if bad >= 0:
+            return bad, None
+        weights, means, variances = found.T.copy()
+        weights /= weights.sum()
+        return bad, PredictiveDistribution(weights, means, np.sqrt(variances), None, self.n_begun)
 
-    def predict_rows(self, inputs: Numbers, n_jobs: int) -> Numbers:
+    def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs; returns means and variances, shape (n, 2)."""
         kernel = components.predict_many
         return self._predict_rows(kernel, MomentsPrediction, "sums", inputs, 2, n_jobs)
 
     # Inspection.
 
-    def _kept(self, t: int, hidden: bool) -> Kept:
+    def _kept(self, t: int, hidden: bool) -> reading.Kept:
         lifetime = self.end_of(t)
         noise = 1.0 if self.plain_means else float(self.trees[t].noise)
 
@@ -574,7 +556,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             precision, mean = float(left.precision), float(left.mean)
             if record.dim < 0:
                 own = (precision, precision / noise, mean, lifetime)
-                return True, bool(record.dim == PAUSED), own
+                return True, bool(record.dim == constants.PAUSED), own
             total = precision + float(right.precision)
             joint = precision * mean + float(right.precision) * float(right.mean)
             mean = joint / total if total > 0.0 else math.nan
