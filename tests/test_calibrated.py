@@ -453,8 +453,8 @@ def test_equal_seeds_give_equal_intervals_and_sets(name, tmp_path):
         for model, results in zip((one, other), found, strict=True):
             ask = model.predict_set_one if is_classifier else model.predict_interval_one
             results += [ask(x, coverage) for coverage in (0.5, 0.7, 0.9)]
-            if i >= 5:
-                model.learn_one(*samples[i - 5])
+            if i >= 12:
+                model.learn_one(*samples[i - 12])
     assert found[0] == found[1]
 
 

@@ -280,7 +280,7 @@ def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
     return bad
 
 
-# Initial capacity of a mixture, in components for each tree.
+# Initial capacity of a mixture, in components of each scale for each tree.
 FIRST_COMPONENTS = 16
 
 
@@ -289,7 +289,7 @@ def components_of(forest: TargetForest) -> tuple[int, Floats]:
 
     A row has the component's weight, mean and variance.
     """
-    room = FIRST_COMPONENTS * forest.n_trees
+    room = FIRST_COMPONENTS * forest.n_trees * (N_SCALES if forest.scale_mixture else 1)
     while True:
         numbers = np.empty((room, 3))
         found = Memory(ComponentsPrediction)
