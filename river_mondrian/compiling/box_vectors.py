@@ -158,12 +158,21 @@ def distance_to_points(
     return _sum(builder, total)
 
 
-def distances_to_points(context: Any, builder: Any, batch: Any, *parts: Any) -> None:
+def distances_to_points(
+    context: Any,
+    builder: Any,
+    batch: Any,
+    starts: Any,
+    n: Any,
+    word: Any,
+    x: Any,
+    dims: Any,
+    out: Any,
+) -> None:
     """Do the same for the points from each of `n` starts to the end, at most MOST_PARTS times.
 
     Each block of dimensions goes over the points once, from the last part to the first.
     """
-    starts, n, word, x, dims, out = parts
     points, one = _Points(builder, batch, word, x), n.type(1)
     totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
     firsts = builder.inttoptr(address_in(builder, starts), _ADDRESS.as_pointer())
@@ -197,9 +206,10 @@ def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
     return builder.select(moves("<", low), v, low), builder.select(moves(">", high), v, high)
 
 
-def hold_points(context: Any, builder: Any, batch: Any, n: Any, word: Any, *box: Any) -> None:
+def hold_points(
+    context: Any, builder: Any, batch: Any, n: Any, word: Any, lower: Any, upper: Any, dims: Any
+) -> None:
     """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
-    lower, upper, dims = box
     batch, lower, upper = (address_in(builder, array) for array in (batch, lower, upper))
     points = builder.inttoptr(batch, _ADDRESS.as_pointer())
     behind = builder.mul(word, _ADDRESS(4))

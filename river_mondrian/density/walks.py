@@ -82,6 +82,30 @@ def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) ->
         tree.root = NONE
 
 
+@exact_inlined
+def pass_regions(
+    partition: P, tree: PivotTree, child: int, g: int, count: int
+) -> tuple[int, int, int, int]:
+    """Pass the regions that were cut off a region before the present cut.
+
+    Writes the counts of the sample's cells, and the last time at which one that held samples was
+    cut. `count` is the region's number of samples, `child` the first of the regions cut off it.
+    Returns the next count to be written, the number of samples left, the last of the regions passed
+    and the one after it, or `NONE`.
+    """
+    cut, last = partition.cut, NONE
+    while child != NONE:
+        other = partition.regions.row(child)
+        if cut.exists and (other.time > cut.time or other.key == cut.key):
+            break
+        g = tell_counts(partition, tree, g, other.time, count)
+        count -= other.n_samples
+        if count == 0:
+            partition.parted = other.time
+        last, child = child, other.next
+    return g, count, last, child
+
+
 @exact_separate
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     """Walk to a sample's region in a tree.
@@ -130,16 +154,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         parted = cut.time if cut.exists else math.inf
         count = region.n_samples
         region.n_samples = count + change
-        last, child = NONE, region.first
-        while child != NONE:
-            other = partition.regions.row(child)
-            if other.time > parted or (cut.exists and other.key == cut.key):
-                break
-            g = tell_counts(partition, tree, g, other.time, count)
-            count -= other.n_samples
-            if count == 0:
-                partition.parted = other.time
-            last, child = child, other.next
+        g, count, last, child = pass_regions(partition, tree, region.first, g, count)
         g = tell_counts(partition, tree, g, parted, count)
         if count > 0:
             partition.parted = parted
@@ -405,6 +420,46 @@ def triangle_area(
     return 0.5 * away * (high - low)
 
 
+@exact_inlined
+def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
+    """Replace the normals of the upper faces, U = Q R, by Q (Gram and Schmidt).
+
+    Returns minus the logarithm of the determinant of R, or minus infinity if that is 0.
+    """
+    stride, log_unit = 2 * FACE, 0.0
+    for k in range(n_inputs):
+        total = 0.0
+        for j in range(n_dims):
+            total += faces[stride * j + k] * faces[stride * j + k]
+        size = math.sqrt(total)
+        if size == 0.0:
+            return -math.inf
+        log_unit -= math.log(size)
+        for j in range(n_dims):
+            faces[stride * j + k] /= size
+        for m in range(k + 1, n_inputs):
+            shared = 0.0
+            for j in range(n_dims):
+                shared += faces[stride * j + k] * faces[stride * j + m]
+            for j in range(n_dims):
+                faces[stride * j + m] -= shared * faces[stride * j + k]
+    return log_unit
+
+
+@exact_inlined
+def pyramid_volume(faces: Float64s, n: int, i: int) -> float:
+    """Return the volume between a face and the origin."""
+    x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
+    size = math.sqrt(x * x + y * y + z * z)
+    if size == 0.0:
+        return 0.0
+    height, area = faces[FACE * i + REACH] / size, 0.0
+    for j in range(n):
+        if j != i:
+            area += triangle_area(faces, n, i, j, x / size, y / size, z / size, height)
+    return height * area / 3.0
+
+
 @exact_separate
 def log_polytope_volume(
     directions: Float64s, n_inputs: int, n_dims: int, cell: Cell, inside: Float64s, faces: Float64s
@@ -438,25 +493,11 @@ def log_polytope_volume(
             faces[stride * j + k] = directions[j * n_inputs + k] / width if k < n_inputs else 0.0
         faces[stride * j + REACH] = (upper[j] - inside[j]) / width
         faces[stride * j + FACE + REACH] = (inside[j] - lower[j]) / width
-    # With the sides as units, U = Q R by Gram and Schmidt. In the coordinates R y, relative to the
-    # point inside, the cell is about equally wide everywhere.
-    log_unit = 0.0
-    for k in range(n_inputs):
-        total = 0.0
-        for j in range(n_dims):
-            total += faces[stride * j + k] * faces[stride * j + k]
-        size = math.sqrt(total)
-        if size == 0.0:
-            return LEAST_LOG
-        log_unit -= math.log(size)
-        for j in range(n_dims):
-            faces[stride * j + k] /= size
-        for m in range(k + 1, n_inputs):
-            shared = 0.0
-            for j in range(n_dims):
-                shared += faces[stride * j + k] * faces[stride * j + m]
-            for j in range(n_dims):
-                faces[stride * j + m] -= shared * faces[stride * j + k]
+    # In the coordinates R y, with the sides as units and relative to the point inside, the cell is
+    # about equally wide everywhere.
+    log_unit = orthogonalize(faces, n_inputs, n_dims)
+    if log_unit == -math.inf:
+        return LEAST_LOG
     for j in range(n_dims):
         for k in range(MOST_OBLIQUE):
             faces[stride * j + FACE + k] = -faces[stride * j + k]
@@ -471,14 +512,7 @@ def log_polytope_volume(
     # The sum of the volumes of pyramids over all faces, with their tips at the point inside.
     volume = 0.0
     for i in range(n):
-        x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
-        size = math.sqrt(x * x + y * y + z * z)
-        if size > 0.0:
-            height, area = faces[FACE * i + REACH] / size, 0.0
-            for j in range(n):
-                if j != i:
-                    area += triangle_area(faces, n, i, j, x / size, y / size, z / size, height)
-            volume += height * area / 3.0
+        volume += pyramid_volume(faces, n, i)
     return math.log(volume) + log_unit if volume > 0.0 else LEAST_LOG
 
 

@@ -16,8 +16,14 @@ LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES =
 LOG_WAVES = 7
 N_PLAIN, N_RIDGES = 7, 8
 NAMES = (
-    *("linear", "late linear", "latest linear", "additive", "late additive"),
-    *("waves", "late waves", "waves of logarithms"),
+    "linear",
+    "late linear",
+    "latest linear",
+    "additive",
+    "late additive",
+    "waves",
+    "late waves",
+    "waves of logarithms",
 )
 # One more regression predicts the logarithm of the size of a prediction's error.
 SIZES = N_RIDGES

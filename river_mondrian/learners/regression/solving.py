@@ -185,8 +185,14 @@ WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
 PRIORS = (-1, records.LINEAR, records.LINEAR, -1, records.ADDITIVE, -1, records.WAVES, -1, -1)
 # A regression comes after the one that gives its prior mean.
 ORDER = (
-    *(records.LINEAR, records.ADDITIVE, records.WAVES, records.SIZES),
-    *(records.LATE_LINEAR, records.LATEST_LINEAR, records.LATE_ADDITIVE, records.LATE_WAVES),
+    records.LINEAR,
+    records.ADDITIVE,
+    records.WAVES,
+    records.SIZES,
+    records.LATE_LINEAR,
+    records.LATEST_LINEAR,
+    records.LATE_ADDITIVE,
+    records.LATE_WAVES,
 )
 # A regression is solved again after n / SOLVED_AFTER samples, and at most LONGEST_WAITS.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)

@@ -1,6 +1,7 @@
 """Leaves, and sampling trees from points: Algorithms 1, 2 and 9."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -263,6 +264,67 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
         p = following
 
 
+class Halves(NamedTuple):
+    """The points of a leaf on either side of a cut, and those that lack the value that is cut.
+
+    The numbers of points, and the first points of their lists.
+    """
+
+    n_left: int
+    n_right: int
+    n_missing: int
+    first_left: int
+    first_right: int
+    first_missing: int
+
+
+@merged
+def _divide(
+    forest: Forest,
+    tree: Tree,
+    node: Node,
+    dim: int,
+    cut: float,
+    lefts: Array[PointAt],
+    rights: Array[PointAt],
+) -> Halves:
+    """Divide a leaf's list of points at a cut; the new lists are in reverse order.
+
+    Up to BATCH points also go to the ends of `lefts` and `rights`.
+    """
+    n_left, n_right, n_missing = 0, 0, 0
+    first_left, first_right, first_missing = NONE, NONE, NONE
+    # Each point of a list is a wait for memory, so that a short list is read only once.
+    in_batch = node.n_samples <= BATCH
+    # Read before the loop, which writes to memory and would reload them for each point.
+    value_word = forest.values_word + tree.first_value + dim
+    link_word = forest.links_word + tree.slot
+    p = node.first_point
+    while p != NONE:
+        point = forest.points.row(p)
+        link = Int32s(point, link_word, 1)
+        following = link[0]
+        v = Float32s(point, value_word, 1)[0]
+        if in_batch:
+            # Filled from the end, as the lists grow, and the wrong entry is overwritten.
+            lefts[BATCH - 1 - n_left].point = point
+            rights[BATCH - 1 - n_right].point = point
+        if v != v:
+            link[0] = first_missing
+            first_missing = p
+            n_missing += 1
+        else:
+            # Selections, since a branch would be mispredicted every other time.
+            goes_left = v <= cut
+            link[0] = first_left if goes_left else first_right
+            first_left = p if goes_left else first_left
+            first_right = first_right if goes_left else p
+            n_left += 1 if goes_left else 0
+            n_right += 0 if goes_left else 1
+        p = following
+    return Halves(n_left, n_right, n_missing, first_left, first_right, first_missing)
+
+
 @helper
 def part_leaf(
     forest: Forest, tree: Tree, j: int, dim: int, cut: float, time: float, start: float
@@ -276,49 +338,20 @@ def part_leaf(
     if forest.window != UNLIMITED:
         # The lists of the sides begin with the points that come last.
         turn_list(forest, tree, node)
-    n_left, n_points, n_missing = 0, 0, 0
-    first_left, first_right, first_missing = NONE, NONE, NONE
-    # Each point of a list is a wait for memory, so that a short list is read only once.
     in_batch = node.n_samples <= BATCH
     lefts, rights = boxes.room_of_batch(), boxes.room_of_batch()
-    # Read before the loop, which writes to memory and would reload them for each point.
-    value_word = forest.values_word + tree.first_value + dim
-    link_word = forest.links_word + tree.slot
-    p = node.first_point
-    while p != NONE:
-        point = forest.points.row(p)
-        link = Int32s(point, link_word, 1)
-        following = link[0]
-        v = Float32s(point, value_word, 1)[0]
-        if in_batch:
-            # Filled from the end, as the lists grow, and the wrong entry is overwritten.
-            lefts[BATCH - 1 - n_left].point = point
-            rights[BATCH - 1 - (n_points - n_missing - n_left)].point = point
-        n_points += 1
-        if v != v:
-            link[0] = first_missing
-            first_missing = p
-            n_missing += 1
-        else:
-            # Selections, since a branch would be mispredicted every other time.
-            goes_left = v <= cut
-            link[0] = first_left if goes_left else first_right
-            first_left = p if goes_left else first_left
-            first_right = first_right if goes_left else p
-            n_left += 1 if goes_left else 0
-        p = following
-
+    halves = _divide(forest, tree, node, dim, cut, lefts, rights)
     node.clear(forest)
     node.dim = dim
-    node.n_samples = n_points
+    node.n_samples = halves.n_left + halves.n_right + halves.n_missing
     node.cut = cut
     node.delta = time
     node.set_time(start + time)
     # In loops, since the inlined calls are long.
     for side in range(2):
-        n = n_left if side == LEFT else n_points - n_missing - n_left
-        first = first_left if side == LEFT else first_right
-        if n <= 1 and n_missing == 0:
+        n = halves.n_left if side == LEFT else halves.n_right
+        first = halves.first_left if side == LEFT else halves.first_right
+        if n <= 1 and halves.n_missing == 0:
             # One point gets no row, unless points without a value there may still join it.
             child = EMPTY if n == 0 else ~first
         elif in_batch:
@@ -329,7 +362,7 @@ def part_leaf(
         else:
             child = fill_leaf(forest, tree, first)
         node.set_child(side, child)
-    _place_missing(forest, tree, node, first_missing)
+    _place_missing(forest, tree, node, halves.first_missing)
     for side in range(2):
         child = node.child(side)
         node.inherit(forest, tree, side, child)

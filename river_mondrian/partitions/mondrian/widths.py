@@ -1,13 +1,15 @@
 """Renewal of widths: trees are redrawn under new widths, some points for each sample.
 
-1. `FollowingTrees.look_at_widths` compares the widths with those of recent samples, at samples
-   whose numbers are fixed in advance (`Forest.next_look`).
+1. At samples whose numbers are fixed in advance (`Forest.next_look`), the kernel that learns stops
+   (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
+   which compares the widths with those of recent samples.
 2. If they differ, `begin` puts the new widths into the other frame (see `inputs`): DRAWING begins.
 3. The kernel of each sample learned calls `take_points` and `finish_owed`, which draw the trees.
 4. When all trees are drawn, `rebase` brings the points to the new frame: REBASING, then STEADY.
 
-Adaptive forests take the same steps by a schedule of their own (`RebuiltTrees._renew_widths`). They
-draw a tree in the new frame when they begin one anyway.
+Adaptive forests take the same steps by a schedule of their own (`RebuiltTrees._renew_widths` in
+`posteriors/rebuilt/rebuilt_trees.py`). They draw a tree in the new frame when they begin one
+anyway.
 
 The trees are redrawn one after the other. A spare tree is extended by all stored points in order
 (Algorithms 3 and 4), by some for each sample learned. When it has all points, it replaces the tree

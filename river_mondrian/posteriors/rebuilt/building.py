@@ -166,6 +166,35 @@ def _lacks(forest: R) -> int:
     return DONE
 
 
+@merged
+def _begin_walks(forest: R, p: int) -> None:
+    """Put the walk of each tree that takes point `p` at its root."""
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
+        tree.walk_ref, tree.walk_point = START, p
+        # A tree that gathers its points gets this one in its turn.
+        tree.walk_end = p + 1 if tree.predicts() or is_split else p
+        tree.rows_before = tree.nodes.n_rows
+        forest.begin_walk(t, p)
+
+
+@merged
+def _update_trees(forest: R, p: int) -> None:
+    """Update the statistics on the path of point `p`, by which the trees have been extended."""
+    for t in range(forest.n_trees):
+        tree = forest.trees[t]
+        if tree.predicts():
+            path, length = forest.path_of(t), tree.path_length
+            # Without a new row, the prediction's path is still valid.
+            if length == 0 or tree.nodes.n_rows != tree.rows_before:
+                x = forest.values_of(tree, p)
+                length = rebuilt.path_of_grown(forest, tree, x, path, length)
+            forest.update_tree(t, p, length)
+        elif tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING):
+            forest.catch_up(t, p, forest.n_samples - forest.cursor)
+
+
 @separate
 def learn_sample(forest: R) -> None:
     """Learn the accepted sample, which has been predicted, and count it.
@@ -179,26 +208,9 @@ def learn_sample(forest: R) -> None:
     forest.is_predicted = 0
     inputs.store_values(forest, forest.inputs, p)
     forest.keep_sample(p)
-    for t in range(forest.n_trees):
-        tree = forest.trees[t]
-        is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
-        tree.walk_ref, tree.walk_point = START, p
-        # A tree that gathers its points gets this one in its turn.
-        tree.walk_end = p + 1 if tree.predicts() or is_split else p
-        tree.rows_before = tree.nodes.n_rows
-        forest.begin_walk(t, p)
+    _begin_walks(forest, p)
     extend_trees(forest, 0, forest.n_trees, LANES)
-    for t in range(forest.n_trees):
-        tree = forest.trees[t]
-        if tree.predicts():
-            path, length = forest.path_of(t), tree.path_length
-            # Without a new row, the prediction's path is still valid.
-            if length == 0 or tree.nodes.n_rows != tree.rows_before:
-                x = forest.values_of(tree, p)
-                length = rebuilt.path_of_grown(forest, tree, x, path, length)
-            forest.update_tree(t, p, length)
-        elif tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING):
-            forest.catch_up(t, p, n - forest.cursor)
+    _update_trees(forest, p)
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         if tree.queue != NONE and tree.predicts():
