@@ -24,7 +24,7 @@ LARGEST_WEIGHT = 1e30
 LEAST_WEIGHT = 1e-30
 
 # Largest window: the numbers of its points and rows fit the kernels of trees (see
-# `partitions.mondrian.records.UP`).
+# `partitions.mondrian.forgetting.UP`).
 LARGEST_WINDOW = 1 << 28
 
 

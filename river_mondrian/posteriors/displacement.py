@@ -20,7 +20,7 @@ from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..elementary import mixed, state_after, uniform_of
 from ..learners.learned import Learned
 from ..limits import DONE, TOO_LARGE, WAITS
-from ..partitions.mondrian import extension, stored, tree_memory, trees, widths
+from ..partitions.mondrian import extension, forgetting, tree_memory, trees, widths
 from ..partitions.mondrian.extension import must_wait
 from ..partitions.mondrian.inputs import find_too_large, scale
 from ..partitions.mondrian.reading import NodeView, Path, gaps_from, traced
@@ -327,7 +327,9 @@ def learn_one(forest: C, scores: Scores) -> int:
         status = DONE
         forest.n_passed = forest.n_passed + 1
     else:
-        status = widths.learn_next(forest, forest.inputs, stored.next_point(forest, forest.inputs))
+        status = widths.learn_next(
+            forest, forest.inputs, forgetting.next_point(forest, forest.inputs)
+        )
     # The score of the first samples is NaN.
     if score == score:
         add_score(forest.ranks, score)

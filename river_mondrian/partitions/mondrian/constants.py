@@ -20,11 +20,6 @@ FREE = -4
 # Limit of cuts and of sides of boxes: scaled values, rounded to single precision.
 FARTHEST_CUT = 1.000001e30
 
-# A reference on the path of a search points up instead of down: it is UP plus the row of the parent
-# (NONE above the root). References to points are larger than those.
-UP = EMPTY + 1
-LARGEST_UP = EMPTY + 2**29
-
 # `walk_ref` of a walk that has not begun.
 START = -(2**62)
 

@@ -12,7 +12,7 @@ from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, rare, separate
 from ...limits import DONE, TOO_LARGE
 from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room_of_array
-from . import sampling, stored
+from . import forgetting, sampling
 from .boxes import distance_outside, gap, hold, make_box, write_box
 from .constants import COMPLETE, EMPTY, LEFT, NONE, PAUSED, RIGHT, START, STEADY, UNLIMITED
 from .inputs import store_rows, store_values
@@ -445,8 +445,8 @@ def count_walked(forest: Forest) -> None:
     if forest.is_full == 0:
         if forest.window != UNLIMITED:
             for p in range(forest.first_walking, forest.first_walking + n):
-                stored.let_follow(forest, forest.last_arrival, p)
-                stored.let_follow(forest, p, NONE)
+                forgetting.let_follow(forest, forest.last_arrival, p)
+                forgetting.let_follow(forest, p, NONE)
         forest.n_points = forest.n_points + n
         if forest.max_splits != UNLIMITED and not forest.raw_values and forest.phase == STEADY:
             forest.is_full = 1

@@ -7,7 +7,8 @@ import numpy as np
 
 from ...compiling.kernels import batch_kernel, helper, inlined, merged, separate
 from ...elementary import mixed, state_after, uniform_of
-from ...records import Array, Float32s, Int32s, as_number
+from ...records import Array, Float32s, Int32s
+from ...records.numba_types import as_number
 from . import boxes
 from .boxes import BATCH, PointAt
 from .constants import COMPLETE, EMPTY, LEFT, MIXED, NONE, PAUSED, RIGHT, UNLIMITED

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...arguments import n_threads_of
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...records import ChunkedRows, Float32s, Float64s, Floats, Memory, Record
-from . import constants, extension, sampling, stored, transforms, widths
+from . import constants, extension, forgetting, sampling, transforms, widths
 from . import inputs as scaling
 from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
 from .tree_memory import TABLES, WARM_UP, AnyForest
@@ -220,7 +220,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         """
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
-        return stored.count_equal.of(self._FOREST)(self.forest, most)
+        return forgetting.count_equal.of(self._FOREST)(self.forest, most)
 
     def forget(self, put: Callable[[int], None]) -> bool:
         """Forget a stored sample that equals the one in `inputs`; the trees are closed.
@@ -232,7 +232,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
             self._drop_spare()
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
-        if stored.forget_equal.of(self._FOREST)(self.forest) == 0:
+        if forgetting.forget_equal.of(self._FOREST)(self.forest) == 0:
             return False
         self._forgotten()
         return True

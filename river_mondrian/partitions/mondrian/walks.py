@@ -12,6 +12,7 @@ from typing import TypeVar
 from ... import records as rec
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import inlined, merged, separate
+from ...records.numba_types import new_int64s
 from . import boxes, inputs
 from .constants import LEFT, RIGHT
 from .records import F, Forest, Layout, Tree, layout_of
@@ -311,7 +312,7 @@ def _predict_by_rows(
     """Walk rows down one tree after the other, several rows without missing values at once."""
     active = _room_of_active()
     width = forest.n_values
-    lacking = rec.new_int64s(n)
+    lacking = new_int64s(n)
     for r in range(n):
         lacking[r] = inputs.has_missing(forest, rows.part(width * r, width))
     for t in range(forest.n_trees):

@@ -24,13 +24,14 @@ import numpy as np
 
 from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, separate
 from ...limits import LARGEST_WEIGHT, TOO_LARGE, WAITS
-from ...partitions.mondrian import extension, stored, widths
+from ...partitions.mondrian import extension, forgetting, widths
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
 from ...partitions.mondrian.inputs import scale
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
-from ...records import Float32s, Float64s, Int32s, Int64s, Packed, lowest_bit, room_of_array
+from ...records import Float32s, Float64s, Int32s, Int64s, Packed, room_of_array
 from ...records.arrays import Room
+from ...records.numba_types import lowest_bit
 from . import records
 from .records import L, LabelForest, LabelNode, LabelTree, word_at
 
@@ -263,7 +264,7 @@ def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight:
     if not _takes(forest, version, weight):
         return WAITS
     values = Float64s(inputs, 0, forest.n_inputs)
-    p = stored.next_point(forest, values)
+    p = forgetting.next_point(forest, values)
     if p < 0:
         return p
     forest.points.row(p).put(label, weight)

@@ -25,6 +25,7 @@ from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import records as mondrian
 from ...partitions.mondrian.constants import COMPLETE, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, Point, Tree
+from ...records.numba_types import lowest_bit, popcount
 
 # Classes of a word.
 WORD_CLASSES = 32
@@ -54,12 +55,12 @@ def count_classes(left: rec.Int32s, right: rec.Int32s, n_words: int) -> tuple[in
     """Count the classes in the union of two sets, and those in their intersection."""
     if n_words == 1:
         one, other = word_at(left, 0), word_at(right, 0)
-        return rec.popcount(one | other), rec.popcount(one & other)
+        return popcount(one | other), popcount(one & other)
     in_any, in_both = 0, 0
     for w in range(n_words):
         one, other = word_at(left, w), word_at(right, w)
-        in_any += rec.popcount(one | other)
-        in_both += rec.popcount(one & other)
+        in_any += popcount(one | other)
+        in_both += popcount(one & other)
     return in_any, in_both
 
 
@@ -68,7 +69,7 @@ def is_one_class(left: rec.Int32s, right: rec.Int32s, n_words: int) -> bool:
     """Return whether the union of two sets has exactly one class."""
     found = 0
     for w in range(n_words):
-        found += rec.popcount(word_at(left, w) | word_at(right, w))
+        found += popcount(word_at(left, w) | word_at(right, w))
         if found > 1:
             return False
     return found == 1
@@ -80,7 +81,7 @@ def first_class(classes: rec.Int32s, n_words: int) -> int:
     for w in range(n_words):
         word = word_at(classes, w)
         if word != 0:
-            return WORD_CLASSES * w + rec.lowest_bit(word)
+            return WORD_CLASSES * w + lowest_bit(word)
     return -1
 
 

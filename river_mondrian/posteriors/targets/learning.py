@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, exact_separate, helper, inlined, kernel
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
-from ...partitions.mondrian import boxes, extension, inputs, stored, walks, widths
+from ...partitions.mondrian import boxes, extension, forgetting, inputs, walks, widths
 from ...partitions.mondrian.constants import CLOSED, DRAWING, FREE, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
 from ...partitions.ranges import robust_ranges
@@ -282,7 +282,7 @@ def learn_in_window(forest: T, y: float, weight: float) -> int:
     """
     if must_wait(forest):
         return WAITS
-    p = stored.next_point(forest, forest.inputs)
+    p = forgetting.next_point(forest, forest.inputs)
     if p < 0:
         return p
     # Update messages, since densities must not include the removed oldest sample.
