@@ -1,5 +1,7 @@
 """Partitions that isolate points of a pool, and isolation trees: growth, and cells of samples."""
 
+from __future__ import annotations
+
 import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar

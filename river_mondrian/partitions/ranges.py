@@ -13,6 +13,8 @@ decides, not whether both quartiles are the same. If a quarter of the values, or
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """The map of Voronoi diagrams, and its choice of a search."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
