@@ -1,5 +1,6 @@
 """A Redis server on a loopback port, and the service of the examples, for tests and benchmarks."""
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -17,9 +18,7 @@ TOKEN = "a token"
 def missing():
     """Return the reason why the service cannot be run here; empty if it can."""
     for name in ("fastapi", "uvicorn", "redis", "httpx"):
-        try:
-            __import__(name)
-        except ImportError:
+        if importlib.util.find_spec(name) is None:
             return f"{name} is not installed: pip install river-mondrian[service]"
     if shutil.which("redis-server") is None:
         return "there is no redis-server: apt-get install redis-server"
@@ -49,9 +48,8 @@ def broker(folder):
 
     port = free_port()
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-    process = subprocess.Popen(
-        [*command, "--dir", str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([*command, "--dir", str(folder)], **quiet)
     url = f"redis://127.0.0.1:{port}"
     client = redis.Redis.from_url(url, decode_responses=True)
 

@@ -9,6 +9,9 @@ import pytest
 import river_mondrian as rm
 from river_mondrian.compiling.kernels import kernel
 
+Exact, Adaptive = rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier
+Targets, AdaptiveTargets = rm.MondrianForestRegressor, rm.AdaptiveMondrianForestRegressor
+
 
 def fed(model, samples):
     """Let a model learn samples (mappings, or tuples with a target and a weight); return it."""
@@ -18,6 +21,15 @@ def fed(model, samples):
         else:
             model.learn_one(sample)
     return model
+
+
+def learn_rows(trees, X, y, weights=None):
+    """Let trees learn rows one by one; return them."""
+    weights = [1.0] * len(y) if weights is None else weights
+    for x, target, weight in zip(X, y, weights, strict=True):
+        trees.vector[: len(x)] = x
+        assert trees.learn(target, weight) < 0
+    return trees
 
 
 def as_kernel(helper, decorator=kernel):
@@ -34,7 +46,13 @@ def as_kernels(*helpers, decorator=kernel):
     return [as_kernel(helper, decorator) for helper in helpers]
 
 
+def raises(error, message, *calls):
+    """Check that each call raises an error with a message."""
+    for call in calls:
+        with pytest.raises(error, match=message):
+            call()
+
+
 def refused(model, text=""):
     """Check that a damaged model is not restored."""
-    with pytest.raises(rm.ModelFormatError, match=text):
-        pickle.loads(pickle.dumps(model))
+    raises(rm.ModelFormatError, text or None, lambda: pickle.loads(pickle.dumps(model)))

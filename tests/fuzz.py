@@ -118,15 +118,9 @@ def categories_of(model: Any, rng: Random) -> set[Any]:
     """Draw the features that are categories, if a model takes these."""
     features = getattr(model, "features", None)
     own = features if isinstance(features, rm.MondrianFeatures) else model
-    takes_levels = (
-        isinstance(own, (*FORESTS, rm.MondrianFeatures, *HOLDERS))
-        and getattr(own, "directions", None) is None
-    )
-    return set(rng.sample(NAMES, rng.randrange(4))) if takes_levels else set()
-
-
-def draw_level(rng: Random) -> Any:
-    return rng.choice(["red", "blue", "", True, False, f"{rng.randrange(1000)}"])
+    takes_levels = isinstance(own, (*FORESTS, rm.MondrianFeatures, *HOLDERS))
+    has_directions = getattr(own, "directions", None) is not None
+    return set(rng.sample(NAMES, rng.randrange(4)) if takes_levels and not has_directions else ())
 
 
 def draw_sample(
@@ -136,7 +130,7 @@ def draw_sample(
     for name in NAMES[:n_names]:
         chance = rng.random()
         if chance < 0.85 and name in categories:
-            x[name] = draw_level(rng)
+            x[name] = rng.choice(["red", "blue", "", True, False, f"{rng.randrange(1000)}"])
         elif chance < 0.85:
             x[name] = units.get(name, 1.0) * rng.choice([rng.gauss(0.0, 1.0), rng.randrange(3)])
         elif chance < 0.851:
@@ -209,30 +203,23 @@ def assert_probabilities(p: dict[Any, float]) -> None:
 
 def check(model: Any, x: Row, rng: Random) -> None:
     """Check a model's results for a sample that it has just learned."""
-    if isinstance(model, CELL_MAPS):
+    if isinstance(model, MAPS):
         mapped = model.transform_one(x)
-        assert all(math.isfinite(v) and v > 0.0 for v in mapped.values())
-        # Nothing is mapped before the map has been built.
-        kernel = model.kernel(x, x) if mapped else 1.0
-        assert 0.0 <= kernel <= 1.0 + 1e-9, kernel
-    elif isinstance(model, MAPS):
-        assert all(math.isfinite(v) for v in model.transform_one(x).values())
-    elif isinstance(model, rm.DensityForest):
-        assert model.density_one(x) >= 0.0
-        assert not math.isnan(model.score_one(x))
-    elif isinstance(model, rm.Alarms):
-        assert 0.0 <= model.score_one(x) <= 1.0
-    elif isinstance(model, rm.RandomCutForest):
-        assert 0.0 <= model.score_one(x) <= 1.0
-        assert all(math.isfinite(value) for value in model.raw_scores_one(x).values())
-        if rng.random() < 0.05 and model.feature_names:
+        assert all(map(math.isfinite, mapped.values()))
+        if isinstance(model, CELL_MAPS) and mapped:
+            assert min(mapped.values()) > 0.0
+            assert 0.0 <= model.kernel(x, x) <= 1.0 + 1e-9
+    elif isinstance(model, base.AnomalyDetector):
+        score = model.score_one(x)
+        assert 0.0 <= score <= 1.0
+        if isinstance(model, rm.DensityForest):
+            assert model.density_one(x) >= 0.0
+        if isinstance(model, rm.NearestNeighborDetector):
+            score = model.raw_score_one(x)
+            assert math.isfinite(score) and score >= 0.0, score
+        if isinstance(model, HOLDERS) and model.feature_names and rng.random() < 0.2:
             total = sum(model.explain_one(x).values())
-            assert math.isclose(total, model.score_one(x), abs_tol=1e-9), total
-    elif isinstance(model, rm.NearestNeighborDetector):
-        assert 0.0 <= model.score_one(x) <= 1.0
-        raw = model.raw_score_one(x)
-        assert math.isfinite(raw) and raw >= 0.0, raw
-        assert math.isclose(sum(model.explain_one(x).values()), raw, rel_tol=1e-5, abs_tol=1e-9)
+            assert math.isclose(total, score, rel_tol=1e-5, abs_tol=1e-9), total
     elif isinstance(model, rm.DualOGDClassifier) or getattr(model, "loss", "") == "hinge":
         assert model.predict_one(x) is not None
     elif isinstance(model, base.Classifier):
@@ -240,14 +227,10 @@ def check(model: Any, x: Row, rng: Random) -> None:
     else:
         mean = model.predict_one(x)
         assert math.isfinite(mean), mean
-    if (
-        isinstance(model, rm.MondrianForestRegressor)
-        and model.posterior == "gaussian"
-        and rng.random() < 0.2
-    ):
-        mixture = model.predict_one(x, with_dist=True)
-        assert math.isclose(mixture.weights.sum(), 1.0, abs_tol=1e-9)
-        assert (mixture.scales >= 0.0).all()
+        if getattr(model, "posterior", "") == "gaussian" and rng.random() < 0.2:
+            mixture = model.predict_one(x, with_dist=True)
+            assert math.isclose(mixture.weights.sum(), 1.0, abs_tol=1e-9)
+            assert (mixture.scales >= 0.0).all()
 
 
 def drive(model: Any, n: int, rng: Random) -> Counter[str]:
@@ -277,11 +260,8 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
             seen["refused"] += 1
         if rng.random() < 0.002 and not isinstance(model, rm.DensityForest):
             model = pickle.loads(pickle.dumps(model))
-        if (
-            rng.random() < 0.001
-            and isinstance(model, FORESTS)
-            and not getattr(model, "max_nodes", 0)
-        ):
+        can_resample = isinstance(model, FORESTS) and not getattr(model, "max_nodes", 0)
+        if can_resample and rng.random() < 0.001:
             model.resample()
     return seen
 
@@ -293,22 +273,14 @@ def call_functions(rng: Random) -> Counter[str]:
     X = numbers.normal(size=(n, d))
     if rng.random() < 0.1:
         X[0, 0] = rng.choice([math.nan, math.inf])
+    y = X.sum(axis=1)
+    given = {"n_partitions": rng.choice([1, 3]), "seed": rng.randrange(1000), "progress": False}
     try:
         found = rm.exact_density(X, X[:1], rng.choice([0.5, 5.0, -1.0]))
         assert np.all(np.asarray(found) >= 0.0)
-        path = rm.lifetime_path(
-            X,
-            X.sum(axis=1),
-            rng.choice([0.1, 1.0]),
-            X_test=X,
-            y_test=X.sum(axis=1),
-            n_partitions=rng.choice([1, 3]),
-            progress=False,
-            seed=rng.randrange(1000),
-        )
-        assert all(
-            np.isfinite(values).all() for kinds in path.errors.values() for values in kinds.values()
-        )
+        path = rm.lifetime_path(X, y, rng.choice([0.1, 1.0]), X_test=X, y_test=y, **given)
+        for kinds in path.errors.values():
+            assert all(np.isfinite(values).all() for values in kinds.values())
     except (TypeError, ValueError):
         return Counter(refused=1)
     return Counter(learned=1)

@@ -58,9 +58,8 @@ class Processes:
     def __init__(self):
         command = [sys.executable, Path(__file__).with_name("forks.py")]
         environ = {"PYTHONPATH": str(PACKAGE.parent), "PYTHONDONTWRITEBYTECODE": "1"}
-        self.server = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
-        )
+        pipes = dict.fromkeys(["stdin", "stdout"], subprocess.PIPE)
+        self.server = subprocess.Popen(command, **pipes, text=True, env=environ)
         self.asked = 0
         self.answers = {}
 

@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 
 import numpy as np
+from common import Adaptive, AdaptiveTargets, Exact, Targets
 from river import base, drift, optim
 from scipy import stats
-from test_contract import MODELS as COMMON
+from test_configurations import CELLS, CONFIGURATIONS, FOURIER
 from test_contract import learn
 
 import river_mondrian as rm
@@ -48,85 +49,57 @@ def with_a_level(model):
     return model
 
 
-SAME = ("adaptive", "classifier", "regressor", "density", "isolation", "mondrian", "nystrom")
-SAME += ("binning", "fourier", "ogd", "ridge", "dual")
-MODELS = {name: COMMON[name] for name in SAME} | {
-    "adaptive, weights": lambda: weighted(
-        rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, seed=1)
-    ),
-    "adaptive, ADWIN": lambda: rm.AdaptiveMondrianForestClassifier(
-        2, window=1000, drift_detector=drift.ADWIN(grace_period=5), seed=1
-    ),
-    "adaptive, Page-Hinkley": lambda: rm.AdaptiveMondrianForestClassifier(
-        2, drift_detector=drift.PageHinkley(threshold=5.0), seed=1
-    ),
-    "adaptive, KSWIN": lambda: rm.AdaptiveMondrianForestClassifier(
-        2, drift_detector=drift.KSWIN(seed=1), autoregressive=True, seed=1
-    ),
-    "adaptive, HDDM-W": lambda: rm.AdaptiveMondrianForestClassifier(
-        2, drift_detector=drift.binary.HDDMW(), max_bytes=1 << 20, seed=1
-    ),
-    "adaptive regressor": lambda: rm.AdaptiveMondrianForestRegressor(
+PAIR = [rm.NearestNeighborDetector(window=24, seed=1), rm.RandomCutForest(2, seed=1)]
+SHINGLES = rm.RandomCutForest(2, window=None, shingle=3, seed=1)
+NEIGHBORS = rm.NearestNeighborDetector(window=24, max_samples=12, shingle=2, seed=1)
+RISING = [{"a": 1.0, "b": np.float64(0.5)}, {"c": -1.0}]
+
+
+def watched(detector, **params):
+    return lambda: Adaptive(2, drift_detector=detector, **params, seed=1)
+
+
+# Models whose files have what those of `CONFIGURATIONS` have not.
+OWN = {
+    "adaptive, weights": lambda: weighted(Adaptive(2, n_candidates=3, seed=1)),
+    "adaptive, ADWIN": watched(drift.ADWIN(grace_period=5), window=1000),
+    "adaptive, Page-Hinkley": watched(drift.PageHinkley(threshold=5.0)),
+    "adaptive, KSWIN": watched(drift.KSWIN(seed=1), autoregressive=True),
+    "adaptive, HDDM-W": watched(drift.binary.HDDMW(), max_bytes=1 << 20),
+    "adaptive, levels": lambda: with_levels(Adaptive(2, 3, missing="zero", seed=1)),
+    "adaptive regressor": lambda: AdaptiveTargets(
         5, n_candidates=3, autoregressive=True, drift_detector=drift.NoDrift(), seed=1
     ),
-    "adaptive regressor, levels": lambda: with_levels(
-        rm.AdaptiveMondrianForestRegressor(3, loss="squared", seed=1)
+    "adaptive regressor, levels": lambda: with_levels(AdaptiveTargets(3, loss="squared", seed=1)),
+    "classifier, wide": lambda: wide(Exact(2, seed=1)),
+    "classifier, given directions": lambda: Exact(2, directions=RISING, seed=1),
+    "classifier, weights": lambda: weighted(Exact(3, seed=1)),
+    "classifier, levels": lambda: with_levels(Exact(3, seed=1)),
+    "regressor, levels": lambda: with_levels(Targets(2, seed=1)),
+    "regressor, normal": lambda: Targets(
+        2, lifetime=2, tails="normal", min_samples_split=4, seed=1
     ),
-    "classifier, wide": lambda: wide(rm.MondrianForestClassifier(2, seed=1)),
-    "classifier, window": lambda: rm.MondrianForestClassifier(3, window=25, seed=1),
-    "regressor, window": lambda: rm.MondrianForestRegressor(2, window=200, seed=1),
-    "classifier, given directions": lambda: rm.MondrianForestClassifier(
-        2, directions=[{"a": 1.0, "b": np.float64(0.5)}, {"c": -1.0}], seed=1
-    ),
-    "classifier, bounded": lambda: rm.MondrianForestClassifier(
-        2, lifetime=stats.gamma(2.0, scale=0.5), max_nodes=9, scale=False, seed=1
-    ),
-    "classifier, weights": lambda: weighted(rm.MondrianForestClassifier(3, seed=1)),
-    "classifier, levels": lambda: with_levels(rm.MondrianForestClassifier(3, seed=1)),
-    "adaptive, levels": lambda: with_levels(
-        rm.AdaptiveMondrianForestClassifier(2, n_candidates=3, missing="zero", seed=1)
-    ),
-    "regressor, levels": lambda: with_levels(rm.MondrianForestRegressor(2, seed=1)),
-    "regressor, normal": lambda: rm.MondrianForestRegressor(
-        2, tails="normal", lifetime=2, min_samples_split=4, seed=1
-    ),
-    "means": lambda: rm.MondrianForestRegressor(3, posterior="mean", max_nodes=15, seed=1),
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
-    "density, origin": lambda: rm.DensityForest(2, 1.0, seed=1, origin={"a": 0.0}),
     "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
-    "random cuts, shingles": lambda: with_a_level(
-        rm.RandomCutForest(2, window=None, shingle=3, seed=1)
-    ),
-    "nearest neighbors": lambda: with_a_level(
-        rm.NearestNeighborDetector(window=24, max_samples=12, shingle=2, seed=1)
-    ),
-    "alarms": lambda: with_a_level(
-        rm.Alarms(
-            [rm.NearestNeighborDetector(window=24, seed=1), rm.RandomCutForest(2, seed=1)],
-            average=5,
-            window=100,
-            calendar=["d"],
-        )
-    ),
-    "calibrated": lambda: rm.Calibrated(rm.MondrianForestClassifier(2, seed=1), by_class=True),
-    "calibrated regressor": lambda: rm.Calibrated(rm.MondrianForestRegressor(2, seed=1)),
-    "isolation, trees": lambda: rm.IsolationFeatures(4, 4, "iforest", pool_size=64, seed=1),
+    "random cuts, shingles": lambda: with_a_level(SHINGLES.clone()),
+    "nearest neighbors": lambda: with_a_level(NEIGHBORS.clone()),
+    "alarms": lambda: with_a_level(rm.Alarms(PAIR, average=5, window=100, calendar=["d"])),
+    "calibrated": lambda: rm.Calibrated(Exact(2, seed=1), by_class=True),
+    "calibrated regressor": lambda: rm.Calibrated(Targets(2, seed=1)),
     "mondrian, levels": lambda: with_a_level(rm.MondrianFeatures(4, seed=1)),
     "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), directions=2, seed=1),
-    "ogd, auto": lambda: rm.OGDClassifier(rm.MondrianFeatures(3, "auto", seed=1), loss="log"),
     "ogd, ovr": lambda: rm.OGDClassifier(
-        rm.IsolationFeatures(4, 4, pool_size=64, seed=1),
+        CELLS,
         loss=optim.losses.Log(weight_pos=2.0),
         learning_rate=optim.schedulers.InverseScaling(0.3),
         multiclass="ovr",
     ),
     "ogd regressor": lambda: rm.OGDRegressor(
-        rm.RandomFourierFeatures(6, seed=1), optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
-    ),
-    "ridge, window": lambda: rm.RidgeRegressor(
-        rm.IsolationFeatures(4, 4, pool_size=16, seed=1), window=12
+        FOURIER, optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
     ),
 }
+# Of the others, one has a lifetime that is code.
+MODELS = {name: make for name, make in CONFIGURATIONS.items() if name != "means, growing"} | OWN
 
 # One for each class, which earlier versions have written.
 IN_GOLDEN = ["alarms", "adaptive", "adaptive regressor", "adaptive, weights", "classifier"]

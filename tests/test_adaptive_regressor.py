@@ -1,13 +1,13 @@
 """The adaptive regressor as River sees it: streams, windows, drifts, distributions, late labels."""
 
+import common
 import numpy as np
 import pytest
+from common import AdaptiveTargets
 from river.datasets import synth
 from test_adaptive_forest import stream as of_classes
-from test_adaptive_targets import slots
 
-from river_mondrian import AdaptiveMondrianForestRegressor
-from river_mondrian.posteriors.rebuilt.forest import RECENT
+from river_mondrian.posteriors.rebuilt.forest import LONG, RECENT
 from river_mondrian.progress import Progress
 
 
@@ -21,13 +21,7 @@ def stream(n):
 
 
 def fed(data, **params):
-    model = AdaptiveMondrianForestRegressor(**{"n_estimators": 4, "seed": 1} | params)
-    for x, y in data:
-        model.learn_one(x, y)
-    return model
-
-
-# What it learns.
+    return common.fed(AdaptiveTargets(**{"n_estimators": 4, "seed": 1} | params), data)
 
 
 @pytest.mark.parametrize("unit", [1e-60, 1e-6, 1e6, 1e60])
@@ -38,11 +32,8 @@ def test_targets_have_any_units(unit):
     np.testing.assert_allclose(found, [one.predict_one(x) for x, _ in data[:50]], rtol=1e-2)
 
 
-# What is kept.
-
-
 def test_the_window_is_bounded():
-    model = AdaptiveMondrianForestRegressor(5, window=1000, seed=1)
+    model = AdaptiveTargets(5, window=1000, seed=1)
     sizes = []
     for i, (x, y) in enumerate(synth.Friedman(seed=1).take(5000)):
         model.learn_one(x, y)
@@ -56,8 +47,8 @@ def test_the_window_is_bounded():
     roles = trees.trees.words["role"]
     starts = np.array(trees.schedule.starts)
     assert (starts[roles == RECENT] >= 5000 - 1000).all()
-    for number, slot in enumerate(slots(trees)):
-        assert trees.read(number)[0].n_samples == 5000 - trees.schedule.starts[slot]
+    for number, slot in enumerate(trees.schedule.of_role(LONG)):
+        assert trees.read(number)[0].n_samples == 5000 - starts[slot]
 
 
 def test_progress_counts_rows_whose_distributions_are_known(monkeypatch):
@@ -69,11 +60,8 @@ def test_progress_counts_rows_whose_distributions_are_known(monkeypatch):
     assert reached == [(1024, 1024), (1030, 1030)]
 
 
-# What can be read.
-
-
 def test_what_is_read_of_little():
-    model = AdaptiveMondrianForestRegressor(3, seed=1)
+    model = AdaptiveTargets(3, seed=1)
     assert model.feature_importances == model.expert_weights == {}
     assert model.drift_log == []
     assert model.debug_one({"a": 1.0}) == "nothing has been learned yet"
@@ -88,38 +76,29 @@ def test_what_is_read_of_little():
 def test_losses_are_those_that_are_asked_for(loss):
     """The median and the mean of a skewed distribution differ."""
     rng = np.random.default_rng(3)
-    data = [({"a": a}, float(rng.exponential() ** 2)) for a in rng.random(3000)]
-    model = fed(data[:1500], loss=loss)
-    points = []
-    for x, y in data[1500:]:
-        points.append(model.predict_one(x))
-        model.learn_one(x, y)
-    targets = np.array([y for _, y in data[1500:]])
-    median, mean = float(np.median(targets)), float(np.mean(targets))
-    found = float(np.mean(points))
-    nearer = abs(found - median) < abs(found - mean)
+    y = rng.exponential(size=3000) ** 2
+    data = [({"a": a}, t) for a, t in zip(rng.random(3000).tolist(), y.tolist(), strict=True)]
+    found = np.mean(progressive(fed(data[:1500], loss=loss), data[1500:]))
+    nearer = abs(found - np.median(y[1500:])) < abs(found - np.mean(y[1500:]))
     assert nearer == (loss == "absolute")
 
 
-def progressive(model, data, skipped=0):
-    errors = []
+def progressive(model, data):
+    """Return predictions of samples, each of which is learned then."""
+    found = []
     for x, y in data:
-        errors.append(abs(model.predict_one(x) - y))
+        found.append(model.predict_one(x))
         model.learn_one(x, y)
-    return float(np.mean(errors[skipped:]))
-
-
-def walk(n):
-    rng = np.random.default_rng(5)
-    y = np.cumsum(rng.normal(size=n))
-    return [({"a": float(rng.random())}, float(v)) for v in y]
+    return np.array(found)
 
 
 def test_the_latest_targets_predict_where_that_is_wanted():
-    data = walk(1500)
-    plain, lagged = (progressive(fed([], autoregressive=flag), data, 100) for flag in (False, True))
-    last = float(np.mean(np.abs(np.diff([y for _, y in data[99:]]))))
-    assert lagged < 1.1 * last
+    rng = np.random.default_rng(5)
+    y = np.cumsum(rng.normal(size=1500))
+    data = [({"a": float(rng.random())}, target) for target in y.tolist()]
+    found = [progressive(fed([], autoregressive=flag), data) for flag in (False, True)]
+    plain, lagged = (np.abs(points - y)[100:].mean() for points in found)
+    assert lagged < 1.1 * np.abs(np.diff(y[99:])).mean()
     assert lagged < 0.7 * plain
     model = fed(data[:500], autoregressive=True)
     assert model.expert_weights["last target"] + sum(list(model.expert_weights.values())[-3:]) > 0.2

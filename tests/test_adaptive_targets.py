@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from common import as_kernels
+from common import as_kernels, learn_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive_targets as naive
-from scipy import stats
+from naive.adaptive import gains, route
+from test_adaptive import assert_same_law
 
 from river_mondrian import MondrianForestRegressor
 from river_mondrian.compiling.kernels import kernel
@@ -18,14 +19,10 @@ from river_mondrian.learners.regression import lags
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.adaptive_targets import adaptive_target_trees, means
 from river_mondrian.posteriors.adaptive_targets.targets_forest import next_renewal, renewal
-from river_mondrian.posteriors.rebuilt.forest import LONG, PATH_LENGTH, PathEntry, path_to
+from river_mondrian.posteriors.rebuilt.forest import LONG, PATH_LENGTH, RECENT, PathEntry, path_to
 from river_mondrian.records import Array, Float32s, Float64s
 
 predict_lags, learn_lags = as_kernels(lags.predict, lags.learn)
-
-
-LEVEL = 0.01
-SEEDS = range(3)
 
 
 @kernel
@@ -49,32 +46,15 @@ def grown(X, y, n_trees=10, n_candidates=15, seed=0, max_samples=5000, weights=N
         partitions, n_candidates, max_samples, None, False, False
     )
     trees.add_inputs(list(range(X.shape[1])), X[0] if len(X) else np.zeros(X.shape[1]))
-    learn(trees, X, y, weights)
-    return trees
+    return learn_rows(trees, X, y, weights)
 
 
-def learn(trees, X, y, weights=None):
-    for i, (x, target) in enumerate(zip(X, y, strict=True)):
-        trees.vector[:] = x
-        assert trees.learn(float(target), 1.0 if weights is None else weights[i]) < 0
-
-
-def slots(trees, learns=None, extends=None):
-    """Return the places of the trees of all samples that have a purpose."""
-    return [
-        t
-        for t in trees.schedule.of_role(LONG)
-        if learns in (None, trees.trees[t].learns) and extends in (None, trees.trees[t].extends)
-    ]
-
-
-def numbers_of(trees):
-    """Return the places of the trees of all samples, with the numbers by which they are read."""
-    return list(enumerate(trees.schedule.of_role(LONG)))
-
-
-def stored_targets(trees, slot):
-    return trees.column("points", "targets")[:, trees.trees[slot].learns]
+def read_all(trees, X, weights=None):
+    """Yield the trees of all samples: place, nodes, and what the twin knows of each node."""
+    for number, slot in enumerate(trees.schedule.of_role(LONG)):
+        read = trees.read(number)
+        targets = trees.column("points", "targets")[:, trees.trees[slot].learns]
+        yield slot, read, naive.replay(read, X, targets, weights or [1.0] * len(X))
 
 
 def weights_of(n, seed):
@@ -90,11 +70,9 @@ def test_means_are_those_of_a_replay_after_building(weighted):
     weights = weights_of(200, 2) if weighted else [1.0] * 200
     trees = grown(X, y, weights=weights)
     trees.build()
-    for number, slot in numbers_of(trees):
-        nodes = trees.read(number)
-        seen = naive.replay(nodes, X, stored_targets(trees, slot), weights)
-        assert len(nodes) > 100
-        for node, twin in zip(nodes, seen, strict=True):
+    for _, read, seen in read_all(trees, X, weights):
+        assert len(read) > 100
+        for node, twin in zip(read, seen, strict=True):
             assert node.weight == pytest.approx(twin.weight, rel=1e-5)
             assert node.mean == pytest.approx(twin.mean, abs=1e-9)
             assert node.late_mean == pytest.approx(twin.late_mean, rel=1e-5, abs=1e-5)
@@ -103,39 +81,30 @@ def test_means_are_those_of_a_replay_after_building(weighted):
 def test_means_are_those_of_the_samples_that_have_passed(seed):
     """Also while trees grow: weight and mean do not depend on the order."""
     X, y = draw(370, seed)
-    trees = grown(X, y, seed=seed)
-    for number, slot in numbers_of(trees):
-        targets = stored_targets(trees, slot)
-        nodes = trees.read(number)
-        for node, twin in zip(nodes, naive.replay(nodes, X, targets), strict=True):
+    for _, read, seen in read_all(grown(X, y, seed=seed), X):
+        for node, twin in zip(read, seen, strict=True):
             assert node.n_samples == len(twin.targets)
             assert node.weight == pytest.approx(twin.weight, rel=1e-6)
             assert node.mean == pytest.approx(twin.mean, abs=1e-9)
             assert min(twin.targets) - 1e-9 <= node.late_mean <= max(twin.targets) + 1e-9
-            low = [x - node.lower for x, t in zip(X, targets, strict=True) if t in twin.targets]
-            assert node.is_leaf or np.min(low) >= 0.0
+            assert node.is_leaf or np.min(X[twin.samples] - node.lower) >= 0.0
 
 
 def test_leaves_hold_targets_that_are_alike():
     """Every leaf is split as long as both its targets and its samples differ."""
     X, y = draw(300, 5)
-    trees = grown(X, np.round(y))
-    for number, slot in numbers_of(trees):
-        nodes = trees.read(number)
-        for node, twin in zip(
-            nodes, naive.replay(nodes, X, stored_targets(trees, slot)), strict=True
-        ):
-            assert not node.is_leaf or len(set(twin.targets)) == 1
+    for _, read, seen in read_all(grown(X, np.round(y)), X):
+        pairs = zip(read, seen, strict=True)
+        assert {len(set(twin.targets)) for node, twin in pairs if node.is_leaf} == {1}
 
 
 def test_small_blocks_of_large_trees_are_not_split():
     X, y = draw(2200, 5)
     trees = grown(X, y, n_trees=2)
     trees.build()
-    for number, _ in numbers_of(trees):
-        nodes = trees.read(number)
-        assert min(node.n_samples for node in nodes if not node.is_leaf) == 3
-        assert max(node.n_samples for node in nodes if node.is_leaf) == 2
+    for _, read, _ in read_all(trees, X[:0]):
+        assert min(node.n_samples for node in read if not node.is_leaf) == 3
+        assert max(node.n_samples for node in read if node.is_leaf) == 2
 
 
 def test_readings_are_the_twins(seed):
@@ -145,12 +114,10 @@ def test_readings_are_the_twins(seed):
     trees.build()
     path = Array.over(PathEntry, np.zeros(PATH_LENGTH * PathEntry.SIZE, np.uint8))
     out = np.zeros(means.N_READINGS)
-    for number, slot in numbers_of(trees):
-        nodes = trees.read(number)
-        seen = naive.replay(nodes, X, stored_targets(trees, slot), weights)
+    for slot, read, seen in read_all(trees, X, weights):
         for x in np.random.default_rng(seed).random((20, 3)).astype(np.float32):
             read_tree(trees.forest, slot, Float32s.of(x), path, Float64s.of(out))
-            known = [seen[i] for i in naive.route(nodes, x)]
+            known = [seen[i] for i in route(read, x)]
             np.testing.assert_allclose(out, naive.readings(known), rtol=1e-5, atol=1e-6)
 
 
@@ -164,20 +131,8 @@ def test_gains_are_the_twins(weighted):
     weights = weights_of(120, 4) if weighted else [1.0] * 120
     trees = grown(X, y, seed=3, weights=weights)
     trees.build()
-    for number, slot in numbers_of(trees):
-        targets = stored_targets(trees, slot)
-        nodes = trees.read(number)
-        paths = [naive.route(nodes, x) for x in X]
-        expected = np.zeros(3)
-        for place, node in enumerate(nodes):
-            if not node.is_leaf:
-                inside = [i for i, path in enumerate(paths) if place in path]
-                expected[node.dim] += naive.gain(
-                    [X[i, node.dim] for i in inside],
-                    [targets[i] for i in inside],
-                    node.cut,
-                    [weights[i] for i in inside],
-                )
+    for slot, read, seen in read_all(trees, X, weights):
+        expected = gains(read, X, seen[0].targets, weights, naive.scatter)
         np.testing.assert_allclose(trees.gains[slot], expected, rtol=1e-6)
 
 
@@ -190,29 +145,20 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
     if not extends:
         trees.build()
     exact = MondrianForestRegressor(n // 2, scale=False, seed=seed + 50)
-    for x, target in zip(X, y, strict=True):
-        exact.learn_one({"a": x[0], "b": x[1]}, target)
-    chosen = slots(trees, extends=extends)
-    ours = [trees.read(k) for k, t in numbers_of(trees) if t in chosen]
-    theirs = [exact._trees.read(t) for t in range(n // 2)]
-    for statistic in (
-        lambda nodes: nodes[0].time,
-        lambda nodes: nodes[0].dim,
-        lambda nodes: max(node.depth for node in nodes),
-        lambda nodes: min((node.time for node in nodes if node.depth == 2), default=9.9),
-    ):
-        found = stats.ks_2samp([statistic(tree) for tree in ours], [statistic(t) for t in theirs])
-        assert found.pvalue > LEVEL / (4 * 2 * len(SEEDS))
+    exact.learn_many(X, y)
+    ours = [read for t, read, _ in read_all(trees, X) if trees.trees[t].extends == extends]
+    assert_same_law(ours, [exact._trees.read(t) for t in range(n // 2)], seeds=2 * 3)
 
 
 def test_a_tree_that_is_not_extended_is_cut_inside_its_leaves_only():
     """A sample outside of all boxes goes to a leaf, and splits it."""
     X, y = draw(128, 2)
     trees = grown(X, y, seed=2)
-    before = {t: trees.read(k) for k, t in numbers_of(trees)}
-    learn(trees, np.array([[9.0, 9.0, 9.0]]), [50.0])
-    for number, slot in numbers_of(trees):
-        old, new = before[slot], trees.read(number)
+    before = {slot: read for slot, read, _ in read_all(trees, X)}
+    far = np.array([[9.0, 9.0, 9.0]])
+    learn_rows(trees, far, [50.0])
+    for slot, new, _ in read_all(trees, np.vstack([X, far])):
+        old = before[slot]
         kept = {(node.dim, node.cut) for node in old if not node.is_leaf}
         now = {(node.dim, node.cut) for node in new if not node.is_leaf}
         assert kept <= now
@@ -232,15 +178,13 @@ def test_trees_keep_their_purposes(n):
     purposes = adaptive_target_trees.purposes_of(n)
     assert len(purposes) == n
     kinds = sorted((p.learns, p.extends) for p in purposes if not p.is_recent)
-    words = trees.trees.words
-    found = [(int(words["learns"][t]), int(words["extends"][t])) for t in slots(trees)]
+    words, starts = trees.trees.words, trees.schedule.starts
+    of_all, recent = (np.flatnonzero(words["role"] == role) for role in (LONG, RECENT))
+    found = zip(words["learns"][of_all].tolist(), words["extends"][of_all].tolist(), strict=True)
     assert sorted(found) == kinds
-    recent = np.flatnonzero(words["role"] == 2)
     assert len(recent) == n - len(kinds)
     assert set(words["learns"][recent].tolist()) <= {means.ERROR}
-    assert min(trees.schedule.starts[t] for t in [*recent, 0]) >= 0
-    for t in recent:
-        assert 300 <= trees.n_samples - trees.schedule.starts[t] <= 900
+    assert all(300 <= trees.n_samples - starts[t] <= 900 for t in recent)
 
 
 def test_residuals_and_errors_are_those_of_predictions():
@@ -251,7 +195,7 @@ def test_residuals_and_errors_are_those_of_predictions():
         trees.predict_inputs()
         expected = [target, target - trees.first_mixture.predicted[means.RESIDUAL_OF]]
         expected.append(target - trees.forest.first_point)
-        learn(trees, x[None], [target])
+        learn_rows(trees, x[None], [target])
         p = trees.n_samples - 1
         assert trees.column("points", "targets")[p].tolist() == expected
     assert means.RESIDUAL == 1
@@ -287,7 +231,7 @@ def test_targets_count_as_the_twin_says(seed):
     twin, trees = naive.Fences(), grown(X[:0], y[:0], n_trees=3, seed=seed)
     n_moved = 0
     for x, target in zip(X, y.tolist(), strict=True):
-        learn(trees, x[None], [target])
+        learn_rows(trees, x[None], [target])
         n_moved += twin.see(target) != target
         found = float(trees.forest.low_fence), float(trees.forest.high_fence)
         assert found == pytest.approx((twin.low, twin.high), rel=1e-12)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.anomaly.minutes import DAY, KINDS, metric
-from benchmarks.anomaly.nab import PROFILES, at, best, places, sigmoid
+from benchmarks.anomaly.nab import PROFILES, at, best, places
 
 STANDARD = PROFILES["standard"]
 
@@ -25,29 +25,33 @@ def curve(x):
     return 2.0 / (1.0 + math.exp(5.0 * x)) - 1.0
 
 
-def test_the_ends_of_the_scale():
-    assert total(series(), []) == 0.0
-    assert total(series(), [40]) == pytest.approx(100.0)
+LATE = 100.0 * (1.0 + curve(-0.5) / curve(-1.0)) / 2.0
+COST = 100.0 / 2.0 * 0.11
 
 
-def test_only_the_first_detection_of_a_window_counts():
-    late = 100.0 * (1.0 + curve(-0.5) / curve(-1.0)) / 2.0
-    assert total(series(), [45]) == pytest.approx(late)
-    assert total(series(), [45, 46, 49]) == pytest.approx(late)
-    assert total(series(), [40, 45]) == pytest.approx(100.0)
+@pytest.mark.parametrize(
+    ("detections", "expected"),
+    [
+        ([], 0.0),
+        ([40], 100.0),
+        # Only the first detection of a window counts.
+        ([45], LATE),
+        ([45, 46, 49], LATE),
+        ([40, 45], 100.0),
+        # False ones cost less just behind a window; far behind it, as before it.
+        ([40, 30], 100.0 - COST),
+        ([40, 49 + 3], 100.0 + COST * curve(3 / 9)),
+        ([40, 90], 100.0 - COST),
+        # The beginning does not count.
+        ([40, *range(15)], 100.0),
+        ([40, 15], 100.0 - COST),
+    ],
+)
+def test_scores_of_detections(detections, expected):
+    assert total(series(), detections) == pytest.approx(expected)
 
 
-def test_false_detections_cost_less_just_behind_a_window():
-    cost = 100.0 / 2.0 * 0.11
-    assert total(series(), [40, 30]) == pytest.approx(100.0 - cost)
-    assert total(series(), [40, 49 + 3]) == pytest.approx(100.0 + cost * curve(3 / 9))
-    # Far behind a window, as before it.
-    assert total(series(), [40, 90]) == pytest.approx(100.0 - cost)
-
-
-def test_the_beginning_does_not_count():
-    assert total(series(), [40, *range(15)]) == pytest.approx(100.0)
-    assert total(series(), [40, 15]) < 100.0
+def test_the_beginning_of_a_long_series_does_not_count():
     assert (series(10_000).window == -2).sum() == 750
 
 
@@ -75,11 +79,6 @@ def test_the_best_threshold_is_one_for_all_series():
 def test_windows_may_begin_at_times_that_are_there_twice():
     one = places(np.array([0, 1, 2, 2, 3, 4, 4, 5]), np.array([[2, 4]]))
     assert one.window.tolist() == [-2, -1, 0, 0, 0, 0, -1, -1]
-
-
-def test_the_sigmoid_ends():
-    assert sigmoid(3.5) == -1.0
-    assert sigmoid(0.0) == 0.0
 
 
 def test_made_metrics_have_five_incidents_that_are_apart():

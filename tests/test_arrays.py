@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from common import raises
 from river import base
 
 import river_mondrian as rm
@@ -86,6 +87,10 @@ def test_before_any_learning(name):
         ([1, "a"], "O"),
         ([(1, 2), (3, 4)], "O"),
         ([True, 2], "O"),
+        # NumPy would change these.
+        ([2**63, -1], "O"),
+        (["a\0", "b"], "O"),
+        ([2**64, 1], "O"),
     ],
 )
 def test_labels_come_back_as_they_are(given, kind):
@@ -97,23 +102,26 @@ def test_labels_come_back_as_they_are(given, kind):
     assert [(type(label), label) for label in found.tolist()] == [(type(k), k) for k in given]
 
 
-def test_kinds_of_arrays():
-    frame = pd.DataFrame({0: ["u", "v", None], 1: [1.5, None, 2.0]}, dtype=object)
-    missing = np.ma.masked_equal(np.array([[7, 1], [2, 7]]), 7)
-    for given, like in [
-        (frame.to_numpy(), frame),
+MIXED = pd.DataFrame({0: ["u", "v", None], 1: [1.5, None, 2.0]}, dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("given", "like"),
+    [
+        (MIXED.to_numpy(), MIXED),
         (np.array([["u"], ["v"]]), pd.DataFrame([["u"], ["v"]])),
         (np.array([[True], [False]]), pd.DataFrame([[True], [False]])),
         (np.array([[1], [2]], dtype=np.uint8), pd.DataFrame([[1.0], [2.0]])),
-        (missing, pd.DataFrame([[np.nan, 1.0], [2.0, np.nan]])),
-        (np.asfortranarray(rows(9)), pd.DataFrame(rows(9))),
-        (rows(18)[::2], pd.DataFrame(rows(18)[::2])),
+        (np.ma.masked_equal([[7, 1], [2, 7]], 7), pd.DataFrame([[np.nan, 1.0], [2.0, np.nan]])),
+        (np.asfortranarray(rows(18))[::2], pd.DataFrame(rows(18)[::2])),
         (np.empty((0, 2)), pd.DataFrame(np.empty((0, 2)))),
-    ]:
-        models = [rm.MondrianForestClassifier(3, seed=1) for _ in range(2)]
-        for model, X in zip(models, (given, like), strict=True):
-            model.learn_many(X, ["a", "b", "c"][: len(X)] if len(X) < 4 else ["a"] * len(X))
-        assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+    ],
+)
+def test_kinds_of_arrays(given, like):
+    models = [rm.MondrianForestClassifier(3, seed=1) for _ in range(2)]
+    for model, X in zip(models, (given, like), strict=True):
+        model.learn_many(X, list("abcdefghi")[: len(X)])
+    assert pickle.dumps(models[0]) == pickle.dumps(models[1])
 
 
 def with_a_gap(kind):
@@ -134,7 +142,6 @@ NUMBERS = {
     "pyarrow": pa.table({"a": [1, None, 3], "b": [2, 1, None]}),
     "masked": np.ma.masked_equal(np.array([[7, 1], [2, 7]]), 7),
     "strided": np.asfortranarray(rows(18))[::2],
-    "no rows": pd.DataFrame(np.empty((0, 2))),
 }
 
 
@@ -153,13 +160,6 @@ def test_numbers_of_one_type_are_read_at_once_as_column_by_column(name, monkeypa
     np.testing.assert_array_equal(at_once, one_by_one)
 
 
-def test_a_column_of_a_category_is_never_read_as_numbers():
-    model = rm.MondrianForestClassifier(3, seed=1)
-    model.learn_many(pd.DataFrame({"a": ["u", "v"] * 5}), ["x", "y"] * 5)
-    with pytest.raises(TypeError, match="'a'"):
-        model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["x", "y"])
-
-
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
@@ -167,22 +167,11 @@ def test_a_column_of_a_category_is_never_read_as_numbers():
         (rows(3)[None], ValueError, r"\(samples, features\), got \(1, 3, 3\)"),
         (rows(3) * 1j, TypeError, r"feature 0 must be a number, got .*\(complex\)"),
         (rows(3) * np.inf, ValueError, "feature 0 must be finite in single precision, got -?inf"),
-        (np.full((2, 2), 1e39), ValueError, "feature 0 must be finite .*, got 1e.39 in row 0"),
         (np.full((2, 2), 1e300), ValueError, "feature 0 must be finite .*, got 1e.300 in row 0"),
         (np.array([[{}]]), TypeError, r"feature 0 must be a number, got \{\} \(dict\)"),
     ],
 )
 def test_bad_arrays(pair, X, error, message):
-    model = pair[0]
-    before = pickle.dumps(model)
-    with pytest.raises(error, match=message):
-        learn(model, X, ["a"] * len(X))
-    assert pickle.dumps(model) == before
-
-
-@pytest.mark.parametrize("labels", [[2**63, -1], ["a\0", "b"], [2**64, 1]])
-def test_labels_that_numpy_would_change_are_objects(labels):
-    model = rm.MondrianForestClassifier(3, seed=1)
-    X = np.array([[0.0], [1.0]] * 10)
-    model.learn_many(X, labels * 10)
-    assert model.predict_many(X[:2]).tolist() == labels
+    before = pickle.dumps(pair[0])
+    raises(error, message, lambda: learn(pair[0], X, ["a"] * len(X)))
+    assert pickle.dumps(pair[0]) == before

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import numba
 import pytest
@@ -65,14 +66,8 @@ def test_comments_docstrings_and_formatting_compile_nothing(installed):
 def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     root, known = tmp_path / "fake", tmp_path / "kept" / "syntax"
     root.mkdir()
-    parsed = []
-
-    def note(source):
-        parsed.append(source)
-        return meaning(source)
-
-    meaning = sources._meaning
-    monkeypatch.setattr(sources, "_meaning", note)
+    meaning = mock.Mock(wraps=sources._meaning)
+    monkeypatch.setattr(sources, "_meaning", meaning)
 
     def key(**texts):
         for name, text in texts.items():
@@ -80,8 +75,9 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
         return sources.Sources(root).key(known)
 
     first = key(a="A = 1\n", b="B = 1\n")
-    assert key() == first and len(parsed) == 2
-    assert key(a="A = 1  # One.\n") == first and parsed[2:] == [b"A = 1  # One.\n"]
+    assert key() == first and meaning.call_count == 2
+    assert key(a="A = 1  # One.\n") == first
+    assert meaning.mock_calls[2:] == [mock.call(b"A = 1  # One.\n")]
     assert key(a="A = 2\n") != first and key(a="A = 1\n") == first
     # What is not Python, or not yet, counts as it is.
     assert len({first, key(a="A = \n"), key(a="A = # One.\n")}) == 3
@@ -89,8 +85,8 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     content = known.read_bytes()
     for damaged in (b"", content[:-40], content[:-1], os.urandom(100)):
         known.write_bytes(damaged)
-        del parsed[:]
-        assert key() == first and parsed
+        meaning.reset_mock()
+        assert key() == first and meaning.called
     known.unlink()
     known.mkdir()
     assert key() == first
@@ -98,22 +94,6 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     found = sources.Sources(root)
     (root / "a.py").write_text("A = 3\n")
     assert found.key(known) == first and not found.unchanged()
-
-
-def python(code, *flags, place=PACKAGE.parent, **environ):
-    """Run code in an interpreter that has just started, and return what it prints.
-
-    It imports from `place`, and not from the working directory. Messages about compiling are left
-    out.
-    """
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": os.fspath(place)} | environ
-    done = subprocess.run(
-        [sys.executable, "-P", *flags, "-c", code], env=environ, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stderr.splitlines(keepends=True)
-    told = "kernels are compiled at their first call"
-    return done.stdout.split(), "".join(line for line in lines if not line.startswith(told))
 
 
 def test_processes_that_start_at_once(installed, processes):
@@ -129,38 +109,27 @@ def test_processes_that_start_at_once(installed, processes):
 
 def test_sources_that_change_as_a_process_runs(installed):
     constants = str(installed.package / "constants.py")
+    begin = ("import", "fake.compiled"), ("write", constants, "FACTOR = 3\n"), ("first", 3)
+    back = ("write", constants, SOURCES["constants.py"])
     # Whatever this process has made of both versions belongs to neither.
-    mixed = installed.run(
-        ("import", "fake.compiled"),
-        ("write", constants, "FACTOR = 3\n"),
-        ("first", 3),
-        ("write", constants, SOURCES["constants.py"]),
-        ("second", 3),
-    )
-    assert mixed == ([9, 8], 0, [])
+    assert installed.run(*begin, back, ("second", 3)) == ([9, 8], 0, [])
     assert not installed.entries()
     assert installed.run(("first", 3), ("second", 3)) == ([6, 5], 0, [])
     # It takes nothing from disk, either.
-    mixed = installed.run(
-        ("import", "fake.compiled"), ("write", constants, "FACTOR = 3\n"), ("first", 3)
-    )
-    assert mixed == ([9], 0, [])
+    assert installed.run(*begin) == ([9], 0, [])
 
 
 @pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", ".cache"])
 @pytest.mark.parametrize("kind", ["blocked", "missing"])
 def test_a_folder_that_cannot_be_written_costs_a_warning(installed, tmp_path, variable, kind):
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    home = tmp_path / "home"
+    home, blocked = tmp_path / "home", tmp_path / "file"
     environ = {"HOME": str(home), "XDG_CACHE_HOME": "", "NUMBA_CACHE_DIR": ""}
     # Nobody can write below a file, not even the superuser.
     bad = blocked / "below" if kind == "blocked" else tmp_path / "not there"
-    if variable == ".cache":
-        if kind == "blocked":
-            (home / ".cache").write_text("")
-    else:
+    if variable != ".cache":
         environ[variable] = str(bad)
+    if kind == "blocked":
+        (home / ".cache" if variable == ".cache" else blocked).write_text("")
     values, _, warned = installed.run(("first", 3), ("second", 3), **environ)
     assert values == [6, 5]
     if kind == "missing" and variable != "HOME":
@@ -179,38 +148,32 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(installed, tmp_path, va
 def test_code_is_read_where_it_cannot_be_written(installed, number):
     assert installed.run() == ([6], 0, [])
     assert installed.run(("fail", number), ("first", 3)) == ([6], 1, [])
-    values, hits, warned = installed.run(
-        ("fail", number), ("second", 3), ("first", 3), ("second", 2.5)
-    )
+    steps = ("fail", number), ("second", 3), ("first", 3), ("second", 2.5)
+    values, hits, warned = installed.run(*steps)
     assert (values, hits) == ([5, 6, 4.0], 1)
     assert len(warned) == 1 and os.strerror(number) in warned[0]
 
 
+NOTHING = b"cnowhere\nnothing\n."
+DAMAGES = {
+    "truncated": lambda path, content: path.write_bytes(content[: len(content) // 2]),
+    "garbage": lambda path, content: path.write_bytes(os.urandom(1000)),
+    "empty": lambda path, content: path.write_bytes(b""),
+    "flipped": lambda path, content: path.write_bytes(content[:-1] + bytes([content[-1] ^ 1])),
+    "of another": lambda path, content: path.write_bytes(cache._checksum(NOTHING) + NOTHING),
+    "folder": lambda path, content: path.mkdir(),
+    "unreadable": lambda path, content: (path.write_bytes(content), path.chmod(0)),
+    "gone": lambda path, content: None,
+}
+
+
 def damage(path, how):
     content = path.read_bytes()
-    middle = len(content) // 2
     path.unlink()
-    if how == "truncated":
-        path.write_bytes(content[:middle])
-    elif how == "garbage":
-        path.write_bytes(os.urandom(1000))
-    elif how == "empty":
-        path.write_bytes(b"")
-    elif how == "flipped":
-        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
-    elif how == "of another":
-        pickled = b"cnowhere\nnothing\n."
-        path.write_bytes(cache._checksum(pickled) + pickled)
-    elif how == "folder":
-        path.mkdir()
-    elif how == "unreadable":
-        path.write_bytes(content)
-        path.chmod(0)
+    DAMAGES[how](path, content)
 
 
-@pytest.mark.parametrize(
-    "how", ["truncated", "garbage", "empty", "flipped", "of another", "folder", "unreadable", ""]
-)
+@pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_entry_is_compiled_anew(installed, how):
     assert installed.run() == ([6], 0, [])
     (entry,) = installed.entries()
@@ -254,25 +217,14 @@ first = enable(numba.njit(plus))
 second = enable(numba.njit(fastmath={"reassoc", "nsz"})(plus))
 
 def made(n):
-    @enable
-    @numba.njit
-    def f(x):
-        return x + n
-    return f
+    return enable(numba.njit(lambda x: x + n))
+
+def of_a_helper(helper):
+    return enable(numba.njit(lambda x: helper(x)))
 
 third, fourth = made(3), made(4)
 fifth, sixth = [enable(numba.njit(f)) for f in (lambda x: x + 5, lambda x: x + 6)]
-
-helper = numba.njit(lambda x: x + 7)
-
-def of_a_helper(helper):
-    @enable
-    @numba.njit
-    def f(x):
-        return helper(x)
-    return f
-
-seventh = of_a_helper(helper)
+seventh = of_a_helper(numba.njit(lambda x: x + 7))
 """
 
 
@@ -311,8 +263,11 @@ assert os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_forks(installed):
-    place = f"{installed.place}{os.pathsep}{PACKAGE.parent}"
-    assert python(FORKED, place=place, **installed.environ) == (["6", "5", "5.0", "5", "5.0"], "")
+    environ = {"PYTHONPATH": f"{installed.place}{os.pathsep}{PACKAGE.parent}"} | installed.environ
+    command = [sys.executable, "-P", "-c", FORKED]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["6", "5", "5.0", "5", "5.0"]
+    assert "Warning" not in done.stderr
     assert installed.run(("second", 3), ("first", 2.5)) == ([5, 5.0], 2, [])
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from attack.judging import Judge
-from common import fed
-from naive.calibration import NaiveInterval, NaiveSet
+from common import fed, raises
+from naive.calibration import NaiveInterval, NaiveSet, NaiveSetByClass
 from river import base, evaluate, linear_model, metrics, naive_bayes, preprocessing
 
 import river_mondrian as rm
@@ -80,91 +80,72 @@ def labels(n=600, seed=0, k=4):
 # The twin.
 
 
+def follow_twin(twin, samples, predicted, delay):
+    """Return the twin's prediction of each sample by what the model predicts for it."""
+    waiting, found = [], []
+    for i, (x, _) in enumerate(samples):
+        own, known = twin.predict(predicted(x))
+        found.append(own)
+        waiting.append(known)
+        if i >= delay:
+            twin.learn(waiting[i - delay], samples[i - delay][1])
+    return found
+
+
 @pytest.mark.parametrize("coverage", LEVELS)
 @pytest.mark.parametrize("delay", [0, 7, 150])
 def test_intervals_are_the_twins(coverage, delay):
-    twin, waiting, samples = NaiveInterval(coverage), [], numbers()
-    found = follow(rm.Calibrated(Point()), samples, intervals(coverage), delay)
-    n_same = 0
-    for i, (x, _) in enumerate(samples):
-        ends, known = twin.predict(x["p"])
-        waiting.append(known)
-        # Where thresholds cross, the wider interval counts.
-        assert found[i][0] <= ends[0] + 1e-9
-        assert found[i][1] >= ends[1] - 1e-9
-        n_same += np.allclose(found[i], ends, rtol=1e-12, atol=1e-12)
-        if i >= delay:
-            twin.learn(waiting[i - delay], samples[i - delay][1])
-    assert n_same > 0.9 * len(samples)
+    samples = numbers()
+    found = np.array(follow(rm.Calibrated(Point()), samples, intervals(coverage), delay))
+    ends = np.array(follow_twin(NaiveInterval(coverage), samples, lambda x: x["p"], delay))
+    # Where thresholds cross, the wider interval counts.
+    assert (found[:, 0] <= ends[:, 0] + 1e-9).all()
+    assert (found[:, 1] >= ends[:, 1] - 1e-9).all()
+    assert np.isclose(found, ends, rtol=1e-12, atol=1e-12).all(axis=1).mean() > 0.9
 
 
-@pytest.mark.parametrize("coverage", LEVELS)
-@pytest.mark.parametrize("exact", [False, True])
+TWINS = {(c, e): lambda c=c, e=e: NaiveSet(c, not e) for c in LEVELS for e in (False, True)}
+TWINS["by class"] = lambda: NaiveSetByClass(0.9)
+
+
+@pytest.mark.parametrize("kind", TWINS)
 @pytest.mark.parametrize("delay", [0, 7, 150])
-def test_sets_are_the_twins(coverage, exact, delay):
-    twin, waiting, samples = NaiveSet(coverage, not exact), [], labels()
-    found = follow(
-        rm.Calibrated(Odds()), samples, lambda m, x: m.predict_set_one(x, coverage, exact), delay
-    )
-    n_same = 0
-    for i, (x, _) in enumerate(samples):
-        own, known = twin.predict({k: p for k, p in x.items() if k != "t"})
-        waiting.append(known)
-        assert own <= found[i]
-        n_same += own == found[i]
-        if i >= delay:
-            twin.learn(waiting[i - delay], samples[i - delay][1])
-    assert n_same > 0.9 * len(samples)
-
-
-@pytest.mark.parametrize("delay", [0, 7, 150])
-def test_sets_by_class_are_the_twins(delay):
-    twins, waiting, samples = collections.defaultdict(lambda: NaiveSet(0.9, True)), [], labels()
-    model = rm.Calibrated(Odds(), by_class=True)
-    found = follow(model, samples, lambda m, x: m.predict_set_one(x, 0.9), delay)
-    n_same = 0
-    for i, (x, _) in enumerate(samples):
-        probabilities = {k: p for k, p in x.items() if k != "t"}
-        known = {k: twins[k].predict(probabilities)[1] for k in probabilities}
-        own = {k for k in known if k in known[k][2]}
-        assert own <= found[i]
-        n_same += own == found[i]
-        waiting.append(known)
-        if i >= delay:
-            label = samples[i - delay][1]
-            twins[label].learn(waiting[i - delay][label], label, max(0, i - 2 * delay))
-    assert n_same > 0.9 * len(samples)
+def test_sets_are_the_twins(kind, delay):
+    asked, samples = ((0.9,) if kind == "by class" else kind), labels()
+    model = rm.Calibrated(Odds(), by_class=kind == "by class")
+    found = follow(model, samples, lambda m, x: m.predict_set_one(x, *asked), delay)
+    own = follow_twin(TWINS[kind](), samples, Odds().predict_proba_one, delay)
+    assert all(map(set.issubset, own, found))
+    assert np.mean([a == b for a, b in zip(own, found, strict=True)]) > 0.9
 
 
 # Any sequence.
 
 
-def grows(t, low, high):
-    return math.copysign(1.001**t, math.sin(t))
-
-
-def alternates(t, low, high):
-    return 100.0 if t // 500 % 2 else 0.01 * math.sin(t)
+def play(model, ask, choose, n, delay, **known):
+    """Return predictions, and the targets that are chosen by them and learned late."""
+    found, targets = [], []
+    for t in range(n):
+        found.append(ask(model, known | {"t": t}))
+        targets.append(choose(t, *found[-1]))
+        if t >= delay:
+            model.learn_one(known | {"t": t - delay}, targets[t - delay])
+    return found, np.array(targets)
 
 
 def evades(t, low, high):
-    # Just outside, wherever that is.
+    """Return a value just outside, wherever that is."""
     return high + 1e-3 if high < math.inf else low - 1e-3 if low > -math.inf else 0.0
 
 
-def evades_above(t, low, high):
-    return high + 1.0 if high < math.inf else 5.0
-
-
-def stays(t, low, high):
-    return 3.0
-
-
-def has_few_values(t, low, high):
-    return float(t * 7 % 10 < 3)
-
-
-SEQUENCES = (grows, alternates, evades, evades_above, stays, has_few_values)
+SEQUENCES = {
+    "grows": lambda t, low, high: math.copysign(1.001**t, math.sin(t)),
+    "alternates": lambda t, low, high: 100.0 if t // 500 % 2 else 0.01 * math.sin(t),
+    "evades": evades,
+    "evades above": lambda t, low, high: high + 1.0 if high < math.inf else 5.0,
+    "stays": lambda t, low, high: 3.0,
+    "has few values": lambda t, low, high: float(t * 7 % 10 < 3),
+}
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9, 0.95])
@@ -172,14 +153,8 @@ SEQUENCES = (grows, alternates, evades, evades_above, stays, has_few_values)
 @pytest.mark.parametrize("delay", [0, 20, 150])
 def test_intervals_hold_on_any_sequence(sequence, coverage, delay):
     model, n = rm.Calibrated(Point()), 6000
-    ends, targets = [], []
-    for t in range(n):
-        ends.append(model.predict_interval_one({"t": t}, coverage))
-        targets.append(sequence(t, *ends[-1]))
-        if t >= delay:
-            model.learn_one({"t": t - delay}, targets[t - delay])
+    ends, y = play(model, intervals(coverage), SEQUENCES[sequence], n, delay)
     low, high = np.array(ends).T
-    y = np.array(targets)
     tail, bound = (1.0 - coverage) / 2.0, max(1850, 25 * (delay + 1)) / n
     assert (y < low).mean() <= tail + bound
     assert (y > high).mean() <= tail + bound
@@ -189,27 +164,25 @@ def test_intervals_hold_on_any_sequence(sequence, coverage, delay):
 
 
 @pytest.mark.parametrize("delay", [0, 20, 150])
-def test_sets_hold_on_any_sequence(delay):
-    n, known = 4000, {"a": 0.7, "b": 0.2, "c": 0.1}
-    for choose in (
-        lambda t, found: "c",
-        lambda t, found: "abc"[t // 400 % 3],
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda t, found, exact: "c",
+        lambda t, found, exact: "abc"[t // 400 % 3],
         # The least probable class outside.
-        lambda t, found: next((k for k in "cba" if k not in found), "a"),
-    ):
-        model, held, exact, targets = rm.Calibrated(Odds()), [], [], []
-        for t in range(n):
-            x = known | {"t": t}
-            own = model.predict_set_one(x, 0.9)
-            targets.append(choose(t, own))
-            held.append(targets[-1] in own)
-            exact.append(targets[-1] in model.predict_set_one(x, 0.9, exact=True))
-            if t >= delay:
-                model.learn_one(known | {"t": t - delay}, targets[t - delay])
-        bound = max(320, 12 * (delay + 1)) / n
-        assert np.mean(held) >= 0.9 - bound
-        # Probabilities are constant: thresholds of several coverages wait at the same place.
-        assert np.mean(exact) >= 0.9 - bound
+        lambda t, found, exact: next((k for k in "cba" if k not in found), "a"),
+    ],
+)
+def test_sets_hold_on_any_sequence(choose, delay):
+    def ask(model, x):
+        return [model.predict_set_one(x, 0.9, exact) for exact in (False, True)]
+
+    n = 4000
+    sets, labels = play(rm.Calibrated(Odds()), ask, choose, n, delay, a=0.7, b=0.2, c=0.1)
+    # Probabilities are constant: thresholds of several coverages wait at the same place.
+    for own in zip(*sets, strict=True):
+        held = np.mean([label in found for label, found in zip(labels, own, strict=True)])
+        assert held >= 0.9 - max(320, 12 * (delay + 1)) / n
 
 
 def test_before_the_first_label():
@@ -225,11 +198,10 @@ def test_larger_coverages_have_larger_intervals_and_sets():
     asked = [0.01, 0.2, 0.49, 0.5, 0.51, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.99, 1 - 1e-9]
     for (x, y), (p, label) in zip(numbers(400, 3), labels(400, 3), strict=True):
         ends = [model.predict_interval_one(x, one) for one in asked]
-        for (a, b), (c, d) in itertools.pairwise(ends):
-            assert c <= a <= b <= d
+        assert all(c <= a <= b <= d for (a, b), (c, d) in itertools.pairwise(ends))
         found = [sets.predict_set_one(p, one) for one in asked]
         assert all(found)
-        assert all(a <= b for a, b in itertools.pairwise(found))
+        assert all(map(set.issubset, found[:-1], found[1:]))
         model.learn_one(x, y)
         sets.learn_one(p, label)
 
@@ -256,40 +228,31 @@ def test_late_labels_in_river(delay):
     plain = evaluate.progressive_val_score(iter(samples), Point(), metrics.MAE(), delay=delay)
     assert mae.get() == plain.get()
     assert not model._waiting
-    # River reveals a label before the next question.
-    twin, waiting = NaiveInterval(0.9), []
-    for i, (x, _) in enumerate(samples):
+    # River reveals a label before the next question, and those of the end in order.
+    twin, known = NaiveInterval(0.9), []
+    for i in range(len(samples) + delay):
         if i >= delay:
-            twin.learn(waiting[i - delay], samples[i - delay][1])
-        waiting.append(twin.predict(x["p"])[1])
-    for known, (_, y) in zip(waiting[-delay:], samples[-delay:], strict=True):
-        twin.learn(known, y)
+            twin.learn(known[i - delay], samples[i - delay][1])
+        known += [twin.predict(x["p"])[1] for x, _ in samples[i : i + 1]]
     ends, _ = twin.predict(0.0)
     assert model.predict_interval_one({"p": 0.0}, 0.9) == pytest.approx(ends, rel=1e-12)
 
 
 def test_labels_in_any_order_and_equal_samples():
     samples = numbers(60)
-    one, other = rm.Calibrated(Point()), rm.Calibrated(Point())
-    for model, order in ((one, samples), (other, samples)):
-        for x, _ in samples:
-            model.predict_one(x)
-        for x, y in reversed(order):
-            # A copy, as a message queue makes it.
-            model.learn_one(pickle.loads(pickle.dumps(x)), y)
-    assert not one._waiting
-    assert one._tracked == other._tracked
     model = rm.Calibrated(Point())
+    for x, _ in samples:
+        model.predict_one(x)
+    # Copies, as a message queue makes them.
+    fed(model, pickle.loads(pickle.dumps(samples[::-1])))
+    assert not model._waiting
     for y in range(5):
         model.predict_one({"p": 1.0})
         model.predict_interval_one({"p": 1.0})
         model.learn_one({"t": y}, 0.0)
-    assert [len(records) for records in model._waiting.values()] == [5]
-    for left in (4, 3, 2, 1):
+    for left in ([5], [4], [3], [2], [1], []):
+        assert [len(records) for records in model._waiting.values()] == left
         model.learn_one({"p": 1.0}, 1.0)
-        assert [len(records) for records in model._waiting.values()] == [left]
-    model.learn_one({"p": 1.0}, 1.0)
-    assert not model._waiting
 
 
 def test_predictions_that_wait_are_bounded():
@@ -305,13 +268,10 @@ def test_predictions_that_wait_are_bounded():
 
 def test_samples_that_cannot_be_recognized():
     model = rm.Calibrated(Point())
-    for x in ({"p": 1.0, "list": [1]}, {"p": 1.0, "array": np.zeros(2)}):
-        assert model.predict_one(x) == 1.0
-        model.learn_one(x, 2.0)
+    for x in ({"p": 1.0, "list": [1]}, {"p": 1.0, "array": np.zeros(2)}, {"p": math.nan}):
+        model.predict_one(x)
+        model.learn_one(x | {"p": float(x["p"])}, 2.0)
         assert not model._waiting
-    model.predict_one({"p": math.nan})
-    model.learn_one({"p": float("nan")}, 2.0)
-    assert not model._waiting
 
 
 def series(n, seed=1):
@@ -362,15 +322,14 @@ FRAMES = {
 @pytest.mark.parametrize("delay", [0, 20])
 def test_frames_are_learned_and_predicted_like_their_rows(kind, delay):
     rng = np.random.default_rng(1)
-    for make, label in (
-        (lambda: rm.Calibrated(rm.MondrianForestRegressor(2, seed=1)), lambda a: 2.0 * a),
-        (lambda: rm.Calibrated(naive_bayes.GaussianNB()), lambda a: "ab"[a > 0.0]),
+    for model, label in (
+        (rm.MondrianForestRegressor(2, seed=1), lambda a: 2.0 * a),
+        (naive_bayes.GaussianNB(), lambda a: "ab"[a > 0.0]),
     ):
         names = (0, 1) if kind == "array" else ("a", "b")
-        values = rng.normal(size=(60, 2)).tolist()
-        samples = [dict(zip(names, row, strict=True)) for row in values]
+        samples = [dict(zip(names, row, strict=True)) for row in rng.normal(size=(60, 2)).tolist()]
         y = [label(x[names[0]]) for x in samples]
-        one, many = make(), make()
+        one, many = rm.Calibrated(model.clone()), rm.Calibrated(model.clone())
         for start in range(0, 60, 20):
             rows = samples[start : start + 20]
             X = FRAMES[kind](rows)
@@ -395,10 +354,8 @@ def test_frames_with_missing_values_and_bad_labels():
     X = pd.DataFrame({"p": [1.0, math.nan], "b": ["x", None], "c": pd.array([1, None])})
     assert model.predict_many(X).tolist() == [1.0, 0.0]
     assert list(model._waiting) == [("p", "b", "c", 1.0, "x", 1), ()]
-    with pytest.raises(ValueError, match="X has 2 rows but there are 1 targets"):
-        model.learn_many(X, [1.0])
-    with pytest.raises(TypeError, match=r"must be a number.* in row 1"):
-        model.learn_many(X, [1.0, "x"])
+    raises(ValueError, "X has 2 rows but there are 1 tar", lambda: model.learn_many(X, [1.0]))
+    raises(TypeError, "a number.* in row 1", lambda: model.learn_many(X, [1.0, "x"]))
     assert model._n_learned == 0
 
 
@@ -458,24 +415,22 @@ def test_equal_seeds_give_equal_intervals_and_sets(name, tmp_path):
     assert found[0] == found[1]
 
 
+OF_TARGETS, OF_LABELS = rm.Calibrated(Point()), rm.Calibrated(Odds())
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 90, -0.1, math.nan, "0.9", True, None])
+@pytest.mark.parametrize("ask", [OF_TARGETS.predict_interval_one, OF_LABELS.predict_set_one])
+def test_bad_coverages(coverage, ask):
+    raises(ValueError, "coverage must be between 0 and 1, got", lambda: ask({}, coverage))
+
+
 def test_bad_arguments():
-    for model in (preprocessing.StandardScaler(), 3, None):
-        with pytest.raises(TypeError, match="model must be a regressor or a classifier"):
-            rm.Calibrated(model)
-    with pytest.raises(ValueError, match="max_pending must be an integer >= 1, got 0"):
-        rm.Calibrated(Point(), max_pending=0)
-    with pytest.raises(ValueError, match="by_class must be True or False"):
-        rm.Calibrated(Odds(), by_class=1)
-    for coverage in (0.0, 1.0, 90, -0.1, math.nan, "0.9", True, None):
-        for model, call in ((Point(), "predict_interval_one"), (Odds(), "predict_set_one")):
-            with pytest.raises(ValueError, match="coverage must be between 0 and 1, got"):
-                getattr(rm.Calibrated(model), call)({}, coverage)
-    with pytest.raises(TypeError, match="predict_interval_one needs a regressor"):
-        rm.Calibrated(Odds()).predict_interval_one({})
-    with pytest.raises(TypeError, match="predict_set_one needs a classifier"):
-        rm.Calibrated(Point()).predict_set_one({})
-    with pytest.raises(ValueError, match="exact must be True or False"):
-        rm.Calibrated(Odds()).predict_set_one({}, exact="yes")
+    raises(TypeError, "a regressor or a classifier, got 3", lambda: rm.Calibrated(3))
+    raises(ValueError, "max_pending must be", lambda: rm.Calibrated(Point(), max_pending=0))
+    raises(ValueError, "by_class must be True or", lambda: rm.Calibrated(Odds(), by_class=1))
+    raises(TypeError, "needs a regressor", lambda: OF_LABELS.predict_interval_one({}))
+    raises(TypeError, "needs a classifier", lambda: OF_TARGETS.predict_set_one({}))
+    raises(ValueError, "exact must be", lambda: OF_LABELS.predict_set_one({}, exact="yes"))
 
 
 def test_predictions_that_are_no_numbers():
@@ -498,95 +453,51 @@ def states(model):
 
 def learned(make, n=60):
     model = make()
-    is_classifier = isinstance(model, base.Classifier)
-    samples = labels(n) if is_classifier else numbers(n)
-    for i, (x, _) in enumerate(samples):
-        model.predict_one(x)
-        if i >= 5:
-            model.learn_one(*samples[i - 5])
+    samples = labels(n) if isinstance(model, base.Classifier) else numbers(n)
+    follow(model, samples, lambda model, x: model.predict_one(x), delay=5)
     return model, samples
 
 
-def test_copies_are_independent_and_equal():
-    for make in (
-        lambda: rm.Calibrated(rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1)),
-        lambda: rm.Calibrated(rm.MondrianForestClassifier(2, seed=1), by_class=True),
-    ):
-        model, samples = learned(make)
-        copies = [copy.deepcopy(model), model.clone(include_attributes=True)]
-        for one in copies:
-            assert type(one) is type(model)
-            assert states(one) == states(model)
-        fed(model, samples[-5:])
-        for one in copies:
-            assert states(one) != states(model)
-            fed(one, samples[-5:])
-            assert states(one) == states(model)
-        assert model.clone()._n_learned == 0
+WRAPPED = {
+    "regressor": lambda: rm.Calibrated(RIVERS["adaptive"]()),
+    "classifier": lambda: rm.Calibrated(rm.MondrianForestClassifier(2, seed=1), by_class=True),
+}
 
 
-def test_a_sample_that_the_model_refuses_changes_nothing():
-    for make in (
-        lambda: rm.Calibrated(rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1)),
-        lambda: rm.Calibrated(rm.MondrianForestClassifier(2, seed=1)),
-    ):
-        model, samples = learned(make)
-        before = states(model)
-        bad = dict.fromkeys(samples[0][0], math.inf)
-        with pytest.raises(ValueError, match="inf"):
-            model.learn_one(bad, samples[0][1])
-        with pytest.raises(ValueError, match="inf"):
-            model.predict_one(bad)
-        waiting = samples[-1][0]
-        with pytest.raises((TypeError, ValueError)):
-            model.learn_one(waiting, math.nan)
-        assert states(model) == before
+@pytest.mark.parametrize("kind", WRAPPED)
+def test_copies_are_independent_and_equal(kind):
+    model, samples = learned(WRAPPED[kind])
+    copies = [copy.deepcopy(model), model.clone(include_attributes=True)]
+    for one in copies:
+        assert type(one) is type(model)
+        assert states(one) == states(model)
+    fed(model, samples[-5:])
+    for one in copies:
+        assert states(one) != states(model)
+        assert states(fed(one, samples[-5:])) == states(model)
+    assert model.clone()._n_learned == 0
 
 
-class Interrupted(rm.MondrianForestRegressor):
-    """Is interrupted before it learns, or when it has learned."""
-
-    when = ""
-
-    def learn_one(self, x, y, w=1.0):
-        if self.when == "before":
-            raise KeyboardInterrupt
-        super().learn_one(x, y, w)
-        if self.when == "after":
-            raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_an_interrupted_call_has_learned_a_sample_or_not(when):
-    model, samples = learned(lambda: rm.Calibrated(Interrupted(2, seed=1)))
-    expected = copy.deepcopy(model)
-    if when == "after":
-        expected.learn_one(*samples[-5])
-    model.model.when = when
-    with pytest.raises(KeyboardInterrupt):
-        model.learn_one(*samples[-5])
-    model.model.when = ""
-    same = copy.deepcopy(model)
-    assert states(same) == states(expected)
-    x = samples[3][0]
-    assert model.predict_interval_one(x) == expected.predict_interval_one(x)
+@pytest.mark.parametrize("kind", WRAPPED)
+def test_a_sample_that_the_model_refuses_changes_nothing(kind):
+    model, samples = learned(WRAPPED[kind])
+    before = states(model)
+    bad, (waiting, _) = dict.fromkeys(samples[0][0], math.inf), samples[-1]
+    learn, predict = model.learn_one, model.predict_one
+    raises(ValueError, "inf", lambda: learn(bad, samples[0][1]), lambda: predict(bad))
+    raises(ValueError, "nan", lambda: learn(waiting, math.nan))
+    assert states(model) == before
 
 
 @pytest.mark.parametrize("make", [rm.MondrianForestRegressor, rm.MondrianForestClassifier])
-def test_exceptions_and_failing_allocations(make):
+@pytest.mark.parametrize("other", [{}, {"a": 0.1, "t": -1}])
+def test_exceptions_and_failing_allocations(make, other):
     def go_on(model):
-        for x, y in samples[-3:]:
-            model.predict_one(x)
-            model.learn_one(x, y)
+        follow(model, samples[-3:], lambda model, x: model.predict_one(x))
 
     model, samples = learned(lambda: rm.Calibrated(make(2, seed=1)))
-    judge = Judge(lambda one: (one.predict_one(samples[0][0]), states(one)), go_on, every=23)
-    state = pickle.dumps(model)
+    judge = Judge(lambda one: (one.predict_one(samples[0][0]), states(one)), go_on, every=3)
     x, y = samples[-5]
-    for sample in (x, {"p": 0.0, "a": 0.1}):
-
-        def call(one, sample=sample):
-            one.learn_one(sample, y)
-
-        assert 0 in judge.lines(state, call)
-        judge.allocations(state, call)
+    state = pickle.dumps(model)
+    assert judge.lines(state, lambda one: one.learn_one(x | other, y)) == {0, 1}
+    judge.allocations(state, lambda one: one.learn_one(x | other, y))

@@ -1,13 +1,14 @@
 """Categories: places of levels in trees, their distribution, and accepted and refused values."""
 
 import enum
+import itertools
 import pickle
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from common import refused
+from common import Adaptive, Exact, Targets, fed, raises, refused
 from naive import levels as naive
 from scipy import stats
 
@@ -18,11 +19,11 @@ from river_mondrian.partitions.mondrian.transforms import Categories, place_of
 
 COLORS = ("red", "green", "blue", "violet")
 FORESTS = {
-    "exact": lambda: rm.MondrianForestClassifier(3, seed=1),
-    "weights": lambda: rm.MondrianForestClassifier(3, seed=1),
-    "adaptive": lambda: rm.AdaptiveMondrianForestClassifier(3, n_candidates=4, seed=1),
-    "gaussian": lambda: rm.MondrianForestRegressor(3, seed=1),
-    "mean": lambda: rm.MondrianForestRegressor(3, posterior="mean", seed=1),
+    "exact": lambda **more: Exact(**{"n_estimators": 3, "seed": 1} | more),
+    "weights": lambda **more: Exact(**{"n_estimators": 3, "seed": 1} | more),
+    "gaussian": lambda **more: Targets(**{"n_estimators": 3, "seed": 1} | more),
+    "mean": lambda **more: Targets(**{"n_estimators": 3, "posterior": "mean", "seed": 1} | more),
+    "adaptive": lambda: Adaptive(3, n_candidates=4, seed=1),
 }
 MODELS = FORESTS | {
     "ogd": lambda: rm.OGDClassifier(rm.MondrianFeatures(5, lifetime=3.0, seed=1), loss="log"),
@@ -57,6 +58,8 @@ def learn(name, model, pairs):
 
 def predicted(model, x):
     """Return what a model predicts as a list."""
+    if isinstance(model, rm.MondrianFeatures):
+        return list(model.transform_one(x))
     if hasattr(model, "predict_proba_one"):
         return list(model.predict_proba_one(x).values())
     if isinstance(model, rm.MondrianForestRegressor) and model.posterior == "gaussian":
@@ -72,10 +75,10 @@ def predicted(model, x):
 def test_places_are_the_twins(level):
     states = np.array([5, -3, 2**62], dtype=np.int64)
     categories = Categories(states)
-    categories.finish()
-    for key, t in zip(naive.keys(states), range(3), strict=True):
+    places = categories.finish()
+    for t, key in enumerate(naive.keys(states)):
         for feature in (0, 1, 9):
-            got = place_of(categories.memory[0], t, feature, level_of(level))
+            got = place_of(places, t, feature, level_of(level))
             assert np.float32(got) == naive.place(key, feature, level)
 
 
@@ -84,56 +87,43 @@ def test_places_are_uniform_and_independent(seed):
     states = np.random.default_rng(seed).integers(-(2**63), 2**63, 300)
     categories = Categories(states)
     places = categories.finish()
-    grid = np.array(
-        [[[place_of(places, t, d, level_of(f"{k}")) for k in range(12)] for d in (0, 1)]
-         for t in range(300)]
-    )  # fmt: skip
+    at = itertools.product(range(300), (0, 1), map(level_of, map(str, range(12))))
+    grid = np.array([place_of(places, *one) for one in at]).reshape(300, 2, 12)
     assert stats.kstest(grid.ravel(), "uniform").pvalue > 1e-4
     # The levels of a feature, features of a tree, and trees that follow each other.
-    for first, second in (
-        (grid[:, :, :-1], grid[:, :, 1:]),
-        (grid[:, 0], grid[:, 1]),
-        (grid[:-1], grid[1:]),
-    ):
-        cells = np.histogram2d(first.ravel(), second.ravel(), 4, [[0, 1], [0, 1]])[0]
+    pairs = (grid[:, :, :-1], grid[:, :, 1:]), (grid[:, 0], grid[:, 1]), (grid[:-1], grid[1:])
+    for first, second in ((one.ravel(), other.ravel()) for one, other in pairs):
+        cells = np.histogram2d(first, second, 4, [[0, 1], [0, 1]])[0]
         assert stats.chisquare(cells.ravel()).pvalue > 1e-4
-        assert stats.spearmanr(first.ravel(), second.ravel()).pvalue > 1e-4
+        assert stats.spearmanr(first, second).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("kind", ["exact", "weights", "gaussian", "mean", "features"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
     """With one tree, digit for digit: by where the twin puts the levels."""
-    make = {
-        "exact": lambda: rm.MondrianForestClassifier(1, scale=False, seed=seed),
-        "weights": lambda: rm.MondrianForestClassifier(1, scale=False, seed=seed),
-        "gaussian": lambda: rm.MondrianForestRegressor(1, scale=False, seed=seed),
-        "mean": lambda: rm.MondrianForestRegressor(1, posterior="mean", scale=False, seed=seed),
-        "features": lambda: rm.MondrianFeatures(1, lifetime=5.0, seed=seed),
-    }[kind]
     states = np.random.SeedSequence(seed).generate_state(1, dtype=np.uint64).view(np.int64)
     (key,) = naive.keys(states)
+    places = {"color": 0, "is_new": 1}
 
     def as_numbers(x):
-        found = {name: value for name, value in x.items() if value is not None}
-        for place, name in enumerate(("color", "is_new")):
-            if name in found:
-                found[name] = naive.place(key, place, found[name])
-        return found
+        known = {name: value for name, value in x.items() if value is not None}
+        own = {k: naive.place(key, places[k], known[k]) for k in places.keys() & known.keys()}
+        return known | own
 
+    is_map = kind == "features"
+    make = rm.MondrianFeatures if is_map else FORESTS[kind]
+    params = {"n_partitions": 1, "lifetime": 5.0} if is_map else {"n_estimators": 1, "scale": False}
+    levels, numbers = (make(**params, seed=seed) for _ in range(2))
     # The first sample has all features, so that they get their places by name.
-    pairs = samples(2, seed, missing=0.0) + samples(400, seed)
-    levels, numbers = make(), make()
-    for i, (x, y) in enumerate(pairs):
-        if kind == "features":
-            levels.learn_one(x)
-            numbers.learn_one(as_numbers(x))
-            assert levels.transform_one(x) == numbers.transform_one(as_numbers(x))
-            continue
+    for i, (x, y) in enumerate(samples(2, seed, missing=0.0) + samples(400, seed)):
         if i > 0:
             assert predicted(levels, x) == predicted(numbers, as_numbers(x))
-        learn(kind, levels, [(x, y)])
-        learn(kind, numbers, [(as_numbers(x), y)])
+        for model, known in ((levels, x), (numbers, as_numbers(x))):
+            if is_map:
+                model.learn_one(known)
+            else:
+                learn(kind, model, [(known, y)])
 
 
 # Frames.
@@ -142,30 +132,26 @@ def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
 def frames(pairs):
     """Return frames of samples by backends and types of columns."""
     rows = [x for x, _ in pairs]
-    plain = pd.DataFrame(rows)
-    plain["size"] = plain["size"].astype(float)
-    typed = plain.assign(color=plain["color"].astype("category"))
-    typed["is_new"] = typed["is_new"].astype("boolean")
+    plain = pd.DataFrame(rows).astype({"size": float})
     columns = {name: [x[name] for x in rows] for name in rows[0]}
-    enums = pl.DataFrame(columns, schema_overrides={"color": pl.Enum(COLORS)})
-    texts = pl.DataFrame(columns, schema_overrides={"color": pl.Categorical})
-    return {
-        "pandas": plain,
-        "typed": typed,
-        "polars": pl.DataFrame(columns),
-        "enums": enums,
-        "categoricals": texts,
-        "arrow": pl.DataFrame(columns).to_arrow(),
+    polars = {
+        name: pl.DataFrame(columns, schema_overrides={"color": kind} if kind else None)
+        for name, kind in {"p": None, "enums": pl.Enum(COLORS), "texts": pl.Categorical}.items()
     }
+    typed = plain.astype({"color": "category", "is_new": "boolean"})
+    return {"pandas": plain, "typed": typed, "arrow": polars["p"].to_arrow()} | polars
 
 
-@pytest.mark.parametrize("backend", ["pandas", "typed", "polars", "enums", "categoricals", "arrow"])
-@pytest.mark.parametrize("name", [*MODELS])
+FRAMES = frames(samples(300))
+
+
+@pytest.mark.parametrize("backend", FRAMES)
+@pytest.mark.parametrize("name", MODELS)
 def test_frames_are_learned_and_predicted_as_mappings(name, backend):
     pairs = samples(300)
     model, by_frame = MODELS[name](), MODELS[name]()
     learn("" if name == "weights" else name, model, pairs)
-    frame = frames(pairs)[backend]
+    frame = FRAMES[backend]
     by_frame.learn_many(frame, [y for _, y in pairs])
     for x, _ in pairs[:20]:
         assert predicted(by_frame, x) == predicted(model, x)
@@ -183,71 +169,77 @@ def test_a_pandas_categorical_of_numbers_is_a_category():
     model = rm.MondrianForestClassifier(2, seed=1)
     model.learn_many(frame, [0, 1, 0, 1])
     assert model.predict_many(frame[:3]).tolist() == [0, 1, 0]
-    with pytest.raises(TypeError, match=r"feature 'a' must be a level .* got 3"):
-        model.predict_one({"a": 3})
+    raises(TypeError, r"feature 'a' must be a level .* got 3", lambda: model.predict_one({"a": 3}))
 
 
 # Kinds.
 
 
-@pytest.mark.parametrize("name", [*MODELS])
+LEVEL, NUMBER = "a level of a category", "a number"
+
+
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(
-    ("name_of_feature", "value", "is_category"),
-    [("color", 2.0, True), ("is_new", -1, True), ("size", "big", False)],
+    ("feature", "value", "kind"),
+    [("color", 2.0, LEVEL), ("is_new", -1, LEVEL), ("size", "big", NUMBER)],
 )
-def test_a_change_of_kind_is_an_error_that_names_it(name, name_of_feature, value, is_category):
+def test_a_change_of_kind_is_an_error_that_names_it(name, feature, value, kind):
     model = learn(name, MODELS[name](), samples(40))
     before = pickle.dumps(model)
-    bad = {"color": "red", "is_new": True, "size": 0.5} | {name_of_feature: value}
-    what = "a level of a category" if is_category else "a number"
-    pattern = rf"feature '{name_of_feature}' must be {what}.*got {value!r}"
-    calls = [
+    bad = {"color": "red", "is_new": True, "size": 0.5} | {feature: value}
+    raises(
+        TypeError,
+        rf"feature '{feature}' must be {kind}.*got {value!r}",
         lambda: model.learn_one(bad, 1),
         lambda: model.predict_one(bad),
         lambda: model.learn_many(pd.DataFrame([bad | {"size": 0.1}, bad]), [0, 1]),
         lambda: model.predict_many(pl.DataFrame([bad])),
-    ]
-    for call in calls:
-        with pytest.raises(TypeError, match=pattern):
-            call()
+    )
     assert pickle.dumps(model) == before
 
 
-def test_a_column_of_numbers_and_levels_is_refused():
-    frame = pd.DataFrame({"a": [0.5, None, "red"]})
-    with pytest.raises(TypeError, match=r"feature 'a' must be a number, got 'red' .* in row 2"):
-        rm.MondrianForestClassifier().learn_many(frame, [0, 1, 0])
-    frame = pd.DataFrame({"a": ["red", None, 0.5]})
-    with pytest.raises(TypeError, match=r"feature 'a' must be a level .* got 0.5 .* in row 2"):
-        rm.MondrianForestClassifier().learn_many(frame, [0, 1, 0])
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([0.5, None, "red"], "a number, got 'red' .* in row 2"),
+        (["red", None, 0.5], "a level .* got 0.5 .* in row 2"),
+        (pd.Series([(1, 2), (3, 4), (1, 2)], dtype="category"), r".* got \(1, 2\)"),
+    ],
+)
+def test_a_column_of_numbers_and_levels_is_refused(column, message):
+    with pytest.raises(TypeError, match=f"feature 'a' must be {message}"):
+        Exact().learn_many(pd.DataFrame({"a": column}), [0, 1, 0])
 
 
 @pytest.mark.parametrize(
-    "make",
+    "model",
     [
-        lambda: rm.MondrianForestClassifier(2, directions=2, seed=1),
-        lambda: rm.MondrianForestRegressor(2, directions=[{"a": 1.0}], seed=1),
-        lambda: rm.OGDClassifier(rm.MondrianFeatures(3, directions=2, seed=1)),
-        lambda: rm.OGDClassifier(rm.IsolationFeatures(4, 4, seed=1)),
+        Exact(2, directions=2, seed=1),
+        Targets(2, directions=[{"a": 1.0}], seed=1),
+        rm.OGDClassifier(rm.MondrianFeatures(3, directions=2, seed=1)),
+        rm.OGDClassifier(rm.IsolationFeatures(4, 4, seed=1)),
     ],
 )
-def test_what_cannot_take_levels_says_so(make):
-    model = make()
-    with pytest.raises(TypeError, match=r"feature 'a' must be a number, got 'red' \(str\)"):
-        model.learn_one({"a": "red"}, 1)
-    with pytest.raises(TypeError, match=r"feature 'a' must be a number, got 'red' \(str\)"):
-        model.learn_many(pd.DataFrame({"a": ["red"]}), [1])
+def test_what_cannot_take_levels_says_so(model):
+    raises(
+        TypeError,
+        r"feature 'a' must be a number, got 'red' \(str\)",
+        lambda: model.learn_one({"a": "red"}, 1),
+        lambda: model.learn_many(pd.DataFrame({"a": ["red"]}), [1]),
+    )
     model.learn_one({"a": True}, 1)
 
 
-def test_a_number_as_large_as_a_code_is_refused():
-    for name in FORESTS:
-        model = learn(name, FORESTS[name](), samples(40))
-        for call in (model.learn_one, lambda x, y=0, model=model: model.predict_one(x)):
-            with pytest.raises(ValueError, match="feature 'size' must be finite"):
-                call({"color": "red", "is_new": True, "size": 2.0**200 * 1.25}, 0)
-        with pytest.raises(ValueError, match="feature 'size' must be finite"):
-            model.learn_many(pd.DataFrame({"size": [2.0**200 * 1.25]}), [0])
+@pytest.mark.parametrize("name", FORESTS)
+def test_a_number_as_large_as_a_code_is_refused(name):
+    model, size = learn(name, FORESTS[name](), samples(40)), 2.0**200 * 1.25
+    raises(
+        ValueError,
+        "feature 'size' must be finite",
+        lambda: model.learn_one({"color": "red", "size": size}, 0),
+        lambda: model.predict_one({"color": "red", "size": size}),
+        lambda: model.learn_many(pd.DataFrame({"size": [size]}), [0]),
+    )
 
 
 # Streams.
@@ -272,30 +264,26 @@ def test_levels_of_other_types():
     assert level_of(Job.CLERK) == level_of("clerk") == level_of(np.str_("clerk"))
     assert level_of(np.int64(3)) == level_of(3) != level_of("3")
     assert level_of(np.True_) == level_of(True) != level_of(1)
-    frame = pd.DataFrame({"a": pd.Series([(1, 2), (3, 4)], dtype="category")})
-    with pytest.raises(TypeError, match=r"a level of feature 'a' must be .* got \(1, 2\)"):
-        rm.MondrianForestClassifier().learn_many(frame, [0, 1])
 
 
 def test_limit_kernels_need_one_kind():
-    with pytest.raises(TypeError, match="feature 'a' must be a level"):
-        rm.MondrianFeatures(3).limit_kernel({"a": "red"}, {"a": 2.0})
-    with pytest.raises(TypeError, match="feature 'a' must be a number, got 'red'"):
-        rm.MondrianFeatures(3).limit_kernel({"a": 1.0}, {"a": "red"})
-    for one, other in ((1.0, True), (True, 1.0)):
-        assert rm.MondrianFeatures(3).limit_kernel({"a": one}, {"a": other}) == 1.0
+    kernel = rm.MondrianFeatures(3).limit_kernel
+    raises(TypeError, "'a' must be a level", lambda: kernel({"a": "red"}, {"a": 2.0}))
+    raises(TypeError, "'a' must be a number, got 'red'", lambda: kernel({"a": 1.0}, {"a": "red"}))
+    assert kernel({"a": 1.0}, {"a": True}) == kernel({"a": True}, {"a": 1.0}) == 1.0
 
 
 # Models in files, and damaged ones.
 
 
 def test_kinds_that_do_not_fit_the_trees_are_refused():
-    model = learn("exact", FORESTS["exact"](), samples(20))
-    model._features.categories = frozenset({"color"})
-    refused(model, "categories")
-    model = learn("exact", FORESTS["exact"](), samples(20))
-    model._trees.categories.flags[:1] = 7
-    refused(model, "flags")
+    for damage, text in (
+        (lambda model: setattr(model._features, "categories", frozenset({"color"})), "categories"),
+        (lambda model: model._trees.categories.flags.__setitem__(0, 7), "flags"),
+    ):
+        model = learn("exact", FORESTS["exact"](), samples(20))
+        damage(model)
+        refused(model, text)
 
 
 # Reading.
@@ -308,23 +296,16 @@ def test_cuts_of_levels_can_be_read(name):
     for tree in range(2):
         frame = model.to_dataframe(tree)
         for x, _ in samples(20, 2, missing=0.0):
-            places = {
-                feature: model.level_places(feature, [x[feature]], tree)[x[feature]]
-                for feature in ("color", "is_new")
-            } | {"size": x["size"]}
-            node, path = 0, []
+            levels = {k: model.level_places(k, [x[k]], tree)[x[k]] for k in ("color", "is_new")}
+            node, lines = 0, model.debug_one(x, tree).splitlines()[1:]
             while not frame.is_leaf[node]:
-                feature = frame.feature[node]
-                goes_left = bool(places[feature] <= frame.threshold[node])
-                path.append((feature, goes_left))
-                node = frame.left[node] if goes_left else frame.right[node]
-            lines = model.debug_one(x, tree).splitlines()[1 : 2 + len(path)]
-            for line, (feature, goes_left) in zip(lines, path, strict=False):
+                feature, line = frame.feature[node], lines.pop(0)
+                goes_left = bool((x | levels)[feature] <= frame.threshold[node])
                 assert line.strip().startswith(repr(feature))
                 assert (" <= " in line) is goes_left
-            assert "leaf" in lines[-1]
-    with pytest.raises(ValueError, match="feature 'size' is no category"):
-        model.level_places("size", ["red"])
+                node = frame.left[node] if goes_left else frame.right[node]
+            assert "leaf" in lines[0]
+    raises(ValueError, "feature 'size' is no category", lambda: model.level_places("size", ["red"]))
 
 
 @pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])
@@ -333,10 +314,9 @@ def test_kernel_of_levels_is_the_limit(lifetime, seed):
     n = 2000
     features = rm.MondrianFeatures(n, lifetime=lifetime, seed=seed)
     base = {"color": "red", "kind": "a", "size": 0.2}
-    others = [base | more for more in ({"color": "blue"}, {"color": "blue", "kind": "b"},
-                                       {"color": "blue", "size": 0.5})]  # fmt: skip
-    for x in (base, *others):
-        features.learn_one(x)
+    changes = {"color": "blue"}, {"color": "blue", "kind": "b"}, {"color": "blue", "size": 0.5}
+    others = [base | more for more in changes]
+    fed(features, [base, *others])
     for x in others:
         expected = features.limit_kernel(base, x)
         found = round(features.kernel(base, x) * n)
@@ -349,5 +329,4 @@ def test_a_wrong_row_of_a_later_block_is_named():
     features.add({"a": 1.0, "b": 2.0})
     columns = np.zeros((5, 2))
     columns[3, 1] = LEAST_LEVEL
-    with pytest.raises(TypeError, match=r"'b'.* in row 2051"):
-        features.agree(["a", "b"], columns, 2048)
+    raises(TypeError, r"'b'.* in row 2051", lambda: features.agree(["a", "b"], columns, 2048))

@@ -1,5 +1,6 @@
 """Density forests: cells of the Mondrian process of the whole space, and estimates."""
 
+import itertools
 import math
 import pickle
 
@@ -8,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from common import as_kernels, fed
+from common import as_kernels, fed, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import density as naive
@@ -28,11 +29,7 @@ revealed, log_volume = as_kernels(walks.reveal, walks.log_polytope_volume, decor
 
 
 LEVEL = 0.01
-
-
 SEEDS = range(4)
-
-
 TRIANGLE = [{"x00": 1.0}, {"x01": 1.0}, {"x00": 0.7, "x01": -0.7}]
 
 
@@ -82,93 +79,58 @@ def roots_of(projected, horizon, seed, n_trees, origin=None):
     return roots
 
 
-@pytest.mark.parametrize("estimator", ["forest", "laplace", "kernel"])
-@pytest.mark.parametrize(("lifetime", "start"), [(2.0, False), (None, False), (2.0, True)])
-@pytest.mark.parametrize("dims", [1, 2, 4])
+# Kernels have no directions.
+ALONG_AXES = [(dims, method) for dims in (1, 2, 4) for method in ("forest", "laplace", "kernel")]
+
+
+@pytest.mark.parametrize(
+    ("dims", "estimator"), [*ALONG_AXES, ("oblique", "forest"), ("oblique", "laplace")]
+)
+@pytest.mark.parametrize(("lifetime", "start"), [(1.5, False), (None, False), (1.5, True)])
 def test_forest_is_the_twin(dims, lifetime, start, estimator):
+    """The same trees (along directions: the same polygons), and surprises where nothing is."""
+    is_oblique = dims == "oblique"
+    n, dims = (20, 2) if is_oblique else (80, dims)
+    matrix = np.array([[1, 0], [0, 1], [0.7, -0.7]]) if is_oblique else np.eye(dims)
     rng = np.random.default_rng(dims)
-    X = rng.normal(size=(80, dims))
-    X[40:50] = X[5]
-    origin = [0.3] * dims if start else None
-    forest = learned(
-        X,
-        n_estimators=5,
-        lifetime=lifetime,
-        method=estimator,
-        seed=3,
-        origin=mapping(origin) if start else None,
-    )
-    ended = 80 ** (1 / (dims + 2)) if lifetime is None else lifetime
-    horizon = math.inf if lifetime is None else lifetime
-    rates, roots = [1.0] * dims, roots_of(X, horizon, 3, 5, origin)
+    X = rng.normal(size=(n, dims))
+    X[n // 2 : n // 2 + n // 8] = X[5]
+    origin = rng.normal(size=dims)
+    more = {"directions": TRIANGLE if is_oblique else None}
+    more["origin"] = mapping(origin) if start else None
+    forest = learned(X, n_estimators=5, lifetime=lifetime, method=estimator, seed=3, **more)
+    horizon, ended = (lifetime or math.inf), lifetime or n ** (1 / (dims + 2))
+    rates, start_of_all = [1.0] * len(matrix), (matrix @ origin).tolist() if start else None
+    roots = roots_of(X @ matrix.T, horizon, 3, 5, start_of_all)
+
+    def volume(cell):
+        return stit.area_between(matrix.tolist(), cell) if is_oblique else naive.volume(cell)
+
     empty = 0
-    for z in [*X[:30], *(3.0 * rng.normal(size=(30, dims)))]:
-        found = [pivots.cell_of(root, horizon, ended, rates, z.tolist(), start) for root in roots]
-        counts, corners = cells(forest, mapping(z))
-        np.testing.assert_allclose(corners.transpose(0, 2, 1), [cell for cell, _ in found])
-        assert counts.tolist() == [len(inside) for _, inside in found]
-        expected = naive.density([cell for cell, _ in found], X, estimator, ended)
-        assert forest.density_one(mapping(z)) == pytest.approx(expected, rel=1e-12)
+    for x in [*X[:30], *(3.0 * rng.normal(size=(30, dims))), np.full(dims, -40.0)]:
+        z = (matrix @ x).tolist()
+        found = [pivots.cell_of(root, horizon, ended, rates, z, start) for root in roots]
+        own, counts = [cell for cell, _ in found], [len(inside) for _, inside in found]
+        if not is_oblique:
+            n_inside, corners = cells(forest, mapping(x))
+            np.testing.assert_allclose(corners.transpose(0, 2, 1), own)
+            assert n_inside.tolist() == counts
+        kernel = (ended / 2.0) ** dims
+        expected = naive.density(counts, list(map(volume, own)), estimator, n, kernel)
+        assert forest.density_one(mapping(x)) == pytest.approx(expected, rel=1e-9)
         if expected > 0.0:
             continue
         # The last cells count that hold a sample, as if they held one.
         empty += 1
         volumes = []
         for root in roots:
-            parted = min(pivots.parted_at(root, horizon, rates, z.tolist()), ended)
-            cell, inside = pivots.cell_of(root, horizon, parted, rates, z.tolist(), start)
+            end = min(ended, pivots.parted_at(root, horizon, rates, z))
+            cell, inside = pivots.cell_of(root, horizon, end, rates, z, start)
             assert inside
-            kernel = (2.0 / parted) ** dims
-            volumes.append(kernel if estimator == "kernel" else naive.volume(cell))
+            volumes.append((2.0 / end) ** dims if estimator == "kernel" else volume(cell))
         mean = np.mean(volumes) if estimator == "laplace" else stats.hmean(volumes)
-        assert forest.surprise_one(mapping(z)) == pytest.approx(math.log(80 * mean), rel=1e-6)
+        assert forest.surprise_one(mapping(x)) == pytest.approx(math.log(n * mean), rel=1e-6)
     assert empty > 0
-
-
-@pytest.mark.parametrize("estimator", ["forest", "laplace"])
-@pytest.mark.parametrize(("lifetime", "start"), [(1.5, False), (None, False), (1.5, True)])
-def test_oblique_forest_is_the_twin(lifetime, start, estimator):
-    """The same trees along the directions, and polygons; surprises where there are no samples."""
-    X = np.random.default_rng(0).normal(size=(20, 2))
-    matrix = np.array([[1, 0], [0, 1], [0.7, -0.7]])
-    origin = np.array([0.2, -0.1])
-    forest = learned(
-        X,
-        n_estimators=6,
-        lifetime=lifetime,
-        directions=TRIANGLE,
-        method=estimator,
-        seed=2,
-        origin=mapping(origin) if start else None,
-    )
-    horizon, ended = (math.inf, 20**0.25) if lifetime is None else (lifetime, lifetime)
-    rates = [1.0] * 3
-    roots = roots_of(X @ matrix.T, horizon, 2, 6, (matrix @ origin).tolist() if start else None)
-
-    def areas_of(x, ends):
-        found = [
-            pivots.cell_of(root, horizon, end, rates, (matrix @ x).tolist(), start)
-            for root, end in zip(roots, ends, strict=True)
-        ]
-        areas = np.array([stit.area_between(matrix.tolist(), cell) for cell, _ in found])
-        return areas, np.array([len(inside) for _, inside in found])
-
-    far = 0
-    for x in [*X, *[np.array([a, b]) for a in (-40.0, -3.0, 3.0) for b in (-3.0, 0.1, 99.0)]]:
-        areas, counts = areas_of(x, [ended] * 6)
-        is_laplace = estimator == "laplace"
-        expected = counts.sum() / areas.sum() if is_laplace else (counts / areas).mean()
-        assert forest.density_one(mapping(x)) == pytest.approx(expected / 20, rel=1e-9)
-        if expected == 0.0:
-            # The last cells count that hold a sample, as if they held one.
-            far += 1
-            parted = [
-                pivots.parted_at(root, horizon, rates, (matrix @ x).tolist()) for root in roots
-            ]
-            areas, _ = areas_of(x, [min(ended, time) for time in parted])
-            mean = areas.mean() if is_laplace else 1.0 / (1.0 / areas).mean()
-            assert forest.surprise_one(mapping(x)) == pytest.approx(math.log(20 * mean), rel=1e-9)
-    assert far >= 4
 
 
 AXES = [{"a": 1.0, "b": 0.1}, {"b": 1.0}]
@@ -196,9 +158,8 @@ def test_samples_share_a_cell_as_often_as_the_laplace_kernel_says(dims, lifetime
             share = math.exp(-1.5 * h)
             if hasattr(lifetime, "rvs"):
                 share = (math.exp(-1.4 * h) - math.exp(-1.6 * h)) / (0.2 * h)
-            levels.append(
-                stats.binomtest(together(forest, mapping(x), mapping(y)), n, share).pvalue
-            )
+            found = together(forest, mapping(x), mapping(y))
+            levels.append(stats.binomtest(found, n, share).pvalue)
     assert min(levels) > LEVEL / len(levels)
 
 
@@ -219,21 +180,21 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
         corners = cells(forest, {"a": -1.0, "b": 5.0})[1]
         for side in (corners[:, 1, 1] - 5.0, 5.0 - corners[:, 0, 1], corners[:, 1, 0] + 1.0):
             levels.append(stats.kstest(side, stats.expon(scale=0.5).cdf).pvalue)
-        counts = cells(forest, {"a": -1.0, "b": 5.0})[0]
-        assert (counts >= 1).all()
         known = [{"b": 5.0} | sample for sample in stream]
-        counts_agree(forest, known)
+        counts_agree(forest, known, [[x["a"], x["b"]] for x in known])
     assert min(levels) > LEVEL / len(levels)
 
 
-def counts_agree(forest, stream):
-    """The count of each sample's cell is that of the samples between its corners."""
-    samples = np.array([[x[name] for name in forest.feature_names] for x in stream])
-    for x, z in zip(stream, samples, strict=True):
+def counts_agree(forest, asked, held):
+    """The cells of samples hold these, and count those held that are between their corners."""
+    held = np.array(held)
+    for x in asked:
+        z = np.array([x[name] for name in forest.feature_names])
         counts, corners = cells(forest, x)
-        for count, (lower, upper) in zip(counts, corners, strict=True):
-            assert (lower < z).all() and (z <= upper).all()
-            assert ((samples > lower) & (samples <= upper)).all(axis=1).sum() == count
+        lower, upper = corners.transpose(1, 0, 2)
+        assert ((lower < z) & (z <= upper)).all()
+        inside = (held[:, None] > lower) & (held[:, None] <= upper)
+        assert inside.all(axis=2).sum(axis=0).tolist() == counts.tolist()
 
 
 values = st.floats(-5, 5) | st.integers(-1, 1) | st.just(math.nan) | st.floats(-1e30, 1e30)
@@ -284,11 +245,9 @@ def test_many_dimensions():
     for unit in (1.0, 1e-9, 1e9):
         X = unit * rng.normal(size=(30, 50))
         forest = learned(X, n_estimators=20, lifetime=0.02 / unit, seed=1)
-        shares = []
-        for t, corners in enumerate(cells(forest, mapping(X[4]))[1]):
-            inside = ((corners[0] < X) & (corners[1] >= X)).all(axis=1).sum()
-            assert inside == cells(forest, mapping(X[4]))[0][t] > 0
-            shares.append(math.log(inside / 30) - np.log(corners[1] - corners[0]).sum())
+        counts_agree(forest, [mapping(X[4])], X)
+        counts, corners = cells(forest, mapping(X[4]))
+        shares = np.log(counts / 30) - np.log(corners[:, 1] - corners[:, 0]).sum(axis=1)
         expected = np.logaddexp.reduce(shares) - math.log(20)
         assert forest.log_density_one(mapping(X[4])) == pytest.approx(expected, rel=1e-9)
 
@@ -296,23 +255,16 @@ def test_many_dimensions():
 def test_exact_density_is_theorem_5_1():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(7, 2))
-    expected = 0.0
-    for row in X:
-        term = 1.0
-        for a in np.abs(row - [0.2, -0.4]) * 1.7:
-            term *= 1.7 * math.exp(-a) * (1.0 - a * math.exp(a) * exp1(a))
-        expected += term / 7
-    assert exact_density(X, [0.2, -0.4], 1.7) == pytest.approx(expected, rel=1e-12)
-    frame = pd.DataFrame(X, columns=["b", "a"])
-    assert exact_density(frame, {"a": -0.4, "b": 0.2}, 1.7) == pytest.approx(expected)
     queries = np.array([[0.2, -0.4], [1.0, 1.0]])
-    several = exact_density(X, queries, 1.7)
-    assert several[0] == pytest.approx(expected)
+    gaps = 1.7 * np.abs(X[:, None] - queries)
+    terms = 1.7 * np.exp(-gaps) * (1.0 - gaps * np.exp(gaps) * exp1(gaps))
+    expected = terms.prod(axis=2).mean(axis=0)
+    np.testing.assert_allclose(exact_density(X, queries, 1.7), expected, rtol=1e-12)
+    assert exact_density(X, [0.2, -0.4], 1.7) == pytest.approx(expected[0], rel=1e-12)
     for kind in (pd.DataFrame, pl.DataFrame, pa.table):
-        found = exact_density(
-            kind({"b": X[:, 0], "a": X[:, 1]}), kind({"a": queries[:, 1], "b": queries[:, 0]}), 1.7
-        )
-        np.testing.assert_allclose(found, several)
+        frame, asked = (kind({"b": Z[:, 0], "a": Z[:, 1]}) for Z in (X, queries))
+        np.testing.assert_allclose(exact_density(frame, asked, 1.7), expected)
+        assert exact_density(frame, {"a": -0.4, "b": 0.2}, 1.7) == pytest.approx(expected[0])
     # At a sample E_2(0) = 1; far away the density vanishes without a warning.
     assert exact_density([[3.0]], [3.0], 2.0) == 2.0
     with np.errstate(all="raise"):
@@ -338,8 +290,7 @@ def test_exact_density_is_theorem_5_1():
     ],
 )
 def test_exact_density_names_what_is_wrong(X, x, lifetime, text):
-    with pytest.raises(ValueError, match=text):
-        exact_density(X, x, lifetime)
+    raises(ValueError, text, lambda: exact_density(X, x, lifetime))
 
 
 def log_polytope_volume(directions, lower, upper, inside):
@@ -366,17 +317,17 @@ def test_volumes_of_oblique_cells(dims):
         lower, upper = -rng.exponential(size=dims + 3), rng.exponential(size=dims + 3)
         # The ball around 0 in which y = U^+ (U y) has to be.
         box = np.linalg.norm(np.linalg.pinv(directions), 2) * np.linalg.norm(upper - lower)
-        points = rng.uniform(-box, box, size=(200_000, dims))
-        projected = points @ directions.T
-        share = ((projected > lower) & (projected <= upper)).all(axis=1).mean()
-        full = (2.0 * box) ** dims
+        projected = rng.uniform(-box, box, size=(200_000, dims)) @ directions.T
+        is_inside = ((projected > lower) & (projected < upper)).all(axis=1)
+        share, full = is_inside.mean(), (2.0 * box) ** dims
         error = 4.0 * full * math.sqrt(share / 200_000)
-        for inside in (
-            np.zeros(dims + 3),
-            projected[((projected > lower) & (projected < upper)).all(axis=1)][0],
-        ):
+        for inside in (np.zeros(dims + 3), projected[is_inside][0]):
             found = polytope_volume(directions, lower, upper, inside)
             assert found == pytest.approx(share * full, abs=error)
+
+
+@pytest.mark.blas
+def test_volumes_of_cells_of_any_shape_and_size():
     square, ends = np.array([[2.0, 0.0], [0.0, 0.5]]), (np.array([-1.0, 0.0]), np.ones(2))
     # From the middle, and from a corner.
     needle = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -388,13 +339,11 @@ def test_volumes_of_oblique_cells(dims):
     assert polytope_volume(square, *thin, np.array([5.0, 0.5])) == pytest.approx(1e-6, rel=1e-6)
     flat = np.array([5.0, 0.0]), np.array([5.0, 1.0])
     assert log_polytope_volume(square, *flat, np.array([5.0, 0.5])) == LEAST_LOG
-    # Of any shape and size.
+    shape = np.array([[1.0, 0.3], [0.2, -1.0], [1.0, 1.0]])
+    cell = -np.ones(3), np.ones(3), np.zeros(3)
     for weights in ([1e9, 1e-3], [1e150, 1e150], [1e-150, 1e-150]):
-        shape = np.array([[1.0, 0.3], [0.2, -1.0], [1.0, 1.0]])
-        ends = np.full(3, 1.0)
-        expected = log_polytope_volume(shape, -ends, ends, np.zeros(3)) - np.log(weights).sum()
-        found = log_polytope_volume(shape * weights, -ends, ends, np.zeros(3))
-        assert found == pytest.approx(expected, rel=1e-9)
+        expected = log_polytope_volume(shape, *cell) - np.log(weights).sum()
+        assert log_polytope_volume(shape * weights, *cell) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.blas
@@ -420,16 +369,12 @@ def test_random_directions_are_those_of_each_tree():
 
 @pytest.mark.blas
 def test_directions_that_have_no_volumes_are_refused():
-    for sample, text in [
-        (dict.fromkeys("abcd", 1.0), "4 features"),
-        ({"a": 1.0, "b": 1.0, "c": 0.0}, "rank 2"),
-        ({}, "a feature"),
-    ]:
-        forest = DensityForest(directions=2, seed=1)
-        before = pickle.dumps(forest)
-        with pytest.raises(ValueError, match=text):
-            forest.learn_one(sample)
-        assert pickle.dumps(forest) == before
+    forest = DensityForest(directions=2, seed=1)
+    before = pickle.dumps(forest)
+    raises(ValueError, "4 features", lambda: forest.learn_one(dict.fromkeys("abcd", 1.0)))
+    raises(ValueError, "rank 2", lambda: forest.learn_one({"a": 1.0, "b": 1.0, "c": 0.0}))
+    raises(ValueError, "a feature", lambda: forest.learn_one({}))
+    assert pickle.dumps(forest) == before
     forest = DensityForest(5, 1.0, directions=[{"a": 1.0, "b": 1.0}, {"b": 1.0}], seed=1)
     forest.learn_one({"a": 1.0, "other": 3.0})
     assert forest.feature_names == ["a", "b"]
@@ -439,27 +384,25 @@ def test_directions_that_have_no_volumes_are_refused():
 def test_names_that_do_not_compare():
     """A NumPy scalar is compared with each item of a tuple, which is no answer."""
     names = [np.int64(1), ("a", "b"), (0, 5), "c", np.float64(2.5)]
-    plain = DensityForest(n_estimators=3, lifetime=2.0, seed=1)
-    model = DensityForest(n_estimators=3, lifetime=2.0, seed=1)
     # Features of one sample are ordered by name: by the types' names first.
     order = sorted(names, key=lambda name: (type(name).__name__, repr(name)))
-    for row in np.random.default_rng(1).random((5, len(names))).tolist():
-        model.learn_one(dict(zip(order, row, strict=True)))
-        plain.learn_one(dict(zip("abcde", row, strict=True)))
-    assert model.feature_names == order
-    asked = [0.5] * len(names)
-    found = model.log_density_one(dict(zip(order, asked, strict=True)))
-    assert found == plain.log_density_one(dict(zip("abcde", asked, strict=True)))
+    rows, found = np.random.default_rng(1).random((5, len(names))).tolist(), []
+    for keys_of in (order, list("abcde")):
+        samples = [dict(zip(keys_of, row, strict=True)) for row in rows]
+        model = fed(DensityForest(n_estimators=3, lifetime=2.0, seed=1), samples)
+        assert model.feature_names == keys_of
+        found.append(model.log_density_one(dict.fromkeys(keys_of, 0.5)))
+    assert found[0] == found[1]
 
 
 # Density forests as River's anomaly detectors: batches, missing values, scores, bad input.
 
 
 def test_a_new_feature_has_its_first_value_in_the_mean():
-    forests = [DensityForest(20, 1.0, seed=3) for _ in range(2)]
-    for forest, last in zip(forests, (math.nan, 6.0), strict=True):
-        fed(forest, [{"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 5.0}, {"a": 3.0, "b": 9.0}])
-        forest.learn_one({"a": 4.0, "b": last})  # (5 + 5 + 5 + 9) / 4
+    first = [{"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 5.0}, {"a": 3.0, "b": 9.0}]
+    # (5 + 5 + 5 + 9) / 4
+    lasts = {"a": 4.0, "b": math.nan}, {"a": 4.0, "b": 6.0}
+    forests = [fed(DensityForest(20, 1.0, seed=3), [*first, last]) for last in lasts]
     for x in ({"a": 1.0, "b": 5.0}, {"a": 4.0, "b": 6.1}):
         assert forests[0].density_one(x) == forests[1].density_one(x) > 0.0
 
@@ -479,16 +422,21 @@ def test_means_count_a_sample_once_however_often_it_waits_for_room(lifetime):
 
 def test_a_lifetime_that_falls_changes_nothing():
     forest = DensityForest(3, lambda n: 5.0 - (n > 4), seed=1)
-    for i in range(4):
-        forest.learn_one({"a": float(i)})
-    state = {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"}
-    with pytest.raises(ValueError, match=r"must not fall, got 4.0 at n = 5 after 5.0"):
-        forest.learn_one({"a": 9.0, "b": 1.0})
-    with pytest.raises(ValueError, match="must not fall"):
-        forest.learn_many(pd.DataFrame({"a": [1.0], "c": [1.0]}))
-    assert {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"} == state
-    with pytest.raises(ValueError, match="for 1 samples"):
-        DensityForest(3, lambda n: n - 1.0).learn_one({"a": 1.0})
+    fed(forest, [{"a": float(i)} for i in range(4)])
+
+    def state():
+        return {k: pickle.dumps(v) for k, v in forest.__dict__.items() if k != "lifetime"}
+
+    before = state()
+    raises(
+        ValueError,
+        r"must not fall, got 4.0 at n = 5 after 5.0",
+        lambda: forest.learn_one({"a": 9.0, "b": 1.0}),
+        lambda: forest.learn_many(pd.DataFrame({"a": [1.0], "c": [1.0]})),
+    )
+    assert state() == before
+    forest = DensityForest(3, lambda n: n - 1.0)
+    raises(ValueError, "for 1 samples", lambda: forest.learn_one({"a": 1.0}))
 
 
 def test_a_mixture_is_the_twin():
@@ -497,47 +445,39 @@ def test_a_mixture_is_the_twin():
     X = rng.normal(size=(15, 3)).round(1)
     X[:4, 1] = X[0, 1]
     forest = DensityForest(4, seed=5)
-    rates, roots = [0.0] * 3, [None] * 4
-    lifetimes, weights = (64.0 * LEVELS).tolist(), [0.0] * len(LEVELS)
-    medians, spreads, parts = [], [], [0.0] * len(LEVELS)
+    rates, roots = np.zeros(3), [None] * 4
+    lifetimes, weights, shares_so_far = 64.0 * LEVELS, np.zeros(len(LEVELS)), np.zeros(len(LEVELS))
     for n, row in enumerate(X):
         z = row.tolist()
-        for j in range(3):
-            if rates[j] == 0.0 and z[j] != X[0, j]:
-                rates[j] = 1.0 / abs(z[j] - X[0, j])
+        gaps = np.abs(row - X[0])
+        rates = np.where((rates == 0.0) & (gaps > 0.0), 1.0 / np.maximum(gaps, 1e-9), rates)
         # A feature in which no sample differs separates none, at any rate.
-        known = [rate or 1.0 for rate in rates]
+        known = np.where(rates > 0.0, rates, 1.0).tolist()
         if n > 0:
-            counts = [
-                [len(pivots.cell_of(root, 64.0, g, known, z)[1]) for root in roots]
-                for g in lifetimes
-            ]
+            pairs = itertools.product(lifetimes, roots)
+            counts = [len(pivots.cell_of(root, 64.0, g, known, z)[1]) for g, root in pairs]
+            counts = np.reshape(counts, (-1, 4))
             parted = [pivots.parted_at(root, 64.0, known, z) for root in roots]
             levels, density = pivots.mixture(counts, lifetimes, parted, n, 3, weights)
-            surprises = [-math.log(f) for f in levels]
+            surprises = -np.log(levels)
             if n == 1:
-                medians, spreads = surprises, [1.0] * len(levels)
+                medians, spreads = surprises, np.ones(len(levels))
             else:
                 found, score = (m(mapping(row)) for m in (forest.surprise_one, forest.score_one))
-                unit = sum(math.log(rate) for rate in rates if rate)
                 if all(forest._trees.rates > 0.0):
-                    assert found == pytest.approx(-math.log(density) - unit)
-                expected = pivots.rarity(levels, medians, spreads, parts)
-            gaps = [s - m for s, m in zip(surprises, medians, strict=True)]
-            medians = [
-                m + np.sign(gap) * spread / n
-                for m, gap, spread in zip(medians, gaps, spreads, strict=True)
-            ]
-            spreads = [s + (abs(gap) - s) / n for s, gap in zip(spreads, gaps, strict=True)]
-            shares = [sum(row) / 4 / n for row in counts]
-            parts = [p + (share - p) / n for p, share in zip(parts, shares, strict=True)]
-            weights = [0.999 * w - s for w, s in zip(weights, surprises, strict=True)]
-            weights = [w - max(weights) for w in weights]
+                    assert found == pytest.approx(-math.log(density) - np.log(rates).sum())
+                expected = pivots.rarity(surprises, medians, spreads, shares_so_far)
+                assert score == pytest.approx(0.5 + 0.5 * expected / (1.0 + abs(expected)))
+            gaps = surprises - medians
+            medians = medians + np.sign(gaps) * spreads / n
+            spreads = spreads + (np.abs(gaps) - spreads) / n
+            shares_so_far += (counts.mean(axis=1) / n - shares_so_far) / n
+            weights = 0.999 * weights - surprises
+            weights -= weights.max()
         for t, key in enumerate(keys(5, 4)):
             roots[t] = pivots.learn(roots[t], key, 64.0, known, z)
         forest.learn_one(mapping(row))
         if n > 1:
-            assert score == pytest.approx(0.5 + 0.5 * expected / (1.0 + abs(expected)))
             np.testing.assert_allclose(forest._trees.log_weights, weights, rtol=1e-9)
 
 
@@ -547,9 +487,7 @@ def test_the_default_needs_no_scaling(estimator):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(700, 3))
     units = np.array([1.0, 1024.0, 2.0**-20])
-    one, other = (
-        learned(rows, n_estimators=5, method=estimator, seed=1) for rows in (X, X * units)
-    )
+    one, other = (learned(Z, n_estimators=5, method=estimator, seed=1) for Z in (X, X * units))
     for x in 2.0 * X[:20]:
         expected = one.surprise_one(mapping(x)) + np.log(units).sum()
         assert other.surprise_one(mapping(x * units)) == pytest.approx(expected, rel=1e-9)
@@ -597,10 +535,7 @@ def test_counts_are_those_of_the_latest_samples(lifetime, bounds):
         assert n_live == 30 if "window" in bounds else 20 < n_live <= 45
         latest = X[n - n_live : n]
         np.testing.assert_array_equal(trees._queued(), latest)
-        for x in latest[::5]:
-            counts, corners = cells(forest, mapping(x))
-            for count, (lower, upper) in zip(counts, corners, strict=True):
-                assert ((latest > lower) & (latest <= upper)).all(axis=1).sum() == count
+        counts_agree(forest, map(mapping, latest[::5]), latest)
         assert trees.forest.regions.n_rows <= (90 if "max_nodes" in bounds else 150)
 
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed
+from common import fed, learn_rows, raises
 from naive import hnsp
 from naive import stit as naive
 from river import datasets
@@ -20,16 +20,10 @@ from river_mondrian.posteriors.labels.label_trees import LabelTrees
 
 # Every test of a distribution uses this level on each seed, divided by its number of tests.
 LEVEL = 0.01
-
-
 SEEDS = range(6)
-
-
 # Figure 1 and Example 2.1: orthogonal to (1, 0), (0, 1) and (1, 1).
-THREE = [{"a": 1.0}, {"b": 1.0}, {"a": math.sqrt(0.5), "b": math.sqrt(0.5)}]
-
-
 THREE_ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5), math.sqrt(0.5)]])
+THREE = [{"a": a, "b": b} for a, b in THREE_ROWS.tolist()]
 
 
 def mapping(row, names="abcdefgh"):
@@ -40,10 +34,12 @@ def learned(X, *args, **params):
     return fed(MondrianFeatures(*args, **params), map(mapping, X))
 
 
-def stored(trees):
-    """Return the values of all stored samples that trees cut, shape (samples, values)."""
-    first, n = trees.forest.values_word, trees.forest.n_values
-    return trees.points.rows(0, trees.n_points).view(np.float32)[:, first : first + n]
+def grown(partitions, X, y, gamma, **params):
+    trees = LabelTrees(partitions, gamma, **params)
+    trees.add_inputs(list("abc"[: X.shape[1]]), X[0])
+    for _ in range(max(y) + 1):
+        trees.add_class()
+    return learn_rows(trees, X, y)
 
 
 @pytest.mark.parametrize("directions", [THREE, [*THREE, {"c": -2.0, "a": 0.5}, {"unseen": 1.0}], 4])
@@ -55,29 +51,25 @@ def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     X = 10.0 + rng.random((64, 3))
     X[rng.random(X.shape) < holes] = math.nan
     X[0] = 10.5
-    trees = LabelTrees(Partitions(3, 2.0, directions, scale=scale, seed=5), 1.0)
-    trees.add_inputs(list("abc"), X[0])
-    trees.add_class()
-    for x in X:
-        trees.vector[:] = x
-        assert trees.learn(0, 1.0) == -1
+    trees = grown(Partitions(3, 2.0, directions, scale=scale, seed=5), X, [0] * len(X), 1.0)
     # Without scaling values count from the first sample's.
     offsets, factors = X[0], np.ones(3)
     if scale:
         offsets = np.nanmin(X, axis=0)
         factors = 1.0 / (np.nanmax(X, axis=0) - offsets)
-    expected = []
-    means, counts = [0.0] * 3, [0] * 3
-    for values in ((X - offsets) * factors).tolist():
-        row = []
-        for t in range(3 if directions == 4 else 1):
-            row += naive.lift(trees.directions.of_tree(t).tolist(), values, means)
-        expected.append(row)
-        for j, value in enumerate(values):
-            if not math.isnan(value):
-                counts[j] += 1
-                means[j] += (value - means[j]) / counts[j]
-    np.testing.assert_allclose(stored(trees), expected, rtol=1e-6, atol=1e-6)
+    values, expected = (X - offsets) * factors, []
+    for i, row in enumerate(values):
+        known = ~np.isnan(values[:i])
+        means = np.where(known, values[:i], 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        parts = [
+            naive.lift(trees.directions.of_tree(t).tolist(), row.tolist(), means.tolist())
+            for t in range(3 if directions == 4 else 1)
+        ]
+        expected.append(np.concatenate(parts))
+    # The values of all stored samples that trees cut.
+    first, n = trees.forest.values_word, trees.forest.n_values
+    stored = trees.points.rows(0, trees.n_points).view(np.float32)[:, first : first + n]
+    np.testing.assert_allclose(stored, expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.blas
@@ -129,22 +121,21 @@ def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
     n, lifetime = 300, 2.5
     features = learned(grid, n, lifetime, directions=directions, seed=seed)
     cells = features.cells_many(pd.DataFrame(grid, columns=["a", "b"]))
-    number = [len(set(column)) for column in cells.T.tolist()]
-    size = (cells == cells[len(grid) // 2]).sum(axis=0)
     rng = np.random.default_rng(seed)
     square = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
-    twin_number, twin_size = [], []
-    for _ in range(n):
+    twins = np.empty_like(cells)
+    for t in range(n):
         found = naive.simulate(square, rows.tolist(), lifetime, rng)
         assert sum(map(naive.area, found)) == pytest.approx(1.0)
-        members = [[p for p in grid.tolist() if naive.holds(cell, p)] for cell in found]
-        assert sum(map(len, members)) == len(grid)
-        twin_number.append(sum(1 for points in members if points))
-        centre = grid[len(grid) // 2].tolist()
-        twin_size.append(next(len(points) for points in members if centre in points))
-    level = LEVEL / (4 * 3)
-    assert stats.ks_2samp(number, twin_number).pvalue > level
-    assert stats.ks_2samp(size, twin_size).pvalue > level
+        members = np.array([[naive.holds(cell, p) for p in grid.tolist()] for cell in found])
+        assert (members.sum(axis=0) == 1).all()
+        twins[:, t] = members.argmax(axis=0)
+    for statistic in (
+        lambda column: len(set(column)),
+        lambda column: (column == column[len(grid) // 2]).sum(),
+    ):
+        ours, theirs = ([statistic(column) for column in one.T] for one in (cells, twins))
+        assert stats.ks_2samp(ours, theirs).pvalue > LEVEL / (4 * 3)
 
 
 @pytest.mark.blas
@@ -153,20 +144,12 @@ def test_forest_predictions_are_the_twins_on_the_lifted_sample(directions):
     rng = np.random.default_rng(2)
     X = rng.random((150, 2)).astype(np.float32).astype(float)
     labels = (X.sum(axis=1) > 1.0).astype(int).tolist()
-    trees = LabelTrees(
-        Partitions(4, stats.uniform(1.0, 4.0), directions, seed=3), 7.0, split_pure=True
-    )
-    trees.add_inputs(["a", "b"], X[0])
-    trees.add_class()
-    trees.add_class()
-    for x, y in zip(X, labels, strict=True):
-        trees.vector[:] = x
-        trees.learn(y, 1.0)
+    partitions = Partitions(4, stats.uniform(1.0, 4.0), directions, seed=3)
+    trees = grown(partitions, X, labels, 7.0, split_pure=True)
     roots = [as_twin(trees, t) for t in range(4)]
     queries = 2.0 * rng.random((30, 2)) - 0.5
     got = trees.predict_rows(queries, 1)
-    ends = [trees.end_of(t) for t in range(4)]
-    assert len(set(ends)) == 4
+    assert len({trees.end_of(t) for t in range(4)}) == 4
     for x, p in zip(queries, got, strict=True):
         expected = np.zeros(2)
         for t, root in enumerate(roots):
@@ -198,21 +181,15 @@ def test_gamma_counts_features_not_directions():
 @pytest.mark.blas
 def test_reading_oblique_trees():
     model = MondrianForestClassifier(2, directions=THREE, seed=1)
-    data = list(datasets.Bananas().take(300))
-    for x, y in data:
-        model.learn_one({"a": x["1"], "b": x["2"]}, y)
+    X = np.random.default_rng(0).random((300, 2))
+    model.learn_many(pd.DataFrame(X, columns=["a", "b"]), X.sum(axis=1) > 1.0)
     frame = model.to_dataframe()
     rows = model.cut_directions()
     assert [set(row) for row in rows] == [{"a"}, {"b"}, {"a", "b"}]
     # The thresholds separate the samples as the counts say.
     root = frame.iloc[0]
     direction = rows[int(root["feature"].removeprefix("direction "))]
-    heights = np.array(
-        [
-            sum({"a": x["1"], "b": x["2"]}[name] * c for name, c in direction.items())
-            for x, _ in data
-        ]
-    )
+    heights = X @ [direction.get("a", 0.0), direction.get("b", 0.0)]
     assert (heights <= root["threshold"]).sum() == frame.iloc[root["left"]]["n_samples"]
     leaves = int(frame["is_leaf"].sum())
     assert len(model.draw_partition().patches) == 3 * leaves
@@ -243,24 +220,20 @@ def test_partitions_have_the_limit_kernel(name, directions, seed):
         x, y = mapping(X[i]), mapping(X[j])
         expected = features.limit_kernel(x, y)
         # The expectation with 60 random directions is above the limit by less than this.
-        excess = 0.0 if directions != 60 else 0.01
+        most = min(expected + (0.01 if directions == 60 else 0.0), 1.0)
         shared = round(1500 * features.kernel(x, y))
         level = LEVEL / (len(pairs) * len(SEEDS) * 2)
-        low = stats.binomtest(shared, 1500, expected, "less").pvalue
-        high = stats.binomtest(shared, 1500, min(expected + excess, 1.0), "greater").pvalue
-        assert min(low, high) > level
+        assert stats.binomtest(shared, 1500, expected, "less").pvalue > level
+        assert stats.binomtest(shared, 1500, most, "greater").pvalue > level
 
 
 @pytest.mark.parametrize("name", LIFETIMES)
 def test_closed_forms_are_laplace_transforms(name):
-    lifetime = LIFETIMES[name]
+    lifetime, u = LIFETIMES[name], (np.arange(200_000) + 0.5) / 200_000
+    drawn = np.array([1.5]) if name == "fixed" else lifetime.ppf(u)
     for h in (0.0, 1e-9, 0.2, 3.0):
-        found = laplace_transform(lifetime, h)
-        if name == "fixed":
-            assert found == math.exp(-1.5 * h)
-        else:
-            u = (np.arange(200_000) + 0.5) / 200_000
-            assert found == pytest.approx(np.exp(-h * lifetime.ppf(u)).mean(), rel=1e-4)
+        expected = np.exp(-h * drawn).mean()
+        assert laplace_transform(lifetime, h) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.blas
@@ -274,7 +247,5 @@ def test_the_limit_kernel_in_our_units():
     ]:
         features = MondrianFeatures(lifetime=1.5, directions=directions)
         assert features.limit_kernel(x, y) == pytest.approx(math.exp(-1.5 * h))
-    with pytest.raises(ValueError, match="'a' must be finite"):
-        features.limit_kernel({"a": math.inf}, y)
-    with pytest.raises(ValueError, match="auto"):
-        MondrianFeatures(lifetime="auto").limit_kernel(x, y)
+    raises(ValueError, "'a' must be finite", lambda: features.limit_kernel({"a": math.inf}, y))
+    raises(ValueError, "auto", lambda: MondrianFeatures(lifetime="auto").limit_kernel(x, y))

@@ -85,8 +85,7 @@ def test_kernels_are_the_twin(
             twin.follow_drift()
         found = kernels.predict(values, n_classes)
         expected = twin.predict(x, labels)
-        for own, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(own, list(other.values()), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
         kernels.learn(values, label, n_classes, weight)
         twin.learn(x, label, labels, n_inputs, expected, weight)
 

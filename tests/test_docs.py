@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
-import river_mondrian
+import river_mondrian as rm
 import river_mondrian.distributed
 
 ROOT = Path(__file__).parent.parent
@@ -21,9 +21,9 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 PAGES = [page for page in PAGES if page.parent.name != "results"]
 CODELESS = {"benchmarks.md", "compiling.md", "costs.md", "concepts/forests.md"}
 CODELESS |= {"reproducibility.md", "choosing.md", "versions.md", "concepts/widths.md"}
-CODELESS |= {"papers/index.md", "papers/isolation_kernel.md", "papers/mondrian_forests.md"}
-CODELESS |= {"papers/mondrian_kernel.md", "papers/stit.md", "guide/index.md"}
-CODELESS |= {"migration/index.md", "notebooks/index.md"}
+CODELESS |= {f"{folder}/index.md" for folder in ("papers", "guide", "migration", "notebooks")}
+CODELESS |= {"papers/isolation_kernel.md", "papers/mondrian_forests.md"}
+CODELESS |= {"papers/mondrian_kernel.md", "papers/stit.md"}
 NOTEBOOKS = DOCS / "notebooks"
 PAPERS = [page for page in PAGES if page.parent.name == "papers" and page.stem != "index"]
 
@@ -52,31 +52,24 @@ def test_a_notebook_has_no_outputs(path):
     assert code and not any(cell["outputs"] or cell["execution_count"] for cell in code)
 
 
-def test_the_index_of_notebooks_has_all():
+def stems(folder, ending):
+    return sorted(path.stem for path in folder.glob(f"*.{ending}"))
+
+
+def test_lists_of_the_site_have_all():
+    def made(name):
+        return runpy.run_path(str(DOCS / "site" / f"{name}.py"))
+
     listed = re.findall(r"\]\((\w+)\.ipynb\)", (NOTEBOOKS / "index.md").read_text())
-    assert sorted(listed) == sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
-
-
-def test_the_reference_has_a_page_for_each_public_name():
-    sections = runpy.run_path(str(DOCS / "site" / "reference.py"))["SECTIONS"]
-    listed = [name for names in sections.values() for name in names]
-    public = [
-        *river_mondrian.__all__,
-        *(f"distributed.{name}" for name in river_mondrian.distributed.__all__),
-        *(f"plot.{name}" for name in river_mondrian.plot.__all__),
-    ]
+    assert sorted(listed) == stems(NOTEBOOKS, "ipynb")
+    assert sorted(made("gallery")["SHOWN"]) == stems(ROOT / "examples", "py")
+    tables = re.findall(r"\]\((\w+)\.md\)", made("benchmarks")["index"]())
+    assert sorted(tables) == stems(DOCS / "results", "md")
+    public = list(rm.__all__)
+    for part in (rm.distributed, rm.plot):
+        public += [f"{part.__name__.rpartition('.')[2]}.{name}" for name in part.__all__]
+    listed = itertools.chain.from_iterable(made("reference")["SECTIONS"].values())
     assert sorted(listed) == sorted(public)
-
-
-def test_the_gallery_has_all_examples():
-    shown = runpy.run_path(str(DOCS / "site" / "gallery.py"))["SHOWN"]
-    assert sorted(shown) == sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
-
-
-def test_the_benchmarks_index_has_all_tables():
-    index = runpy.run_path(str(DOCS / "site" / "benchmarks.py"))["index"]()
-    tables = re.findall(r"\]\((\w+\.md)\)", index)
-    assert sorted(tables) == sorted(path.name for path in (DOCS / "results").glob("*.md"))
 
 
 def rows_of(page, title):
@@ -93,10 +86,8 @@ def rounded(figures):
 
 
 def test_the_choice_of_forests_stands_in_the_results():
-    measured = {
-        name: [cell.split(" / ")[:2] for cell in cells]
-        for name, _, *cells in rows_of(DOCS / "results" / "adaptive_streams.md", "stream")
-    }
+    rows = rows_of(DOCS / "results" / "adaptive_streams.md", "stream")
+    measured = {name: [cell.split(" / ")[:2] for cell in cells] for name, _, *cells in rows}
     claimed = rows_of(DOCS / "choosing.md", "stream")
     assert claimed
     for name, *cells in claimed:
@@ -105,14 +96,9 @@ def test_the_choice_of_forests_stands_in_the_results():
 
 
 def test_the_choice_of_detectors_stands_in_the_results():
-    streams = {
-        "Shuttle": "shuttle",
-        "letters, one rare": "letter",
-        "covtype, one class rare": "covtype",
-        "mnist, one digit rare": "mnist",
-        "spikes in a season": "spikes",
-        "level shifts in a season": "shifts",
-    }
+    streams = {"Shuttle": "shuttle", "letters, one rare": "letter"}
+    streams |= {"covtype, one class rare": "covtype", "mnist, one digit rare": "mnist"}
+    streams |= {"spikes in a season": "spikes", "level shifts in a season": "shifts"}
     ranking = rows_of(DOCS / "results" / "anomaly_ranking.md", "stream")
     measured = {(name, detector): area for name, detector, _, area, _ in ranking}
     ours = ("NearestNeighborDetector", "RandomCutForest", "DensityForest")

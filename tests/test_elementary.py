@@ -31,14 +31,12 @@ def found(values):
 @settings(deadline=None)
 @example([1.0, math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0), 0.5, 2.0, math.sqrt(0.5)])
 def test_logarithms_are_those_of_the_library(values):
-    for value, ours in zip(values, found(values), strict=True):
-        assert math.isclose(ours, math.log(value), rel_tol=TOLERANCE, abs_tol=0.0)
+    np.testing.assert_allclose(found(values), [math.log(value) for value in values], TOLERANCE)
 
 
 def test_what_is_not_positive_disturbs_no_other():
     ours = found([0.25, 0.0, -1.0, math.nan, math.inf, 0.25, 5e-324, 3.0])
-    for i, value in ((0, 0.25), (5, 0.25), (7, 3.0)):
-        assert math.isclose(ours[i], math.log(value), rel_tol=TOLERANCE)
+    np.testing.assert_allclose(np.array(ours)[[0, 5, 7]], np.log([0.25, 0.25, 3.0]), TOLERANCE)
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9))

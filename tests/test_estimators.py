@@ -30,9 +30,7 @@ MODELS = {name: getattr(rm, name)() for name in estimators()} | {
     "oblique": rm.MondrianForestClassifier(3, lifetime=stats.gamma(2.0), directions=4, seed=3),
     "oblique auto": rm.OGDRegressor(rm.MondrianFeatures(4, "auto", directions=3)),
     "ridge, window": rm.RidgeRegressor(
-        rm.IsolationFeatures(4, 8, pool_size=60, method="iforest", seed=3),
-        window=40,
-        max_columns=90,
+        rm.IsolationFeatures(4, 8, "iforest", 60, seed=3), window=40, max_columns=90
     ),
     "keyed classifiers": KeyedModels(one_key, rm.MondrianForestClassifier(2, seed=1)),
     "keyed regressors": KeyedModels(one_key, rm.MondrianForestRegressor(2, seed=1)),
@@ -43,13 +41,11 @@ MODELS = {name: getattr(rm, name)() for name in estimators()} | {
 def cases() -> list:
     found = []
     for name, model in MODELS.items():
-        seen = {}
+        marks = [pytest.mark.blas] if name == "NystromFeatures" else []
         # The stream for anomaly detectors is one to download: another takes its place.
         with mock.patch.object(datasets, "CreditCard", datasets.Shuttle):
-            for check in checks.yield_checks(model):
-                number = seen[check.__name__] = seen.get(check.__name__, -1) + 1
+            for number, check in enumerate(checks.yield_checks(model)):
                 case = f"{name}-{check.__name__}-{number}"
-                marks = [pytest.mark.blas] if name == "NystromFeatures" else []
                 found.append(pytest.param(model, check, id=case, marks=marks))
     return found
 

@@ -1,7 +1,5 @@
 """Pools of experts: kernels against their twin, weights, and what the exponents come to."""
 
-import pickle
-
 import numpy as np
 import pytest
 from naive.adaptive import Mixture as Twin
@@ -19,18 +17,13 @@ def recorded(rng, n, n_experts, n_classes):
     return predicted / predicted.sum(axis=2, keepdims=True), labels.tolist()
 
 
-def run_mixture(predicted, labels, room=0, again=(), weights=None, drifts=()):
-    """Yield what each sample finds; the mixture is copied before those numbered in `again`.
-
-    It follows a drift before those numbered in `drifts`.
-    """
+def run_mixture(predicted, labels, room=0, weights=None, drifts=()):
+    """Yield what each sample finds; the mixture follows a drift before those in `drifts`."""
     _, n_experts, n_classes = predicted.shape
     mixture = experts.Mixture(n_experts)
     mixture.reserve(n_classes + room)
     mixture.record.n_classes = n_classes
     for i, (one, label) in enumerate(zip(predicted, labels, strict=True)):
-        if i in again:
-            mixture = pickle.loads(pickle.dumps(mixture))
         if i in drifts:
             mixture.follow_drift()
         mixture.predicted[:, :n_classes] = one

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from naive.adaptive import route
+
+from river_mondrian.partitions.mondrian.tree_memory import Partitions
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
@@ -23,78 +26,54 @@ RANGES, USE_OF_RANGES, HINGES, USE_OF_HINGES = re.findall(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def modules(tmp_path_factory):
+    """Return the modules of the page, by name."""
     folder = tmp_path_factory.mktemp("extending")
     (folder / "ranges.py").write_text(RANGES)
     (folder / "hinges.py").write_text(HINGES)
     sys.path.insert(0, str(folder))
-    yield folder
+    yield {name: importlib.import_module(name) for name in ("ranges", "hinges")}
     sys.path.remove(str(folder))
 
 
-@pytest.fixture(scope="module")
-def module(folder):
-    return importlib.import_module("ranges")
-
-
-@pytest.fixture(scope="module")
-def hinges(folder):
-    return importlib.import_module("hinges")
-
-
-def as_it_stands(module, code, use, shown, tmp_path):
-    """Compare what the code gives with what it gives where nothing is compiled."""
+@pytest.mark.parametrize(
+    ("name", "code", "use", "shown"),
+    [
+        ("ranges", RANGES, USE_OF_RANGES, "[float(low), float(high)]"),
+        ("hinges", HINGES, USE_OF_HINGES, "[float(predicted)]"),
+    ],
+)
+def test_the_page_runs_as_it_stands(modules, name, code, use, shown, tmp_path):
+    """It gives the same where nothing is compiled."""
     assert len(code.splitlines()) <= MOST_LINES
-    names = dict(vars(module))
+    names = dict(vars(modules[name]))
     exec(use, names)
     path = tmp_path / "whole.py"
     path.write_text(f"{code}{use}\nprint({shown})\n")
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    np.testing.assert_allclose(eval(shown, names), eval(done.stdout), rtol=0, atol=1e-12)
-
-
-def test_the_posterior_runs_as_it_stands(module, tmp_path):
-    as_it_stands(module, RANGES, USE_OF_RANGES, "[float(low), float(high)]", tmp_path)
-
-
-def test_the_feature_map_runs_as_it_stands(hinges, tmp_path):
-    as_it_stands(hinges, HINGES, USE_OF_HINGES, "[float(predicted)]", tmp_path)
+    environ = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    printed = subprocess.check_output([sys.executable, str(path)], env=environ, text=True)
+    np.testing.assert_allclose(eval(shown, names), eval(printed), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("lifetime", [1.0, 4.0])
-def test_ranges_are_those_of_the_samples_in_the_cell(module, lifetime):
-    from river_mondrian.partitions.mondrian.tree_memory import Partitions
-
+def test_ranges_are_those_of_the_samples_in_the_cell(modules, lifetime):
     rng = np.random.default_rng(3)
     X = rng.random((300, 2)).astype(np.float32).astype(float)
     y = np.sin(5.0 * X[:, 0]) + X[:, 1]
-    trees = module.RangeTrees(Partitions(n_trees=3, lifetime=lifetime, seed=1))
+    trees = modules["ranges"].RangeTrees(Partitions(n_trees=3, lifetime=lifetime, seed=1))
     trees.add_inputs(["a", "b"], X[0])
     for x, target in zip(X, y.tolist(), strict=True):
         trees.learn(x, target)
     read = [trees.read(t) for t in range(3)]
-
-    def leaf_of(nodes, x):
-        node = nodes[0]
-        while not node.is_leaf:
-            node = nodes[node.left if x[node.dim] <= node.cut else node.right]
-        return id(node)
-
+    leaves = [np.array([route(nodes, x)[-1] for x in X]) for nodes in read]
     for x in rng.random((40, 2)).astype(np.float32).astype(float):
-        cells = [y[[leaf_of(nodes, row) == leaf_of(nodes, x) for row in X]] for nodes in read]
-        low, high = trees.predict(x)
-        assert low == pytest.approx(np.mean([cell.min() for cell in cells]), abs=1e-12)
-        assert high == pytest.approx(np.mean([cell.max() for cell in cells]), abs=1e-12)
+        cells = [y[own == route(nodes, x)[-1]] for nodes, own in zip(read, leaves, strict=True)]
+        expected = [np.mean([end(cell) for cell in cells]) for end in (np.min, np.max)]
+        assert trees.predict(x) == pytest.approx(expected, abs=1e-12)
 
 
-def test_features_are_those_of_a_plain_product(hinges):
-    features = hinges.HingeFeatures(n_components=8, seed=3)
+def test_features_are_those_of_a_plain_product(modules):
+    features = modules["hinges"].HingeFeatures(n_components=8, seed=3)
     X = np.random.default_rng(2).normal(size=(40, 3))
     features.learn_many(X)
     weights = np.array(features._map.rows[:3])

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from common import as_kernels
+from common import as_kernels, learn_rows
 from naive import gaussian as naive
 from naive import tails as twin
 from scipy import stats
@@ -36,45 +36,30 @@ def draw(n, seed, dims=3, places=0):
     return X, 50.0 + np.sin(5.0 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
 
 
-TREE_ARGUMENTS = ("lifetime", "directions", "max_nodes", "scale")
+TREE_ARGUMENTS = {"lifetime", "directions", "max_nodes", "scale"}
 
 
 def make(n_trees=1, seed=0, plain_means=False, **params):
-    own = {name: params.pop(name) for name in list(params) if name in TREE_ARGUMENTS}
-    return TargetTrees(
-        Partitions(n_trees, **{"lifetime": math.inf} | own, seed=seed), plain_means, **params
-    )
+    own = {name: params.pop(name) for name in TREE_ARGUMENTS & params.keys()}
+    partitions = Partitions(n_trees, **{"lifetime": math.inf} | own, seed=seed)
+    return TargetTrees(partitions, plain_means, **params)
 
 
 def grow(X, y, w=None, trees=None, **params):
     if trees is None:
         trees = make(**params)
         trees.add_inputs(list(range(X.shape[1])), X[0])
-    w = np.ones(len(y)) if w is None else w
-    for x, target, weight in zip(X, y, w, strict=True):
-        trees.vector[: len(x)] = x
-        assert trees.learn(target, weight) == -1
-    return trees
+    return learn_rows(trees, X, y, w)
 
 
 def as_twin(trees, t, X):
-    """Copy a tree into the twin's nodes and put the points into its leaves."""
-    nodes = [
-        naive.Node(
-            node.lower.tolist(),
-            node.upper.tolist(),
-            node.time,
-            node.delta,
-            node.parent,
-            node.left,
-            node.right,
-            node.dim,
-            node.cut,
-        )
-        for node in trees.read(t)
-    ]
+    """Return a tree's nodes, with the points below each."""
+    nodes = trees.read(t)
+    for node in nodes:
+        node.points = []
     for p, x in enumerate(X):
-        nodes[naive.route(nodes, x)[-1]].points.append(p)
+        for i in naive.route(nodes, x):
+            nodes[i].points.append(p)
     return nodes
 
 
@@ -90,6 +75,14 @@ def dense(trees, t, X, y, w=None):
     return naive.Posterior(nodes, y, w, gamma2, noise, float(np.average(y, weights=w)))
 
 
+def assert_dense(trees, X, y, w):
+    """Check that means and variances of the nodes of a tree are those of the twin."""
+    twin, nodes = dense(trees, 0, X, y, w), trees.read(0)
+    variances = 2.0 * trees.hyperparameters["prior_variance"] * np.diag(twin.cov)
+    np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose([node.variance for node in nodes], variances, rtol=0, atol=1e-8)
+
+
 def kernel_moments(eta, span, gamma2, start):
     return moments_of_branch(eta, span, gamma2, math.exp(-gamma2 * start))
 
@@ -101,20 +94,12 @@ def test_the_posterior_is_the_dense_one(params, places, seed):
     X, y = draw(150, seed, places=places)
     w = np.random.default_rng(seed).choice([0.5, 1.0, 3.0], len(y))
     trees = grow(X, y, w, seed=seed, **params)
-    twin = dense(trees, 0, X, y, w)
-    nodes = trees.read(0)
-    scale = 2.0 * trees.hyperparameters["prior_variance"]
-    variance = float(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
-    noise = trees.hyperparameters["noise_variance"]
+    assert_dense(trees, X, y, w)
     # The prior variance of a target is that of all targets.
-    end = (
-        naive.sigmoid(trees.hyperparameters["prior_rate"] * params.get("lifetime", math.inf)) - 0.5
-    )
-    assert scale * end + noise == pytest.approx(variance)
-    np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
-    np.testing.assert_allclose(
-        [node.variance for node in nodes], scale * np.diag(twin.cov), rtol=0, atol=1e-8
-    )
+    found = trees.hyperparameters
+    end = naive.sigmoid(found["prior_rate"] * params.get("lifetime", math.inf)) - 0.5
+    variance = np.cov(y, aweights=w, ddof=0)
+    assert 2.0 * found["prior_variance"] * end + found["noise_variance"] == pytest.approx(variance)
 
 
 @pytest.mark.blas
@@ -124,24 +109,19 @@ def test_the_posterior_is_the_dense_one(params, places, seed):
 def test_the_mixture_is_the_twins(params, places, seed):
     X, y = draw(120, seed, places=places)
     trees = grow(X, y, n_trees=2, seed=seed, **params)
-    twins = [dense(trees, t, X, y) for t in range(2)]
-    scale = 2.0 * trees.hyperparameters["prior_variance"]
-    lifetime = params.get("lifetime", math.inf)
+    ones = np.ones(len(y))
     queries = np.vstack([X[:20], draw(20, seed + 9)[0], 3.0 * draw(20, seed + 5)[0] - 1.0])
     queries = queries.astype(np.float32).astype(float)
     many = trees.predict_rows(queries, 1)
-    for x, (mean, variance) in zip(queries, many, strict=True):
-        parts = [
-            part
-            for twin in twins
-            for part in naive.mixture(twin, x, scale, lifetime, kernel_moments)
-        ]
-        weights, means, variances = np.array([part for part in parts if part[0] > 1e-15]).T
+    for x, (mean, variance), (twins, _) in zip(
+        queries, many, parts(trees, X, y, ones, queries), strict=True
+    ):
+        weights, means, variances = np.array([part for part in twins if part[0] > 1e-15]).T
         trees.vector[:3] = x
         status, got = trees.predict_mixture()
         assert status == -1
         kept = got.weights > 1e-15
-        np.testing.assert_allclose(got.weights[kept], weights / 2.0, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(got.weights[kept], weights, rtol=1e-9, atol=1e-15)
         np.testing.assert_allclose(got.centres[kept], means, rtol=0, atol=1e-8)
         np.testing.assert_allclose(got.scales[kept] ** 2, variances, rtol=1e-7, atol=1e-9)
         assert trees.predict() == -1
@@ -182,11 +162,11 @@ def test_means_are_those_of_the_cells(schedule, seed):
     X, y = draw(200, seed)
     trees = grow(X, y, n_trees=2, seed=seed, plain_means=True)
     trees.forest.horizon = schedule
-    nodes = [as_twin(trees, t, X) for t in range(2)]
+    twins = [as_twin(trees, t, X) for t in range(2)]
     queries = np.vstack([X[:30], 3.0 * draw(30, seed + 5)[0] - 1.0])
     queries = queries.astype(np.float32).astype(float)
     got = trees.predict_rows(queries, 1)[:, 0]
-    expected = [np.mean([naive.cell_mean(tree, x, y, schedule) for tree in nodes]) for x in queries]
+    expected = [np.mean([naive.cell_mean(tree, x, y, schedule) for tree in twins]) for x in queries]
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9)
 
 
@@ -244,16 +224,12 @@ def assert_up_to_date(trees):
 
 def test_the_choice_is_made_when_the_samples_have_doubled_and_then_stays():
     X, y = draw(5000, 2)
-    trees = make(n_trees=2)
-    trees.add_inputs(list(range(X.shape[1])), X[0])
-    seen = []
-    for i, (x, target) in enumerate(zip(X, y, strict=True)):
-        trees.vector[:3] = x
-        trees.learn(target, 1.0)
+    trees, pair, changes = grow(X[:1], y[:1], n_trees=2), None, []
+    for n in range(2, len(y) + 1):
+        grow(X[n - 1 : n], y[n - 1 : n], trees=trees)
+        if hyperparameters(trees, 0) != pair:
+            changes.append(n)
         pair = hyperparameters(trees, 0)
-        if not seen or seen[-1][1] != pair:
-            seen.append((i + 1, pair))
-    changes = [n for n, _ in seen]
     assert all(n & (n - 1) == 0 for n in changes if n < SPREAD_FROM)
     assert changes[-1] < trees.splits_at
     assert len(changes) > 8
@@ -278,27 +254,22 @@ def test_fixed_hyperparameters_are_kept():
 def test_only_blocks_of_enough_samples_are_cut():
     X, y = draw(500, 0)
     for least in (2, 3, 10):
-        trees = grow(X, y, n_trees=2, min_samples_split=least)
-        for t in range(2):
-            nodes = trees.read(t)
-            assert all(node.n_samples >= least for node in nodes if not node.is_leaf)
-            assert all(node.n_samples < least for node in nodes if node.is_leaf)
-            assert sum(node.n_samples for node in nodes if node.is_leaf) == 500
+        nodes = grow(X, y, min_samples_split=least).read(0)
+        assert all(node.is_leaf == (node.n_samples < least) for node in nodes)
+        assert sum(node.n_samples for node in nodes if node.is_leaf) == 500
 
 
 # The learned distribution of targets against its twin, and its purpose: intervals that hold.
 
 
-def parts(trees, X, y, w, x):
-    """Return the components of a prediction by the dense twin, and the targets' variance."""
+def parts(trees, X, y, w, queries):
+    """Yield the components of predictions by the dense twin, with the targets' variance."""
     scale, lifetime = 2.0 * trees.hyperparameters["prior_variance"], float(trees.trees[0].lifetime)
-    found = []
-    for t in range(trees.n_trees):
-        tree = dense(trees, t, X, y, w)
-        for weight, mean, variance in naive.mixture(tree, x, scale, lifetime, kernel_moments):
-            found.append((weight / trees.n_trees, mean, variance))
-    mean = np.average(y, weights=w)
-    return found, float(np.average((y - mean) ** 2, weights=w))
+    twins = [dense(trees, t, X, y, w) for t in range(trees.n_trees)]
+    whole = float(np.cov(y, aweights=w, ddof=0))
+    for x in queries:
+        found = [p for t in twins for p in naive.mixture(t, x, scale, lifetime, kernel_moments)]
+        yield [(weight / trees.n_trees, *rest) for weight, *rest in found], whole
 
 
 @pytest.mark.blas
@@ -317,9 +288,9 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
     used = []
     for i in range(start, len(y)):
         if is_used(i) and w[i] > 0.0:
-            components, whole = parts(trees, X[:i], y[:i], w[:i], X[i])
+            ((found, whole),) = parts(trees, X[:i], y[:i], w[:i], X[i : i + 1])
             noise = trees.hyperparameters["noise_variance"] * (1.0 / w[i] - 1.0)
-            moved = [(weight, mean, own + noise) for weight, mean, own in components]
+            moved = [(weight, mean, own + noise) for weight, mean, own in found]
             used.append(twin.densities(y[i], moved, whole))
         grow(X[i : i + 1], y[i : i + 1], w[i : i + 1], trees=trees)
     assert len(used) >= 5
@@ -327,12 +298,11 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
     got = list(trees.tail_weights.values())
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-12)
     assert np.abs(np.array(got) - twin.weights([])).max() > 0.1
-
-    for x in np.vstack([X[:5], 3.0 * X[5:10] - 1.0]).astype(np.float32).astype(float):
-        components, whole = parts(trees, X, y, w, x)
+    queries = np.vstack([X[:5], 3.0 * X[5:10] - 1.0]).astype(np.float32).astype(float)
+    for x, (found, whole) in zip(queries, parts(trees, X, y, w, queries), strict=True):
         expanded = [
             (weight * share, mean, twin.variance(own, scale, whole))
-            for weight, mean, own in components
+            for weight, mean, own in found
             for share, scale in zip(expected, twin.SCALES, strict=True)
         ]
         trees.vector[:3] = x
@@ -347,13 +317,11 @@ def test_the_weights_and_the_distribution_are_the_twins(params, seed):
 
 
 def test_the_laws_are_the_twins():
-    np.testing.assert_allclose(
-        scale_mixture.LAWS, [twin.law(*law) for law in twin.LAWS], atol=1e-15
-    )
-    np.testing.assert_allclose(scale_mixture.LAWS.sum(axis=1), 1.0)
-    np.testing.assert_allclose(
-        scale_mixture.new_scale_mixture()[: scale_mixture.N_SCALES], twin.weights([]), atol=1e-15
-    )
+    laws = [twin.law(*law) for law in twin.LAWS]
+    np.testing.assert_allclose(scale_mixture.LAWS, laws, atol=1e-15)
+    np.testing.assert_allclose(np.sum(laws, axis=1), 1.0)
+    first = scale_mixture.new_scale_mixture()[: scale_mixture.N_SCALES]
+    np.testing.assert_allclose(first, twin.weights([]), atol=1e-15)
 
 
 def test_which_targets_are_used():

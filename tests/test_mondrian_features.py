@@ -161,7 +161,7 @@ def test_the_mixture_is_the_twins(log):
     assert weights.compiled is model._features._map
     twin = Mixture(16, 1.0 / math.sqrt(6), 0.3, log)
     twin.weights = dict(enumerate(weights_of(model)[:, 0].tolist()))
-    twin.shares = weights.shares.tolist()
+    twin.shares = weights.shares.copy()
     twin.mean, twin.count = weights.record.mean_loss, weights.record.n_losses
     for row, target in zip(X[350:], y[350:].tolist(), strict=True):
         x = mapping(row)

@@ -11,20 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from river import (
-    anomaly,
-    bandit,
-    base,
-    compose,
-    ensemble,
-    linear_model,
-    metrics,
-    model_selection,
-    optim,
-    preprocessing,
-    time_series,
-    tree,
-)
+from river import anomaly, bandit, base, compose, linear_model, metrics, optim, preprocessing
 
 from tests.test_contract import MODELS
 
@@ -40,12 +27,8 @@ def _of(kind: type) -> dict[str, Callable[[], Any]]:
 
 CLASSIFIERS, REGRESSORS = _of(base.Classifier), _of(base.Regressor)
 DETECTORS, MAPS = _of(base.AnomalyDetector), _of(base.Transformer)
-KINDS = {
-    "classifiers": CLASSIFIERS,
-    "regressors": REGRESSORS,
-    "detectors": DETECTORS,
-    "feature maps": MAPS,
-}
+KINDS = {"classifiers": CLASSIFIERS, "regressors": REGRESSORS}
+KINDS |= {"detectors": DETECTORS, "feature maps": MAPS}
 
 
 def logistic() -> Any:
@@ -145,8 +128,8 @@ class Wrapper:
     Parameters
     ----------
     wrap
-        Makes the wrapped model of a function that makes models; or the other arguments of River's
-        class, whose first is the model.
+        Makes the wrapped model of River's class and a function that makes models; or the other
+        arguments of River's class, whose first is the model.
     target
         The target of a sample.
     use
@@ -157,7 +140,7 @@ class Wrapper:
 
     """
 
-    wrap: Callable[[Callable[[], Any]], Any] | dict[str, Any]
+    wrap: Callable[[Any, Callable[[], Any]], Any] | dict[str, Any]
     target: Callable[[Any], Any]
     use: Use = supervised
     asks_probabilities: bool = True
@@ -168,48 +151,38 @@ class Wrapper:
 
     def result(self, path: str, make: Callable[[], Any]) -> Any:
         """Wrap a model in River's class at a path, and use the wrapper."""
-        if isinstance(self.wrap, dict):
-            return self.use(pydoc.locate(f"river.{path}")(make(), **self.wrap), self.target)
-        return self.use(self.wrap(make), self.target)
+        kind, wrap = pydoc.locate(f"river.{path}"), self.wrap
+        model = kind(make(), **wrap) if isinstance(wrap, dict) else wrap(kind, make)
+        return self.use(model, self.target)
+
+
+def scaled(kind: Any, make: Callable[[], Any]) -> Any:
+    return kind(preprocessing.StandardScaler(), make())
 
 
 TWO = {"n_models": 2, "seed": 1}
 EVEN = {"desired_dist": {False: 0.5, True: 0.5}, "seed": 1}
 HARD = {"size": 20, "p": 0.5, "seed": 1}
+GREEDY = bandit.EpsilonGreedy(0.1, seed=1)
+BAGS = ["ADWINBaggingClassifier", "ADWINBoostingClassifier", "AdaBoostClassifier"]
+BAGS += ["BOLEClassifier", "BaggingClassifier", "LeveragingBaggingClassifier", "SRPClassifier"]
+SAMPLERS = ["RandomOverSampler", "RandomSampler", "RandomUnderSampler"]
 OF_CLASSIFIERS = {
-    "compose.Pipeline": Wrapper(
-        lambda make: preprocessing.StandardScaler() | make(), four, asks_probabilities=False
-    ),
+    "compose.Pipeline": Wrapper(scaled, four, asks_probabilities=False),
     "active.EntropySampler": Wrapper({"seed": 1}, two, asked),
     "drift.DriftRetrainingClassifier": Wrapper({}, two),
-    "ensemble.ADWINBaggingClassifier": Wrapper(TWO, two),
-    "ensemble.ADWINBoostingClassifier": Wrapper(TWO, two),
-    "ensemble.AdaBoostClassifier": Wrapper(TWO, two),
-    "ensemble.BOLEClassifier": Wrapper(TWO, two),
-    "ensemble.BaggingClassifier": Wrapper(TWO, two),
-    "ensemble.LeveragingBaggingClassifier": Wrapper(TWO, two),
-    "ensemble.SRPClassifier": Wrapper(TWO, two),
+    **{f"ensemble.{name}": Wrapper(TWO, two) for name in BAGS},
     "ensemble.StackingClassifier": Wrapper(
-        lambda make: ensemble.StackingClassifier([make(), logistic()], logistic()), two
+        lambda kind, make: kind([make(), logistic()], logistic()), two
     ),
-    "ensemble.VotingClassifier": Wrapper(
-        lambda make: ensemble.VotingClassifier([make(), logistic()]), two
-    ),
+    "ensemble.VotingClassifier": Wrapper(lambda kind, make: kind([make(), logistic()]), two),
     "imblearn.HardSamplingClassifier": Wrapper(HARD, two),
-    "imblearn.RandomOverSampler": Wrapper(EVEN, two, asks_probabilities=False),
-    "imblearn.RandomSampler": Wrapper(EVEN, two, asks_probabilities=False),
-    "imblearn.RandomUnderSampler": Wrapper(EVEN, two, asks_probabilities=False),
+    **{f"imblearn.{name}": Wrapper(EVEN, two, asks_probabilities=False) for name in SAMPLERS},
     "model_selection.BanditClassifier": Wrapper(
-        lambda make: model_selection.BanditClassifier(
-            [make(), make()], metrics.Accuracy(), bandit.EpsilonGreedy(0.1, seed=1)
-        ),
-        two,
+        lambda kind, make: kind([make(), make()], metrics.Accuracy(), GREEDY), two
     ),
     "model_selection.SuccessiveHalvingClassifier": Wrapper(
-        lambda make: model_selection.SuccessiveHalvingClassifier(
-            [make(), make()], metrics.Accuracy(), budget=100
-        ),
-        two,
+        lambda kind, make: kind([make(), make()], metrics.Accuracy(), budget=100), two
     ),
     "multiclass.OneVsOneClassifier": Wrapper({}, four, asks_probabilities=False),
     "multiclass.OneVsRestClassifier": Wrapper({}, four),
@@ -223,34 +196,27 @@ OF_CLASSIFIERS = {
 }
 
 OF_REGRESSORS = {
-    "compose.Pipeline": Wrapper(lambda make: preprocessing.StandardScaler() | make(), number),
+    "compose.Pipeline": Wrapper(scaled, number),
     "compose.TargetTransformRegressor": Wrapper(
-        lambda make: compose.TargetTransformRegressor(make(), lambda y: 3.0 * y, lambda y: y / 3.0),
-        number,
+        {"func": lambda y: 3.0 * y, "inverse_func": lambda y: y / 3.0}, number
     ),
     "conf.RegressionJackknife": Wrapper({}, number),
     "ensemble.BaggingRegressor": Wrapper(TWO, number),
     "ensemble.EWARegressor": Wrapper(
-        lambda make: ensemble.EWARegressor([make(), linear_model.LinearRegression()]), number
+        lambda kind, make: kind([make(), linear_model.LinearRegression()]), number
     ),
     "ensemble.SRPRegressor": Wrapper(TWO, number),
     "imblearn.ChebyshevOverSampler": Wrapper({}, number),
     "imblearn.ChebyshevUnderSampler": Wrapper({"seed": 1}, number),
     "imblearn.HardSamplingRegressor": Wrapper(HARD, number),
     "model_selection.BanditRegressor": Wrapper(
-        lambda make: model_selection.BanditRegressor(
-            [make(), make()], metrics.MAE(), bandit.EpsilonGreedy(0.1, seed=1)
-        ),
-        number,
+        lambda kind, make: kind([make(), make()], metrics.MAE(), GREEDY), number
     ),
     "model_selection.GreedyRegressor": Wrapper(
-        lambda make: model_selection.GreedyRegressor([make(), make()], metrics.MAE()), number
+        lambda kind, make: kind([make(), make()], metrics.MAE()), number
     ),
     "model_selection.SuccessiveHalvingRegressor": Wrapper(
-        lambda make: model_selection.SuccessiveHalvingRegressor(
-            [make(), make()], metrics.MAE(), budget=100
-        ),
-        number,
+        lambda kind, make: kind([make(), make()], metrics.MAE(), budget=100), number
     ),
     "multioutput.RegressorChain": Wrapper({}, pair_of_numbers),
     "multioutput.PerOutputRegressor": Wrapper({}, pair_of_numbers),
@@ -258,11 +224,9 @@ OF_REGRESSORS = {
     "preprocessing.TargetMinMaxScaler": Wrapper({}, number),
     "preprocessing.TargetStandardScaler": Wrapper({}, number),
     "time_series.SNARIMAX": Wrapper(
-        lambda make: time_series.SNARIMAX(p=3, d=0, q=1, regressor=make()), number, forecast
+        lambda kind, make: kind(p=3, d=0, q=1, regressor=make()), number, forecast
     ),
-    "tree.HoeffdingTreeRegressor": Wrapper(
-        lambda make: tree.HoeffdingTreeRegressor(leaf_model=make()), number
-    ),
+    "tree.HoeffdingTreeRegressor": Wrapper(lambda kind, make: kind(leaf_model=make()), number),
     "compat.convert_river_to_sklearn": Wrapper({}, number, of_scikit_learn),
 }
 
@@ -270,28 +234,21 @@ OF_DETECTORS = {
     "anomaly.QuantileFilter": Wrapper({"q": 0.9}, two, scored),
     "anomaly.ThresholdFilter": Wrapper({"threshold": 0.9}, two, scored),
     "compose.Pipeline": Wrapper(
-        lambda make: (
-            preprocessing.MinMaxScaler() | anomaly.QuantileFilter(make(), q=0.9) | logistic()
-        ),
-        two,
+        lambda kind, make: kind(anomaly.QuantileFilter(make(), q=0.9), logistic()), two
     ),
 }
 
 OF_MAPS = {
-    "compose.Pipeline": Wrapper(
-        lambda make: preprocessing.StandardScaler() | make() | logistic(), two, probable
-    ),
+    "compose.Pipeline": Wrapper(lambda *given: scaled(*given) | logistic(), two, probable),
     "compose.Grouper": Wrapper({"by": "group"}, two, mapped),
-    "compose.TransformerProduct": Wrapper(lambda make: make() * compose.Select("a"), two, mapped),
-    "compose.TransformerUnion": Wrapper(lambda make: make() + compose.Select("a"), two, mapped),
+    **dict.fromkeys(
+        ["compose.TransformerProduct", "compose.TransformerUnion"],
+        Wrapper(lambda kind, make: kind(make(), compose.Select("a")), two, mapped),
+    ),
 }
 
-WRAPPERS = {
-    "classifiers": OF_CLASSIFIERS,
-    "regressors": OF_REGRESSORS,
-    "detectors": OF_DETECTORS,
-    "feature maps": OF_MAPS,
-}
+WRAPPERS = {"classifiers": OF_CLASSIFIERS, "regressors": OF_REGRESSORS}
+WRAPPERS |= {"detectors": OF_DETECTORS, "feature maps": OF_MAPS}
 
 
 def pairs() -> Iterator[tuple[str, str, str]]:
@@ -302,12 +259,7 @@ def pairs() -> Iterator[tuple[str, str, str]]:
                 yield kind, wrapper, name
 
 
-TITLES = {
-    "classifiers": "Classifiers",
-    "regressors": "Regressors",
-    "detectors": "Detectors of anomalies",
-    "feature maps": "Feature maps",
-}
+TITLES = {"detectors": "Detectors of anomalies"}
 
 
 def tables() -> str:
@@ -315,7 +267,8 @@ def tables() -> str:
     lines = []
     for kind, wrappers in WRAPPERS.items():
         names = list(KINDS[kind])
-        lines += [f"### {TITLES[kind]}", "", f"| River's | {' | '.join(f'`{n}`' for n in names)} |"]
+        lines += [f"### {TITLES.get(kind, kind.capitalize())}", ""]
+        lines.append(f"| River's | {' | '.join(f'`{n}`' for n in names)} |")
         lines.append("|---" * (len(names) + 1) + "|")
         for path, wrapper in wrappers.items():
             cells = ["yes" if wrapper.fits(name) else "no" for name in names]

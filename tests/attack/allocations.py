@@ -46,9 +46,8 @@ def _pointer(capsule, name):
 
 def _function(place, *arguments):
     """Return one of NumPy's C functions, which returns an object."""
-    table = ctypes.cast(
-        _pointer(_multiarray_umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p)
-    )
+    api, pointers = _multiarray_umath._ARRAY_API, ctypes.POINTER(ctypes.c_void_p)
+    table = ctypes.cast(_pointer(api, None), pointers)
     return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(table[place])
 
 

@@ -25,7 +25,7 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from stored_models import MODELS, answers, learn, stream
+from stored_models import MODELS, answers, learn, learned, stream
 
 import river_mondrian as rm
 from river_mondrian.files import store
@@ -56,25 +56,28 @@ BATCH = 25
 LEARNED = (40, 300)
 
 
-def states(name):
-    """Return the pickles of a kind of model in which bits are flipped."""
+def states(name, is_file):
+    """Return the pickles of a kind of model in which bits are flipped, or its files' contents."""
     found = []
     for n in LEARNED:
-        model = MODELS[name]()
-        learn(model, stream(n))
-        # What is compiled before the fork need not be compiled after.
+        model = learned(name, n)
         found.append(pickle.dumps(model))
-        again = pickle.loads(found[-1])
-        for x in (model, again):
-            answers(x)
-            learn(x, stream(50, 5, ("a", "b", "c"), 3))
-            answers(x)
+        if is_file:
+            with tempfile.TemporaryDirectory() as folder:
+                rm.save(model, Path(folder) / "model")
+                arrays, metadata = store.read(Path(folder) / "model")
+                found[-1] = {key: array.copy() for key, array in arrays.items()}, metadata
+        # What is compiled before the fork need not be compiled after.
+        use(pickle.loads(pickle.dumps(model)))
+        use(model)
     return found
 
 
-def flips(state, n, seed):
-    """Return the numbers of `n` bits of a pickle."""
-    return np.random.default_rng(seed).integers(8 * len(state), size=n).tolist()
+def use(model):
+    """Let a model predict, learn and predict."""
+    answers(model)
+    learn(model, stream(50, 5, ("a", "b", "c"), 3))
+    answers(model)
 
 
 def flipped(state, bit):
@@ -82,19 +85,6 @@ def flipped(state, bit):
     changed = bytearray(state)
     changed[bit >> 3] ^= 1 << (bit & 7)
     return bytes(changed)
-
-
-def files(name):
-    """Return the contents of files of a kind of model in which numbers are forged."""
-    found = []
-    for n in LEARNED:
-        model = MODELS[name]()
-        learn(model, stream(n))
-        with tempfile.TemporaryDirectory() as folder:
-            rm.save(model, Path(folder) / "model")
-            arrays, metadata = store.read(Path(folder) / "model")
-            found.append(({key: array.copy() for key, array in arrays.items()}, metadata))
-    return found
 
 
 def forged(content, number):
@@ -142,17 +132,11 @@ def attempt(state, bit, kind):
         # Some other part of the pickle has become the whole: no model is loaded.
         return REFUSED
     try:
-        answers(model)
-        learn(model, stream(50, 5, ("a", "b", "c"), 3))
-        answers(model)
+        use(model)
     except MemoryError:
         return MEMORY
     except BaseException as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(last.filename).name}:{last.lineno}"
-        if "FLIPS_TRACE" in os.environ:
-            what = bit if isinstance(state, bytes) else (bit, forged(state, bit)[0])
-            print(f"{what}: {error!r} in {where}", flush=True)
         if PACKAGE not in last.filename:
             return OTHERS
         is_outside = isinstance(error, IndexError) and "/records/" in last.filename
@@ -215,31 +199,21 @@ def run(state, bits, kind):
     return found
 
 
-def attack(name, n, seed=0):
-    """Return how often each outcome comes of `n` flips in pickles, and those that must not be."""
-    counts, bad = Counter(), []
-    both = states(name)
-    for which, state in enumerate(both):
-        bits = flips(state, n // len(both), [seed, which])
-        found = run(state, bits, type(MODELS[name]()))
-        counts.update(found)
-        pairs = zip(found, bits, strict=True)
-        bad += [(o, LEARNED[which], bit) for o, bit in pairs if o in BAD_OF_PICKLES]
-    return counts, bad
+def attack(name, n, seed=0, is_file=False):
+    """Return how often each outcome comes of `n` damages, and those that must not be.
 
-
-def forge(name, n, seed=0):
-    """Return the same of `n` forged files; of these the array is told."""
+    These are flips in pickles, or forged files, of which the array is told.
+    """
     counts, bad = Counter(), []
-    states(name)
-    both = files(name)
-    for which, content in enumerate(both):
-        numbers = range(seed, seed + n // len(both))
-        found = run(content, list(numbers), type(MODELS[name]()))
+    for learned_n, state in zip(LEARNED, states(name, is_file), strict=True):
+        n_own, rng = n // len(LEARNED), np.random.default_rng([seed, learned_n])
+        numbers = rng.integers(1 << 31 if is_file else 8 * len(state), size=n_own).tolist()
+        found = run(state, numbers, type(MODELS[name]()))
         counts.update(found)
         for outcome, number in zip(found, numbers, strict=True):
-            if outcome in BAD_OF_FILES:
-                bad.append((outcome, LEARNED[which], number, forged(content, number)[0]))
+            if outcome in (BAD_OF_FILES if is_file else BAD_OF_PICKLES):
+                where = [forged(state, number)[0]] if is_file else []
+                bad.append((outcome, learned_n, number, *where))
     return counts, bad
 
 
@@ -251,11 +225,12 @@ def main():
     given = parser.parse_args()
     print(f"{'':32}" + "".join(f"{outcome:>9}" for outcome in OUTCOMES))
     for name in given.names:
-        for how in (attack, forge):
-            counts, bad = how(name, given.flips, given.seed)
+        for is_file in (False, True):
+            counts, bad = attack(name, given.flips, given.seed, is_file)
             print(f"{name:32}" + "".join(f"{counts[o]:9}" for o in OUTCOMES), flush=True)
             for outcome, n, *where in bad:
-                print(f"  {outcome}: {how.__name__} {where} after {n} samples", flush=True)
+                what = "forged" if is_file else "flipped"
+                print(f"  {outcome}: {what} {where} after {n} samples", flush=True)
 
 
 if __name__ == "__main__":

@@ -22,14 +22,11 @@ def _size():
 
 def samples(n, first=0):
     """Return samples each of which has features of its own."""
-    return [
-        (
-            {"a": i % 7 / 7, "b": i % 5 / 5}
-            | {f"f{i}_{j}": 0.5 + j % 3 for j in range(NEW_FEATURES)},
-            i % 2,
-        )
-        for i in range(first, first + n)
-    ]
+    found = []
+    for i in range(first, first + n):
+        own = {f"f{i}_{j}": 0.5 + j % 3 for j in range(NEW_FEATURES)}
+        found.append(({"a": i % 7 / 7, "b": i % 5 / 5} | own, i % 2))
+    return found
 
 
 def attack(state, learn, look, n=400):

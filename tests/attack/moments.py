@@ -88,9 +88,14 @@ def arguments(model, sample):
     return (x, target) if isinstance(model, base.Regressor) else (x,)
 
 
-def learn(model, x, w=None):
-    """Let a model learn a sample, with a label or a target where it learns such, and a weight."""
-    model.learn_one(*arguments(model, (x, Y, 1.3)), *(() if w is None else (w,)))
+def learns(x, label=None, w=None):
+    """Return a call that lets a model learn a sample, with a label or a target, and a weight."""
+
+    def call(model):
+        sample = x, Y if label is None else label, 1.3
+        model.learn_one(*arguments(model, sample), *(() if w is None else (w,)))
+
+    return call
 
 
 def forest(kind, n, n_labels=3, changes_at=None, levels=False, wild=(), **params):
@@ -129,38 +134,10 @@ def learn_rows(model, n):
 
 
 SUPERVISED = base.Classifier | base.Regressor
-
-
-def usual(model):
-    learn(model, X)
-
-
-def features(model):
-    learn(model, WIDE)
-
-
-def missing(model):
-    learn(model, {"x0": 0.3})
-
-
-def weight(model):
-    learn(model, X, 2.0)
-
-
-def level(model):
-    learn(model, X | {"z": "red"})
-
-
-def of_class(model):
-    model.learn_one(X, "new")
-
-
-def class_and_features(model):
-    model.learn_one(WIDE, "new")
-
-
-def class_features_weight(model):
-    model.learn_one(WIDE, "new", 0.5)
+usual, features, missing = learns(X), learns(WIDE), learns({"x0": 0.3})
+weight, level, nothing = learns(X, w=2.0), learns(X | {"z": "red"}), learns({})
+of_class, class_and_features = learns(X, "new"), learns(WIDE, "new")
+class_features_weight = learns(WIDE, "new", 0.5)
 
 
 def resample(model):
@@ -211,7 +188,6 @@ MOMENTS = {
         "wider counts": (270, {"n_labels": 4}, of_class),
         "wider sets": (300, {"n_labels": 32}, of_class),
         "first weight": (30, {}, weight),
-        "first weight, doubling": (63, {}, weight),
         "first weight late": (300, {}, weight),
         "first weight, class and features": (30, {}, class_features_weight),
         "widths looked at": (384, CHANGED, usual),
@@ -236,8 +212,6 @@ MOMENTS = {
     },
     "regressor": OF_EXACT
     | {
-        "first sample, weight": (0, {}, weight),
-        "doubling, means": (7, MEANS, usual),
         "weight": (20, {}, weight),
         "first choice": (63, {}, usual),
         "end of the warm-up, means": (255, MEANS, usual),
@@ -245,12 +219,9 @@ MOMENTS = {
         "third choice": (1023, {}, usual),
         "given": (255, {"prior_variance": 0.5, "prior_rate": 1.0, "noise_variance": 0.1}, usual),
         "last choice": (4095, {}, usual),
-        "choice without scaling": (63, {"scale": False}, usual),
         "choice, new features": (63, {}, features),
         "follows, new features": (511, {}, features),
-        "full trees, doubling": (511, {"max_nodes": 7}, usual),
         "lifetime": (20, GROWING, usual),
-        "lifetime, first sample": (0, GROWING, usual),
         "lifetime, doubling": (127, GROWING, usual),
         "lifetime, new features": (300, GROWING, features),
         "lifetime without end": (20, MEANS | {"lifetime": steps}, usual),
@@ -277,7 +248,7 @@ MOMENTS = {
         "new features first": (0, {}, features),
         "renewal": (450, {"window": 300, "changes_at": 300}, usual),
         "missing value": (60, {}, missing),
-        "no feature": (0, {}, lambda m: m.learn_one({})),
+        "no feature": (0, {}, nothing),
         "forget": (60, {"window": None}, forget),
         "forget the last one": (1, {}, forget),
         "resample": (60, {}, resample),
@@ -290,9 +261,8 @@ MOMENTS = {
     | {
         "missing value": (20, {}, missing),
         "new features first": (0, {}, features),
-        "no feature": (0, {}, lambda m: m.learn_one({})),
+        "no feature": (0, {}, nothing),
         "growing": (20, {"lifetime": None}, usual),
-        "growing, first sample": (0, {"lifetime": None}, usual),
         "function": (20, {"lifetime": root}, usual),
         "function, new features": (20, {"lifetime": root}, features),
         "laplace": (20, {"method": "laplace"}, usual),
@@ -302,7 +272,6 @@ MOMENTS = {
         "window": (20, {"window": 5}, usual),
         "origin": (20, {"origin": {"x0": 0.0, "x1": 1.0}}, usual),
         "given directions": (5, {"directions": GIVEN}, usual),
-        "given directions, first": (0, {"directions": GIVEN}, usual),
         "random directions": (5, {"directions": 3}, usual),
         "random directions, growing": (5, {"directions": 3, "lifetime": root}, features),
     },
@@ -421,23 +390,16 @@ HAPPENINGS = {
 def happening(kind, name):
     """Return the pickle of a forest one sample before something happens, and the call to it."""
     happens, params = HAPPENINGS[kind][name]
-    model, pool = forest(kind, 0, **params), _pool(3)
-    known = None
-    for i, sample in enumerate(pool):
-        before, known = known, None
-        if i >= 100:
-            before = before or summary(model)
+    model, before = forest(kind, 100, **params), None
+    for i, sample in enumerate(_pool(3)[100:], 100):
+        before = before or summary(model)
         model.learn_one(*arguments(model, sample))
-        if i >= 100:
-            known = summary(model)
-            if i > 256 * hasattr(known, "schedule") and happens(before, known):
-                call = functools.partial(_learn_sample, sample=sample)
-                return pickle.dumps(forest(kind, i, **params)), call
+        known = summary(model)
+        if i > 256 * hasattr(known, "schedule") and happens(before, known):
+            state = pickle.dumps(forest(kind, i, **params))
+            return state, lambda model, sample=sample: model.learn_one(*arguments(model, sample))
+        before = known
     raise AssertionError(f"{name}: that has not happened")
-
-
-def _learn_sample(model, sample):
-    model.learn_one(*arguments(model, sample))
 
 
 # What reads a forest: the name of an attribute, and what a method is given.
@@ -467,14 +429,13 @@ def read(model, name):
 
 def looks(model):
     """Return what can be seen of a model; its pickle, or that of its trees, holds all it has."""
-    names = ("n_samples", "classes", "hyperparameters", "tail_weights", "recent_scores")
-    seen = [getattr(model, name, None) for name in names]
-    asks = ("transform_one", "decision_one", "predict_one", "score_one", "raw_scores_one")
-    asks += ("surprise_one", "predict_proba_one")
+    names = "n_samples classes hyperparameters tail_weights recent_scores"
+    seen = [getattr(model, name, None) for name in names.split()]
+    asks = ["transform", "decision", "predict", "score", "raw_scores", "surprise", "predict_proba"]
     is_hinge = isinstance(model, rm.DualOGDClassifier) or getattr(model, "loss", "") == "hinge"
     for name in asks[: -1 if is_hinge else None]:
-        if hasattr(model, name):
-            seen.append([getattr(model, name)(x) for x in ASKED])
+        if ask := getattr(model, f"{name}_one", None):
+            seen.append([ask(x) for x in ASKED])
     is_cuts = isinstance(model, rm.RandomCutForest)
     state = model._trees if is_cuts else model
     return seen, model._past_now() if is_cuts else 0, pickle.dumps(state)

@@ -27,15 +27,14 @@ FAILURES = {
 
 
 @functools.cache
-def library(source):
-    """Compile a source for the host."""
+def library():
+    """Compile the kernels for the host."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.so"
         options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-w"]
-        made = ["-shared", "-fPIC", f'-DSOURCE="{source}"', "-o", str(path)]
-        compiled = str(HERE / "cuda_on_host.cpp")
-        subprocess.run([COMPILER, *options, *made, compiled], check=True)
-        return ctypes.CDLL(str(path))
+        options += ["-shared", "-fPIC", f'-DSOURCE="{SOURCE}"', "-o", path]
+        subprocess.run([COMPILER, *options, HERE / "cuda_on_host.cpp"], check=True)
+        return ctypes.CDLL(path)
 
 
 class DeviceArray:
@@ -103,40 +102,27 @@ class Kernel:
         assert 1 <= sides[0] < 1 << 31 and 1 <= sides[1] < 1 << 16
         arrays = [value for value in args if isinstance(value, DeviceArray)]
         # CuPy takes a Python number for one of 64 bits.
-        values = [
-            np.uint64(value.address) if isinstance(value, DeviceArray) else value for value in args
-        ]
+        values = [np.uint64(v.address) if isinstance(v, DeviceArray) else v for v in args]
         assert all(isinstance(value, np.generic) for value in values)
         kept = [np.array([value]) for value in values]
         pointers = (ctypes.c_void_p * len(kept))(*(value.ctypes.data for value in kept))
         sizes = (ctypes.c_size_t * len(kept))(*(value.itemsize for value in kept))
-        status = self.library.launch(
-            self.name.encode(),
-            (ctypes.c_int * 2)(*sides),
-            block[0],
-            shared_mem,
-            self.schedule,
-            len(kept),
-            pointers,
-            sizes,
-        )
+        where = (ctypes.c_int * 2)(*sides), block[0], shared_mem, self.schedule
+        status = self.library.launch(self.name.encode(), *where, len(kept), pointers, sizes)
         assert status == 0, f"{self.name}: {FAILURES[status]}"
         for array in arrays:
             array.check()
         self.record[self.name] = args
 
 
-def cupy(
-    n_devices=1,
-    free=1 << 30,
-    kernel=True,
-    driver=True,
-    shared=232_448,
-    processors=2,
-    schedule=0,
-    source=SOURCE,
-):
+# Whether a driver and kernels work, bytes that are free, of memory a block shares, and others.
+USUAL = {"driver": True, "n_devices": 1, "kernel": True, "free": 1 << 30, "shared": 232_448}
+USUAL |= {"processors": 2, "schedule": 0}
+
+
+def cupy(**options):
     """Make a module with the calls of CuPy that are used."""
+    given = types.SimpleNamespace(**USUAL | options)
     module = types.ModuleType("cupy")
     # The arguments of each kernel's last launch.
     module.launched = {}
@@ -144,19 +130,19 @@ def cupy(
         setattr(module, name, getattr(np, name))
 
     def count():
-        if not driver:
+        if not given.driver:
             raise OSError("cudaErrorInsufficientDriver")
-        return n_devices
+        return given.n_devices
 
     def arange(n, dtype):
-        if not kernel:
+        if not given.kernel:
             raise OSError("cannot find nvrtc")
         return asarray(np.arange(n, dtype=dtype))
 
+    limits = {"MaxSharedMemoryPerBlockOptin": given.shared, "MultiProcessorCount": given.processors}
+
     class Device:
-        attributes = types.MappingProxyType(
-            {"MaxSharedMemoryPerBlockOptin": shared, "MultiProcessorCount": processors}
-        )
+        attributes = types.MappingProxyType(limits)
 
         def __enter__(self):
             return self
@@ -169,9 +155,10 @@ def cupy(
             assert code == SOURCE.read_text()
 
         def get_function(self, name):
-            return Kernel(name, schedule, library(source), module.launched)
+            return Kernel(name, given.schedule, library(), module.launched)
 
-    runtime = types.SimpleNamespace(getDeviceCount=count, memGetInfo=lambda: (free, 2 * free))
+    memory = given.free, 2 * given.free
+    runtime = types.SimpleNamespace(getDeviceCount=count, memGetInfo=lambda: memory)
     module.cuda = types.SimpleNamespace(runtime=runtime, Device=Device)
     module.get_default_memory_pool = lambda: types.SimpleNamespace(free_bytes=lambda: 0)
     module.RawModule = RawModule

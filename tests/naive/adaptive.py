@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 DECAYS = (1.0, 0.95, 0.7)
 PRIORS = (0.5, 0.05)
 STOP_PRIORS = (0.5, 0.1)
@@ -22,39 +24,30 @@ class Statistics:
     """What a node has seen: decayed counts, shares of the memories, stop probabilities."""
 
     def __init__(self, n_classes):
-        self.counts = [[0.0] * n_classes for _ in DECAYS]
-        self.shares = [1.0 / len(DECAYS)] * len(DECAYS)
+        self.counts = np.zeros((len(DECAYS), n_classes))
+        self.shares = np.full(len(DECAYS), 1.0 / len(DECAYS))
         self.stops = list(STOP_PRIORS)
 
-    def memory(self, m, alpha):
-        total = sum(self.counts[m]) + alpha * len(self.counts[m])
-        return [(count + alpha) / total for count in self.counts[m]]
+    def memories(self, alpha):
+        """Return the distribution of each memory."""
+        counts = self.counts + alpha
+        return counts / counts.sum(axis=1, keepdims=True)
 
     def estimate(self, v):
         """Return the node's own distribution in a weighting; the last mixes the memories."""
-        if v < 1:
-            return self.memory(0, PRIORS[v])
-        own = [self.memory(m, PRIORS[v]) for m in range(len(DECAYS))]
-        return [
-            sum(s * p for s, p in zip(self.shares, column, strict=True))
-            for column in zip(*own, strict=True)
-        ]
+        own = self.memories(PRIORS[v])
+        return own[0] if v < 1 else self.shares @ own
 
     def see(self, label, forgets, weight=1.0):
-        for m, decay in enumerate(DECAYS):
-            if forgets:
-                self.counts[m] = [decay * count for count in self.counts[m]]
-            self.counts[m][label] += weight
+        if forgets:
+            self.counts *= np.array(DECAYS)[:, None]
+        self.counts[:, label] += weight
 
     def weigh(self, label, weight=1.0):
-        chances = [self.memory(m, PRIORS[1])[label] for m in range(len(DECAYS))]
-        chances = to_power(chances, weight)
-        total = sum(s * c for s, c in zip(self.shares, chances, strict=True))
-        n = len(DECAYS)
-        self.shares = [
-            (1.0 - SHARE_RATE) * s * c / total + SHARE_RATE / n
-            for s, c in zip(self.shares, chances, strict=True)
-        ]
+        chances = self.memories(PRIORS[1])[:, label]
+        # The largest is 1, since a power of it may be too small.
+        mixed = self.shares * (chances / chances.max()) ** weight
+        self.shares = (1.0 - SHARE_RATE) * mixed / mixed.sum() + SHARE_RATE / len(DECAYS)
 
 
 def predict(nodes, seen, x, v):
@@ -63,14 +56,8 @@ def predict(nodes, seen, x, v):
     found = seen[path[-1]].estimate(v)
     for number in reversed(path[:-1]):
         stop = seen[number].stops[v]
-        own = seen[number].estimate(v)
-        found = [stop * a + (1.0 - stop) * b for a, b in zip(own, found, strict=True)]
+        found = stop * seen[number].estimate(v) + (1.0 - stop) * found
     return found
-
-
-def to_power(chances, weight):
-    """Return numbers to a power but for a common factor, since they may be too small."""
-    return [(chance / max(chances)) ** weight for chance in chances]
 
 
 def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
@@ -104,30 +91,30 @@ def replay(nodes, X, labels, n_classes, root_forgets=False, weights=None):
 
 def hnsp_counts(nodes, seen):
     """Return c of Algorithm 5 for each node."""
-    found = []
-    for number, node in enumerate(nodes):
-        own = seen[number].counts[0]
-        if node.is_leaf:
-            found.append(own)
-            continue
-        children = (seen[node.left].counts[0], seen[node.right].counts[0])
-        found.append([min(a, 1.0) + min(b, 1.0) for a, b in zip(*children, strict=True)])
+    counts = np.array([one.counts[0] for one in seen])
+    tables = np.minimum(counts, 1.0)
+    pairs = zip(nodes, counts, strict=True)
+    return [own if n.is_leaf else tables[n.left] + tables[n.right] for n, own in pairs]
+
+
+def gini(labels, weights):
+    """Return the weight of labels times their Gini impurity."""
+    of_class = np.bincount(labels, weights)
+    return weights.sum() - (of_class**2).sum() / weights.sum()
+
+
+def gains(nodes, X, targets, weights, loss):
+    """Return by how much all cuts of each dimension lower a loss of targets and weights."""
+    targets, weights = np.array(targets), np.array(weights)
+    found, paths = np.zeros(X.shape[1]), [route(nodes, x) for x in X]
+    losses = []
+    for number in range(len(nodes)):
+        inside = [number in path for path in paths]
+        losses.append(loss(targets[inside], weights[inside]))
+    for node, own in zip(nodes, losses, strict=True):
+        if not node.is_leaf:
+            found[node.dim] += own - losses[node.left] - losses[node.right]
     return found
-
-
-def gini(weighted):
-    """Return the weight of pairs of class and weight, times their Gini impurity."""
-    n = sum(weight for _, weight in weighted)
-    of_class = [sum(w for k, w in weighted if k == label) for label in {k for k, _ in weighted}]
-    return n * (1.0 - sum((weight / n) ** 2 for weight in of_class)) if n else 0.0
-
-
-def gain(values, labels, cut, weights=None):
-    """Return the decrease of n times the Gini impurity by a cut, n being the weight."""
-    pairs = list(zip(labels, weights or [1.0] * len(labels), strict=True))
-    left = [pair for v, pair in zip(values, pairs, strict=True) if v <= cut]
-    right = [pair for v, pair in zip(values, pairs, strict=True) if v > cut]
-    return gini(pairs) - gini(left) - gini(right)
 
 
 class Mixture:
@@ -135,31 +122,24 @@ class Mixture:
 
     def __init__(self, n, floor, step, first, largest):
         self.floor, self.step, self.first, self.largest = floor, step, first, largest
-        self.exponents = [1.0 / n] * n
-        self.squares = [first] * n
+        self.exponents = np.full(n, 1.0 / n)
+        self.squares = np.full(n, first)
         self.heaviest = 1.0
 
     def follow_drift(self):
-        self.squares = [self.first] * len(self.squares)
+        self.squares[:] = self.first
 
     def predict(self, experts):
-        n_classes = len(experts[0])
-        floored = [[max(p, self.floor / n_classes) for p in expert] for expert in experts]
-        self.experts = [[p / sum(expert) for p in expert] for expert in floored]
-        pooled = [
-            math.prod(p**e for e, p in zip(self.exponents, column, strict=True))
-            for column in zip(*self.experts, strict=True)
-        ]
-        self.pool = [p / sum(pooled) for p in pooled]
+        floored = np.maximum(experts, self.floor / np.shape(experts)[1])
+        self.logs = np.log(floored / floored.sum(axis=1, keepdims=True))
+        pooled = np.exp(self.exponents @ self.logs)
+        self.pool = pooled / pooled.sum()
         return self.pool
 
     def learn(self, label, weight=1.0):
         # Gradients are in units of the largest weight of late.
         self.heaviest = max(weight, 1.0, 0.999 * self.heaviest)
-        for e, expert in enumerate(self.experts):
-            logs = [math.log(p) for p in expert]
-            gradient = sum(p * log for p, log in zip(self.pool, logs, strict=True)) - logs[label]
-            gradient *= weight / self.heaviest
-            self.squares[e] += gradient**2
-            moved = self.exponents[e] - self.step * gradient / math.sqrt(self.squares[e])
-            self.exponents[e] = min(max(moved, -1.0), self.largest)
+        gradients = (self.logs @ self.pool - self.logs[:, label]) * weight / self.heaviest
+        self.squares += gradients**2
+        moved = self.exponents - self.step * gradients / np.sqrt(self.squares)
+        self.exponents = np.clip(moved, -1.0, self.largest)

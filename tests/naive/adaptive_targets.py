@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from naive.moments import fences
+from .adaptive import route
+from .moments import fences
 
 KEPT = 0.4
 STRENGTHS = {False: (6.0,), True: (0.0, 1.0, 6.0)}
@@ -13,47 +14,22 @@ STRENGTHS = {False: (6.0,), True: (0.0, 1.0, 6.0)}
 class Means:
     """What a node knows of targets: their weight and mean, and those of late ones."""
 
-    def __init__(self):
-        self.targets, self.weights = [], []
-
-    def see(self, target, weight=1.0):
-        self.targets.append(target)
-        self.weights.append(weight)
-
-    @property
-    def weight(self):
-        return sum(self.weights)
-
-    @property
-    def mean(self):
-        return float(np.average(self.targets, weights=self.weights))
-
-    @property
-    def late_weights(self):
-        n = len(self.weights)
-        return [w * KEPT ** (n - 1 - i) for i, w in enumerate(self.weights)]
-
-    @property
-    def late_mean(self):
-        return float(np.average(self.targets, weights=self.late_weights))
+    def __init__(self, samples, targets, weights):
+        self.samples, self.targets = samples, targets[samples]
+        own = weights[samples]
+        late = own * KEPT ** np.arange(len(own))[::-1]
+        self.weight, self.late_weight = own.sum(), late.sum()
+        self.mean, self.late_mean = own @ self.targets / own.sum(), late @ self.targets / late.sum()
 
 
-def route(nodes, x):
-    """Return the numbers of the nodes on a sample's way down a tree."""
-    path = [0]
-    while not nodes[path[-1]].is_leaf:
-        node = nodes[path[-1]]
-        path.append(node.left if x[node.dim] <= node.cut else node.right)
-    return path
-
-
-def replay(nodes, rows, targets, weights=None):
+def replay(nodes, rows, targets, weights):
     """Return what the nodes of a tree know once all samples have passed it in order."""
-    found = [Means() for _ in nodes]
-    for i, (x, target) in enumerate(zip(rows, targets, strict=True)):
+    passed = [[] for _ in nodes]
+    for i, x in enumerate(rows):
         for number in route(nodes, x):
-            found[number].see(target, 1.0 if weights is None else weights[i])
-    return found
+            passed[number].append(i)
+    targets, weights = np.array(targets), np.array(weights)
+    return [Means(samples, targets, weights) for samples in passed] if len(rows) else []
 
 
 def readings(known):
@@ -61,27 +37,18 @@ def readings(known):
     found = []
     for late in (False, True):
         for strength in STRENGTHS[late]:
-            said = 0.0
-            for i, node in enumerate(known):
-                n = sum(node.late_weights) if late else node.weight
+            said = None
+            for node in known:
+                n = node.late_weight if late else node.weight
                 mean = node.late_mean if late else node.mean
-                said = mean if i == 0 else (n * mean + strength * said) / (n + strength)
+                said = mean if said is None else (n * mean + strength * said) / (n + strength)
             found.append(said)
     return found
 
 
-def gain(values, targets, cut, weights):
-    """Return by how much a cut lowers the weighted sum of squared deviations."""
-
-    def scatter(chosen):
-        own = [(t, w) for t, w, c in zip(targets, weights, chosen, strict=True) if c]
-        if not own:
-            return 0.0
-        t, w = map(np.array, zip(*own, strict=True))
-        return float(w @ (t - np.average(t, weights=w)) ** 2)
-
-    left = [v <= cut for v in values]
-    return scatter([True] * len(values)) - scatter(left) - scatter([not side for side in left])
+def scatter(targets, weights):
+    """Return the weighted sum of squared deviations."""
+    return weights @ (targets - np.average(targets, weights=weights)) ** 2
 
 
 def lagged(pairs, scales, n_lags=4, far=10.0):
@@ -95,11 +62,9 @@ def lagged(pairs, scales, n_lags=4, far=10.0):
     for i, (base, target) in enumerate(pairs):
         if not scales[i] > 0.0:
             continue
-        before = pairs[max(0, i - n_lags) : i][::-1]
         row = np.zeros(2 * n_lags)
-        for k, (b, t) in enumerate(before):
-            row[k] = np.clip((t - b) / scales[i], -far, far)
-            row[n_lags + k] = np.clip((t - base) / scales[i], -far, far)
+        for k, (b, t) in enumerate(pairs[max(0, i - n_lags) : i][::-1]):
+            row[[k, n_lags + k]] = np.clip([(t - b) / scales[i], (t - base) / scales[i]], -far, far)
         wanted = np.clip((target - base) / scales[i], -far, far)
         error = abs(wanted - row @ solution)
         weight = size / error if error > size > 0.0 else 1.0

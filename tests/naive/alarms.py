@@ -2,34 +2,24 @@
 
 import itertools
 import math
+import statistics
 
 
 class NaiveAlarms:
     """Alarms over a detector whose score is the feature "score"."""
 
-    def __init__(
-        self,
-        calendar,
-        threshold=0.997,
-        average=40,
-        window=8192,
-        rest=100,
-        tolerance=0.05,
-        grace_period=100,
-        budget=None,
-    ):
-        self.calendar, self.threshold, self.average = calendar, threshold, average
-        self.window, self.rest, self.tolerance = window, rest, tolerance
-        self.grace_period, self.budget = grace_period, budget
+    threshold, average, window, rest = 0.997, 40, 8192, 100
+    tolerance, grace_period, budget = 0.05, 100, None
+
+    def __init__(self, calendar, **arguments):
+        self.calendar = calendar
+        vars(self).update(arguments)
         self.samples, self.excesses, self.alarms = [], [], []
 
     def means(self, samples):
         surprises = [-math.log(1.0 - x["score"]) for x in samples]
-        means = []
-        for i in range(len(surprises)):
-            part = surprises[max(0, i + 1 - self.average) : i + 1]
-            means.append(sum(part) / len(part))
-        return means
+        ends = range(1, len(samples) + 1)
+        return [statistics.mean(surprises[max(0, end - self.average) : end]) for end in ends]
 
     def values(self, samples, name):
         return [x[name] for x in samples if name in x]
@@ -53,15 +43,12 @@ class NaiveAlarms:
         return max(map(abs, values)) if 2 * changes < len(values) else 0.0
 
     def is_flat(self, x):
-        names = [name for name in x if name not in self.calendar]
-        for name in names:
-            before = self.values(self.samples, name)
-            if not before:
-                continue
-            every = [*before, x[name]]
-            if not max(every) - min(every) < self.tolerance * self.size(before):
-                return False
-        return bool(names)
+        known = {name: self.values(self.samples, name) for name in x if name not in self.calendar}
+        return bool(known) and all(
+            max(*before, x[name]) - min(*before, x[name]) < self.tolerance * self.size(before)
+            for name, before in known.items()
+            if before
+        )
 
     def score(self, x):
         n = len(self.samples)

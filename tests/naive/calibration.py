@@ -1,6 +1,7 @@
 """Thresholds of calibrated predictions, one coverage at a time, as the papers have them."""
 
 import math
+from collections import defaultdict
 
 B_INTERVALS, B_SETS = 20.0, 8.0
 
@@ -46,15 +47,9 @@ class NaiveInterval:
 
     def predict(self, centre):
         """Return the interval, and what has to be known of it when the target comes."""
-        if self.n == 0:
-            ends = -math.inf, math.inf
-        else:
-            down, up = self.down.threshold, self.up.threshold
-            ends = (
-                -math.inf if down >= B_INTERVALS else centre - self.size * down,
-                math.inf if up >= B_INTERVALS else centre + self.size * up,
-            )
-        return ends, (self.n, centre, self.size, self.down.threshold, self.up.threshold)
+        thresholds = self.down.threshold, self.up.threshold
+        down, up = (self.size * t if self.n and t < B_INTERVALS else math.inf for t in thresholds)
+        return (centre - down, centre + up), (self.n, centre, self.size, *thresholds)
 
     def learn(self, known, y):
         """Judge the interval that was predicted."""
@@ -102,4 +97,21 @@ class NaiveSet:
             if (n_then if n_labels is None else n_labels) >= LEAST_LABELS:
                 self.tracker.update(y in found, self.n_known, self.n - n_then)
             self.n_known += 1
+        self.n += 1
+
+
+class NaiveSetByClass:
+    """A class is in the set if it is in the one of its own tracker, which its samples move."""
+
+    def __init__(self, coverage):
+        self.of_class = defaultdict(lambda: NaiveSet(coverage, True))
+        self.n = 0
+
+    def predict(self, probabilities):
+        known = {k: self.of_class[k].predict(probabilities)[1] for k in probabilities}
+        return {k for k, (_, _, found) in known.items() if k in found}, (self.n, known)
+
+    def learn(self, known, y):
+        n_then, of_class = known
+        self.of_class[y].learn(of_class[y], y, n_then)
         self.n += 1

@@ -18,26 +18,15 @@ def path(nodes, x):
     yield node
     while not node.is_leaf:
         left, right = nodes[node.left], nodes[node.right]
-        v = x[node.dim]
-        if math.isnan(v):
-            gaps = outside(left, x), outside(right, x)
-            to_left = gaps[0] < gaps[1]
-            if gaps[0] == gaps[1]:
-                to_left = left.n_samples >= right.n_samples
-        else:
-            to_left = v <= node.cut
-        node = left if to_left else right
+        is_left = x[node.dim] <= node.cut
+        if math.isnan(x[node.dim]):
+            # The nearer one, of two that are as near the larger one.
+            nearness = [(outside(side, x), -side.n_samples) for side in (left, right)]
+            is_left = nearness[0] <= nearness[1]
+        node = left if is_left else right
         yield node
 
 
 def cell(nodes, x, lifetime, k):
     """Return the column of a sample's cell at the k-th lifetime: the first node cut after it."""
-    for node in path(nodes, x):
-        if node.is_leaf or node.time >= lifetime:
-            return node.cell + k
-    raise AssertionError("a path without a leaf")
-
-
-def laplace(x, y, lifetime):
-    """Return the kernel that the share of common cells estimates."""
-    return math.exp(-lifetime * math.fsum(abs(a - b) for a, b in zip(x, y, strict=True)))
+    return k + next(node.cell for node in path(nodes, x) if node.is_leaf or node.time >= lifetime)

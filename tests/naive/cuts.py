@@ -7,20 +7,18 @@ be parted from a tree goes through all places, builds the tree that has it there
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
-from .mondrian import leaves
+import numpy as np
+
+from .mondrian import n_points
 
 # The sample that is put in.
 NEW = -1
 
-# A tree of points without cuts: a leaf is a set of points, and else there are two sides.
-Shape = frozenset | tuple
-
 
 def shape_of(node):
-    """Return the shape of a tree."""
+    """Return a tree without its cuts: a leaf is a set of points, and else there are two sides."""
     if node.is_leaf:
         return frozenset(node.points)
     return shape_of(node.left), shape_of(node.right)
@@ -53,41 +51,41 @@ def depth(shape, point):
     return 1 + max(depth(side, point) for side in shape if point in points_of(side))
 
 
-@dataclass
-class Place:
-    """A place at which a sample may be: with what probability, and the tree that has it there."""
-
-    probability: float
-    shape: Shape
-
-
 def places(node, x):
-    """Return all places at which a sample may be put into a tree (Algorithm 4 of Mondrian forests).
+    """Return the probabilities of all places of a sample in a tree, and the trees that have it.
 
-    The time at which it is parted from a node is exponential, at the rate of its distance.
+    These are those of Algorithm 4 of Mondrian forests.
+    """
+    stays = stay(node, x)
+    beside = 1.0 - stays, (frozenset([NEW]), shape_of(node))
+    if node.is_leaf:
+        return [beside, (stays, frozenset([NEW, *node.points]))]
+    below, other = sides(node, x)
+    return [beside, *((stays * p, (shape, shape_of(other))) for p, shape in places(below, x))]
+
+
+def stay(node, x, time=math.inf):
+    """Return the probability that a sample is parted from a node only after it, or after a time.
+
+    The time is exponential, at the rate of its distance.
     """
     eta = node.distance(x)
-    stays = math.exp(-eta * (node.time - node.parent_time)) if eta > 0.0 else 1.0
-    beside = Place(1.0 - stays, (frozenset([NEW]), shape_of(node)))
-    if node.is_leaf:
-        return [beside, Place(stays, frozenset([NEW, *node.points]))]
-    goes_left = x[node.dim] <= node.cut
-    below = places(node.left if goes_left else node.right, x)
-    found = [beside]
-    for place in below:
-        sides = [place.shape, shape_of(node.right if goes_left else node.left)]
-        found.append(Place(stays * place.probability, tuple(sides)))
-    return found
+    return math.exp(-eta * (min(node.time, time) - node.parent_time)) if eta > 0.0 else 1.0
+
+
+def sides(node, x):
+    """Return the child of a node on a sample's side, and the other one."""
+    left, right = node.left, node.right
+    return (left, right) if x[node.dim] <= node.cut else (right, left)
 
 
 def expected(node, x):
     """Return the expected displacement, logarithm of 1 + displacement, and depth of a sample."""
-    found = [0.0, 0.0, 0.0]
-    for place in places(node, x):
-        here = displacement(place.shape, NEW)
-        for i, value in enumerate((here, math.log(1.0 + here), depth(place.shape, NEW))):
-            found[i] += place.probability * value
-    return found[0], found[1], found[2]
+    found = np.zeros(3)
+    for probability, shape in places(node, x):
+        here = displacement(shape, NEW)
+        found += probability * np.array([here, math.log(1.0 + here), depth(shape, NEW)])
+    return found
 
 
 def parts(node, x):
@@ -101,12 +99,11 @@ def parts(node, x):
     # What is on the path, from the root down: nodes, the numbers of points there.
     path, above = [], 1.0
     while node is not None:
-        n = sum(len(leaf.points) for leaf in leaves(node))
+        n = n_points(node)
         path.append((node, n))
-        eta = node.distance(x)
-        stays = math.exp(-eta * (node.time - node.parent_time)) if eta > 0.0 else 1.0
-        sides = [((m_above - m) / (m + 1.0), up.dim) for (up, m_above), (_, m) in pairwise(path)]
-        most, dim = max(sides, key=lambda side: side[0], default=(0.0, 0))
+        eta, stays = node.distance(x), stay(node, x)
+        gone = [((m_above - m) / (m + 1.0), up.dim) for (up, m_above), (_, m) in pairwise(path)]
+        most, dim = max(gone, key=lambda part: part[0], default=(0.0, 0))
         if eta > 0.0 and n >= most:
             for d, gap in enumerate(node.outside(x)):
                 found[d] += above * (1.0 - stays) * math.log1p(n) * gap / eta
@@ -116,18 +113,16 @@ def parts(node, x):
         if node.is_leaf:
             found[dim] += above * math.log1p(most)
             break
-        node = node.left if x[node.dim] <= node.cut else node.right
+        node, _ = sides(node, x)
     return found
 
 
 def n_in_cell(node, x, lifetime):
     """Return the expected number of points in a sample's cell of a tree cut up to a lifetime."""
-    eta = node.distance(x)
-    if lifetime < node.time:
-        parted = math.exp(-eta * (lifetime - node.parent_time)) if eta > 0.0 else 1.0
-        return parted * sum(len(leaf.points) for leaf in leaves(node))
-    stays = math.exp(-eta * (node.time - node.parent_time)) if eta > 0.0 else 1.0
-    return stays * n_in_cell(node.left if x[node.dim] <= node.cut else node.right, x, lifetime)
+    stays = stay(node, x, lifetime)
+    return stays * (
+        n_points(node) if lifetime < node.time else n_in_cell(sides(node, x)[0], x, lifetime)
+    )
 
 
 def rank(value, others):
@@ -136,9 +131,8 @@ def rank(value, others):
     n = len(known)
     if n == 0:
         return 0.0
-    equal = [i + 1 for i, other in enumerate(known) if other == value]
-    if equal:
-        return sum(equal) / len(equal) / (n + 1)
+    if value in known:
+        return np.mean([i for i, other in enumerate(known, 1) if other == value]) / (n + 1)
     if value > known[-1]:
         return 1.0 - (known[-1] / value if known[-1] > 0.0 else 0.5) / (n + 1)
     i = sum(other < value for other in known)

@@ -4,6 +4,10 @@ A value that is a string is a level of a category: an input of 1 of its own for 
 """
 
 import math
+from collections import defaultdict
+
+import numpy as np
+from scipy import special
 
 RATES = (0.1, 0.8)
 LARGEST = 3.0
@@ -55,12 +59,10 @@ class Discriminants:
     """What a few lines say of the class of a mapping without missing values' keys."""
 
     def __init__(self):
-        self.features, self.later, self.within = {}, {}, {}
-        self.n, self.counts, self.own = 0, {}, {}
-        self.weights = [{}, {}]
-        self.gradients = [0.0, 0.0]
-        # Weight of samples by feature, by feature and class, with a level and without.
-        self.levels = {}
+        self.features, self.later = {}, {}
+        self.weights = [defaultdict(float), defaultdict(float)]
+        self.n = 0
+        self.follow_drift()
 
     def standardized(self, x):
         """Return standardized values; a feature that has not varied is 0."""
@@ -74,30 +76,24 @@ class Discriminants:
         return found
 
     def predict(self, x, labels):
-        """Return three distributions over the labels."""
+        """Return three distributions over the labels, a row for each."""
         z = self.standardized(x)
-        scores = []
-        for weights in self.weights:
-            scores.append(
-                {k: sum(weights.get((k, name), 0.0) * v for name, v in z.items()) for k in labels}
-            )
-        scores.append({k: self._log_likelihood(x, z, k, len(labels)) for k in labels})
-        found = []
-        for score in scores:
-            powers = {k: math.exp(s - max(score.values())) for k, s in score.items()}
-            found.append({k: p / sum(powers.values()) for k, p in powers.items()})
-        return found
+        scores = [
+            [sum(weights[k, name] * v for name, v in z.items()) for k in labels]
+            for weights in self.weights
+        ]
+        scores.append([self._log_likelihood(x, z, k, len(labels)) for k in labels])
+        return special.softmax(np.reshape(scores, (3, -1)), axis=1)
 
     def _log_likelihood(self, x, z, k, n_classes):
-        found = math.log((self.counts.get(k, 0) + PRIOR) / (self.n + PRIOR * n_classes))
+        found = math.log((self.counts[k] + PRIOR) / (self.n + PRIOR * n_classes))
         x, levels = parted(x)
         for name, level in levels.items():
-            of_level, n = self.levels.get((name, level), 0.0), self.levels.get(name, 0.0)
-            if of_level > 0.0:
+            if self.levels[name, level] > 0.0:
                 # log p(level | class) - log p(level), one sample of all classes added to the class.
-                share = of_level / n
-                of_both = self.levels.get((name, level, k), 0.0) + share
-                found += math.log(of_both / (self.levels.get((name, k), 0.0) + 1.0) / share)
+                share = self.levels[name, level] / self.levels[name]
+                of_both = self.levels[name, level, k] + share
+                found += math.log(of_both / (self.levels[name, k] + 1.0) / share)
         for name in z:
             if name in x:
                 moments = self.features[name]
@@ -110,19 +106,21 @@ class Discriminants:
         """Learn a class of a sample whose predictions were `predicted`."""
         z = self.standardized(x)
         for r, weights in enumerate(self.weights):
-            errors = {k: weight * (predicted[r][k] - (k == label)) for k in labels}
-            squares = sum(e**2 for e in errors.values()) * sum(v**2 for v in z.values())
+            errors = [
+                weight * (p - (k == label)) for p, k in zip(predicted[r], labels, strict=True)
+            ]
+            squares = sum(e**2 for e in errors) * sum(v**2 for v in z.values())
             self.gradients[r] += squares / (n_features + 1)
             step = RATES[r] / math.sqrt(1.0 + self.gradients[r])
-            for k, error in errors.items():
+            for k, error in zip(labels, errors, strict=True):
                 for name, v in z.items():
-                    weights[k, name] = weights.get((k, name), 0.0) - step * error * v
+                    weights[k, name] -= step * error * v
         self.n += weight
-        self.counts[label] = self.counts.get(label, 0) + weight
+        self.counts[label] += weight
         x, levels = parted(x)
         for name, level in levels.items():
             for key in (name, (name, level), (name, label), (name, level, label)):
-                self.levels[key] = self.levels.get(key, 0.0) + weight
+                self.levels[key] += weight
         for name, value in x.items():
             moments = self.features.setdefault(name, Moments())
             mean = moments.mean if moments.n else value
@@ -131,15 +129,16 @@ class Discriminants:
                     # A class begins with one value at the mean of all.
                     self.own[label, name] = Moments()
                     self.own[label, name].add(mean)
-                product = self.own[label, name].add(value, weight)
-                self.within[name] = self.within.get(name, 0.0) + product
+                self.within[name] += self.own[label, name].add(value, weight)
             self._look_at_later_half(name, value, weight)
 
     def follow_drift(self):
         """Begin anew but for the lines and the moments of all samples."""
         self.gradients = [0.0, 0.0]
-        self.counts, self.own, self.levels = {}, {}, {}
-        self.within = {name: moments.squares for name, moments in self.features.items()}
+        # Weight of samples by feature, by feature and class, with a level and without.
+        self.counts, self.own, self.levels = defaultdict(float), {}, defaultdict(float)
+        squares = {name: moments.squares for name, moments in self.features.items()}
+        self.within = defaultdict(float, squares)
 
     def _look_at_later_half(self, name, value, weight):
         """Forget all but the later half of a feature's values where these vary much less."""

@@ -3,16 +3,16 @@
 import math
 
 
+def distance(x, y, power):
+    return math.fsum(abs(x.get(k, 0.0) - y.get(k, 0.0)) ** power for k in {**x, **y})
+
+
 def laplace(rate):
-    return lambda x, y: math.exp(
-        -rate * math.fsum(abs(x.get(k, 0.0) - y.get(k, 0.0)) for k in {**x, **y})
-    )
+    return lambda x, y: math.exp(-rate * distance(x, y, 1))
 
 
 def gaussian(rate):
-    return lambda x, y: math.exp(
-        -rate * math.fsum((x.get(k, 0.0) - y.get(k, 0.0)) ** 2 for k in {**x, **y})
-    )
+    return lambda x, y: math.exp(-rate * distance(x, y, 2))
 
 
 class TwoClasses:

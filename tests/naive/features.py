@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 
 def number(value):
     return 0.0 if value is None or math.isnan(value) else value
@@ -9,13 +11,8 @@ def number(value):
 
 def fourier(x, frequencies):
     """Map a sample; `frequencies` has a list for each feature (Rahimi and Recht, Algorithm 1)."""
-    m = len(next(iter(frequencies.values())))
-    phases = [
-        math.fsum(number(x.get(name)) * row[k] for name, row in frequencies.items())
-        for k in range(m)
-    ]
-    factor = 1.0 / math.sqrt(m)
-    return [factor * math.cos(p) for p in phases] + [factor * math.sin(p) for p in phases]
+    phases = sum(number(x.get(name)) * np.array(row) for name, row in frequencies.items())
+    return [*np.cos(phases), *np.sin(phases)] / np.sqrt(len(phases))
 
 
 def bins(x, grids):
@@ -23,12 +20,8 @@ def bins(x, grids):
 
     Bins of features that are 0 are left out: those are number 0, whatever the features known.
     """
-    found = set()
-    for name, (pitch, shift) in grids.items():
-        place = math.floor((number(x.get(name)) + shift) / pitch)
-        if place != 0:
-            found.add((name, place))
-    return frozenset(found)
+    places = {k: math.floor((number(x.get(k)) + shift) / p) for k, (p, shift) in grids.items()}
+    return frozenset((name, place) for name, place in places.items() if place != 0)
 
 
 class Binning:
@@ -43,10 +36,7 @@ class Binning:
             self.cells.setdefault((partition, bins(x, grids)), len(self.cells))
 
     def cells_of(self, x):
-        return [
-            self.cells.get((partition, bins(x, grids)), -1)
-            for partition, grids in enumerate(self.grids)
-        ]
+        return [self.cells.get((m, bins(x, grids)), -1) for m, grids in enumerate(self.grids)]
 
     def kernel(self, x, y):
         return sum(bins(x, g) == bins(y, g) for g in self.grids) / len(self.grids)
@@ -58,11 +48,6 @@ def nystrom_kernel(x, y, landmarks, kernel, rank, solve):
     `solve` returns a matrix's eigenvalues and eigenvectors, each a row, in descending order.
     """
     gram = [[kernel(a, b) for b in landmarks] for a in landmarks]
-    values, vectors = solve(gram)
-    first, second = ([kernel(a, z) for a in landmarks] for z in (x, y))
-    total = 0.0
-    for value, vector in list(zip(values, vectors, strict=True))[:rank]:
-        left = math.fsum(a * b for a, b in zip(first, vector, strict=True))
-        right = math.fsum(a * b for a, b in zip(second, vector, strict=True))
-        total += left * right / value
-    return total
+    values, vectors = (np.array(found)[:rank] for found in solve(gram))
+    first, second = (vectors @ [kernel(a, z) for a in landmarks] for z in (x, y))
+    return (first * second / values).sum()

@@ -60,9 +60,8 @@ def found_by(rows, widths, n_before, count):
         is_known = len(before) >= EVIDENCE * count and max(spread, spread_before) > 0.0
         has_shrunk = is_known and spread_before > FACTOR_OF_SPREAD * spread
         new = width_of(column, NEAR_FENCE if has_shrunk else FENCE)
-        is_over = differ(new, old, FACTOR)
-        if is_known:
-            is_over = is_over and differ(spread, spread_before, FACTOR_OF_SPREAD)
+        has_changed = differ(spread, spread_before, FACTOR_OF_SPREAD)
+        is_over = differ(new, old, FACTOR) and (has_changed or not is_known)
         is_told = len(values) >= EVIDENCE * count
         is_new = is_told and (is_over or new > FACTOR * old)
         found.append((new if is_new else old, is_told and is_over))

@@ -7,49 +7,15 @@ conditioned on by solving with it: no messages, no order. Variances are in units
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 
-
-@dataclass
-class Node:
-    """A node of a tree; `points` are those of a leaf.
-
-    `delta` is the time since the parent in the precision in which trees keep it.
-    """
-
-    lower: list[float]
-    upper: list[float]
-    time: float
-    delta: float
-    parent: int = -1
-    left: int = -1
-    right: int = -1
-    dim: int = -1
-    cut: float = math.nan
-    points: list[int] = field(default_factory=list)
+from .adaptive import route
 
 
 def sigmoid(a):
     """The logistic function."""
     return 1.0 / (1.0 + math.exp(-a)) if a < 700.0 else 1.0
-
-
-def below(nodes, i):
-    """Return the points below a node."""
-    if nodes[i].left < 0:
-        return nodes[i].points
-    return below(nodes, nodes[i].left) + below(nodes, nodes[i].right)
-
-
-def route(nodes, x):
-    """Return the path of a sample from the root to its leaf."""
-    path = [0]
-    while nodes[path[-1]].left >= 0:
-        node = nodes[path[-1]]
-        path.append(node.left if x[node.dim] <= node.cut else node.right)
-    return path
 
 
 def ancestors(nodes, i):
@@ -66,7 +32,7 @@ class Posterior:
     Parameters
     ----------
     nodes
-        The tree; the first is the root.
+        The tree as it is read; the first is the root. `points` are those below a node.
     y
         Targets of the points.
     w
@@ -87,36 +53,24 @@ class Posterior:
         level = [sigmoid(gamma2 * node.time) - 0.5 for node in nodes]
         # Two node means share what their last common ancestor has: the walk up to there.
         cov = np.empty((n, n))
-        for i in range(n):
-            for j in range(n):
-                common = 0.0
-                for a, b in zip(paths[i], paths[j], strict=False):
-                    if a == b:
-                        common = level[a]
-                cov[i, j] = common
-        leaf_of = {p: i for i, node in enumerate(nodes) for p in node.points if w[p] > 0.0}
-        points = sorted(leaf_of)
-        place = [leaf_of[p] for p in points]
-        noises = np.array([noise / w[p] for p in points])
-        observed = cov[np.ix_(place, place)] + np.diag(noises)
-        gain = np.linalg.solve(observed, cov[place]).T if points else np.zeros((n, 0))
-        gaps = np.array([y[p] - prior for p in points])
-        self.mean = prior + gain @ gaps
+        for i, j in np.ndindex(n, n):
+            common = [a for a, b in zip(paths[i], paths[j], strict=False) if a == b]
+            cov[i, j] = level[common[-1]]
+        leaves = [(i, node.points) for i, node in enumerate(nodes) if node.left < 0]
+        leaf_of = {p: i for i, points in leaves for p in points if w[p] > 0.0}
+        points, place = list(leaf_of), list(leaf_of.values())
+        observed = cov[np.ix_(place, place)] + np.diag([noise / w[p] for p in points])
+        gain = np.linalg.solve(observed, cov[place]).T
+        self.mean = prior + gain @ np.array([y[p] - prior for p in points])
         self.cov = cov - gain @ cov[place]
         self.prior = prior
 
     def edge(self, i):
         """Return mean and variance of a node's parent, of the node, and their covariance."""
-        parent = self.nodes[i].parent
-        if parent < 0:
+        p = self.nodes[i].parent
+        if p < 0:
             return self.prior, 0.0, self.mean[i], self.cov[i, i], 0.0
-        return (
-            self.mean[parent],
-            self.cov[parent, parent],
-            self.mean[i],
-            self.cov[i, i],
-            self.cov[parent, i],
-        )
+        return self.mean[p], self.cov[p, p], self.mean[i], self.cov[i, i], self.cov[p, i]
 
 
 def distance(node, x):
@@ -165,7 +119,7 @@ def cell_mean(nodes, x, y, time):
     for i in route(nodes, x):
         node = nodes[i]
         start = 0.0 if node.parent < 0 else nodes[node.parent].time
-        mean = float(np.mean([y[p] for p in below(nodes, i)]))
+        mean = np.mean([y[p] for p in node.points])
         eta = distance(node, x)
         leaves = 1.0 - math.exp(-eta * min(node.delta, time - start)) if eta > 0.0 else 0.0
         total += stays * leaves * mean

@@ -2,43 +2,27 @@
 
 import math
 
-from .mondrian import leaves, n_points
+from .mondrian import n_points, walk
 
 # Counts.
 
 
-def set_count(node, count):
-    """Set a node's customers and its tables, of which a class has at most one (IKN)."""
-    node.count = count
-    node.tab = [min(c, 1) for c in count]
-
-
-def count_leaf(leaf, y, n_classes, weights=None):
-    """Count a leaf's labels, or add up their weights."""
-    return [
-        sum(1 if weights is None else weights[n] for n in leaf.points if y[n] == k)
-        for k in range(n_classes)
-    ]
-
-
-def count_inner(node):
-    """Count the tables of both children."""
-    return [a + b for a, b in zip(node.left.tab, node.right.tab, strict=True)]
-
-
-def initialize_inner(root):
-    """Fill the counts of the internal nodes from those of the leaves."""
-    if not root.is_leaf:
-        initialize_inner(root.left)
-        initialize_inner(root.right)
-        set_count(root, count_inner(root))
-
-
 def initialize_counts(root, y, n_classes, weights=None):
-    """Algorithm 5, for all leaves of a tree; with real numbers where there are weights."""
-    for leaf in leaves(root):
-        set_count(leaf, count_leaf(leaf, y, n_classes, weights))
-    initialize_inner(root)
+    """Algorithm 5 for a tree; with real numbers where there are weights.
+
+    A leaf's customers are its labels, of other nodes they are the tables of both children, of which
+    a class has at most one (IKN).
+    """
+    for node in reversed(list(walk(root))):
+        if node.is_leaf:
+            node.count = [0] * n_classes
+            for n in node.points:
+                # A sample that is predicted has no label.
+                if y[n] is not None:
+                    node.count[y[n]] += 1 if weights is None else weights[n]
+        else:
+            node.count = [a + b for a, b in zip(node.left.tab, node.right.tab, strict=True)]
+        node.tab = [min(c, 1) for c in node.count]
 
 
 # Prediction.

@@ -4,16 +4,12 @@ import itertools
 import math
 
 import numpy as np
+from scipy import special
 
 from . import gaussian, hnsp
 from .mondrian import leaves, walk
 
 # Classes.
-
-
-def points_of(node):
-    """Return the points below a node."""
-    return [n for leaf in leaves(node) for n in leaf.points]
 
 
 def sequential_loss(labels, n_classes):
@@ -40,24 +36,18 @@ def class_importances(root, y, n_classes, n_dims, repeats=None):
     """Return what the cuts in each dimension have told per sample; samples may be repeated."""
     repeats = repeats or [1] * len(y)
 
-    def loss(node):
-        labels = [y[n] for n in points_of(node) for _ in range(repeats[n])]
-        return sequential_loss(labels, n_classes)
-
-    losses = {id(node): loss(node) for node in walk(root)}
-    weighed = [
-        (math.log(prior) - sum(losses[id(leaf)] for leaf in ends), cuts)
-        for prior, cuts, ends in prunings(root)
-    ]
-    most = max(log for log, _ in weighed)
-    found, total = [0.0] * n_dims, 0.0
-    for log, cuts in weighed:
-        likelihood = math.exp(log - most)
-        total += likelihood
+    losses = {}
+    for node in walk(root):
+        points = [n for leaf in leaves(node) for n in leaf.points for _ in range(repeats[n])]
+        losses[id(node)] = sequential_loss([y[n] for n in points], n_classes)
+    ways = list(prunings(root))
+    logs = [math.log(prior) - sum(losses[id(leaf)] for leaf in ends) for prior, _, ends in ways]
+    found = np.zeros(n_dims)
+    for likelihood, (_, cuts, _) in zip(special.softmax(logs), ways, strict=True):
         for node in cuts:
             below = losses[id(node.left)] + losses[id(node.right)]
             found[node.dim] += likelihood * (losses[id(node)] - below)
-    return [gain / total / sum(repeats) for gain in found]
+    return found / sum(repeats)
 
 
 def explain_classes(root, x, gamma, base):
@@ -92,36 +82,34 @@ def explain_classes(root, x, gamma, base):
 
 
 def _gains(nodes, losses, n_dims):
-    found = [0.0] * n_dims
-    for j, node in enumerate(nodes):
+    found = np.zeros(n_dims)
+    for node, loss in zip(nodes, losses, strict=True):
         if node.left >= 0:
-            found[node.dim] += losses[j] - losses[node.left] - losses[node.right]
+            found[node.dim] += loss - losses[node.left] - losses[node.right]
     return found
 
 
 def gaussian_importances(nodes, y, w, gamma2, noise, prior, n_dims):
     """Return what the cuts have told: the posterior is calculated anew without each target."""
-    losses = [0.0] * len(nodes)
-    for i, leaf in enumerate(nodes):
-        for p in leaf.points:
-            others = [0.0 if q == p else weight for q, weight in enumerate(w)]
-            without = gaussian.Posterior(nodes, y, others, gamma2, noise, prior)
-            for j in gaussian.ancestors(nodes, i):
-                losses[j] += w[p] * (y[p] - without.mean[j]) ** 2
-    return [gain / sum(w) for gain in _gains(nodes, losses, n_dims)]
+    losses = np.zeros(len(nodes))
+    for p in range(len(y)):
+        others = [0.0 if q == p else weight for q, weight in enumerate(w)]
+        without = gaussian.Posterior(nodes, y, others, gamma2, noise, prior)
+        passed = [p in node.points for node in nodes]
+        losses[passed] += w[p] * (y[p] - without.mean[passed]) ** 2
+    return _gains(nodes, losses, n_dims) / sum(w)
 
 
 def mean_importances(nodes, y, n_dims):
     """Return what the cuts have told where a node predicts the mean of its other targets."""
-    losses = [0.0] * len(nodes)
-    for i, leaf in enumerate(nodes):
-        for p in leaf.points:
-            foreseen = math.nan
-            for j in gaussian.ancestors(nodes, i):
-                others = [y[q] for q in gaussian.below(nodes, j) if q != p]
-                foreseen = float(np.mean(others)) if others else foreseen
-                losses[j] += (y[p] - foreseen) ** 2
-    return [gain / len(y) for gain in _gains(nodes, losses, n_dims)]
+    losses = np.zeros(len(nodes))
+    for p in range(len(y)):
+        foreseen = math.nan
+        for j in (j for j, node in enumerate(nodes) if p in node.points):
+            others = [y[q] for q in nodes[j].points if q != p]
+            foreseen = np.mean(others) if others else foreseen
+            losses[j] += (y[p] - foreseen) ** 2
+    return _gains(nodes, losses, n_dims) / len(y)
 
 
 def explain_targets(posterior, x, moments):
@@ -131,13 +119,14 @@ def explain_targets(posterior, x, moments):
     for i in gaussian.route(nodes, x):
         node = nodes[i]
         above, here = posterior.edge(i)[0], posterior.mean[i]
+        start = 0.0
         if node.parent >= 0:
             found[nodes[node.parent].dim] += weight * (here - above)
-        sides = zip(x, node.lower, node.upper, strict=True)
-        outside = np.array([max(v - high, 0.0) + max(low - v, 0.0) for v, low, high in sides])
+            start = nodes[node.parent].time
+        outside = np.maximum(np.subtract(x, node.upper), 0.0)
+        outside += np.maximum(np.subtract(node.lower, x), 0.0)
         eta = outside.sum()
         if eta > 0.0:
-            start = 0.0 if node.parent < 0 else nodes[node.parent].time
             branches = 1.0 - math.exp(-eta * node.delta)
             share, _ = moments(eta, node.time - start, posterior.gamma2, start)
             there = above + share * (here - above)

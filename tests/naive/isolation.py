@@ -19,13 +19,10 @@ def single(value):
 
 def scaled(pool):
     """Return the factor of each feature by which the pool's robust range becomes 1."""
-    features = {name for x in pool for name in x}
     factors = {}
-    for name in features:
-        values = [single(x.get(name, 0.0)) for x in pool]
-        low, high = robust_range(values)
-        reach = high - low
-        factors[name] = 1.0 / reach if reach > 0.0 else 0.0
+    for name in {name for x in pool for name in x}:
+        low, high = robust_range([single(x.get(name, 0.0)) for x in pool])
+        factors[name] = 1.0 / (high - low) if high > low else 0.0
     return factors
 
 
@@ -104,8 +101,6 @@ def cells(method, pool, x, seed, number, t, psi):
     for sample in pool:
         for name in sorted(sample):
             places.setdefault(name, len(places))
-    trees = [
-        isolation_tree([pool[i] for i in subset], own, places)
-        for subset, own in zip(subsets, draws, strict=True)
-    ]
+    pairs = zip(subsets, draws, strict=True)
+    trees = [isolation_tree([pool[i] for i in subset], own, places) for subset, own in pairs]
     return [[isolation_cell(tree, query) for tree in trees] for query in x]

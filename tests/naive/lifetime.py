@@ -6,6 +6,7 @@ A partition is given by its cuts, as `LifetimePath.cuts` has them.
 import math
 
 import numpy as np
+from scipy import stats
 
 
 def cells_of(x, cuts, n_partitions):
@@ -41,8 +42,7 @@ def forest(Phi, y, delta2):
 def log_density(Phi, y, delta2, noise):
     """Return the log density of targets with noise of this variance, over delta2 for weights."""
     K = noise * (np.eye(len(y)) + Phi @ Phi.T / delta2)
-    quadratic = float(y @ np.linalg.solve(K, y))
-    return -0.5 * (quadratic + np.linalg.slogdet(K)[1] + len(y) * math.log(2.0 * math.pi))
+    return stats.multivariate_normal(cov=K).logpdf(y)
 
 
 def descend(Phi, y, delta2, weights, visits, rate):

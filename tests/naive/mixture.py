@@ -2,6 +2,9 @@
 
 import math
 
+import numpy as np
+from scipy import special
+
 SPREAD, MEMORY, RATE, LARGEST = 1e-3, 1000.0, 0.125, 50.0
 
 
@@ -14,7 +17,7 @@ class Mixture:
 
     def __init__(self, n_lifetimes, value, rate, log=False):
         self.weights = {}
-        self.shares = [1.0 / n_lifetimes] * n_lifetimes
+        self.shares = np.full(n_lifetimes, 1.0 / n_lifetimes)
         self.mean, self.count = 0.0, 0.0
         self.value, self.rate, self.log = value, rate, log
 
@@ -23,11 +26,9 @@ class Mixture:
 
     def predict(self, columns):
         """Return the mixture's prediction, a probability with `log`."""
-        scores = [self.score(part) for part in columns]
-        if self.log:
-            scores = [1.0 / (1.0 + math.exp(-s)) for s in scores]
-        heard = [(p, s) for p, s in zip(self.shares, scores, strict=True) if p >= SPREAD]
-        return math.fsum(p * s for p, s in heard) / math.fsum(p for p, _ in heard)
+        scores = np.array([self.score(part) for part in columns])
+        heard = np.where(self.shares >= SPREAD, self.shares, 0.0)
+        return np.average(special.expit(scores) if self.log else scores, weights=heard)
 
     def loss(self, score, y):
         if self.log:
@@ -36,19 +37,15 @@ class Mixture:
 
     def learn(self, before, after, y):
         losses = [self.loss(self.score(part), y) for part in before]
-        expected = math.fsum(p * v for p, v in zip(self.shares, losses, strict=True))
+        expected = self.shares @ losses
         self.count = min(self.count + 1.0, MEMORY)
         self.mean += (expected - self.mean) / self.count
         rate = RATE / self.mean if self.mean > 0.0 else 0.0
-        least = min(losses)
-        new = [
-            p * math.exp(-min(rate * (v - least), LARGEST))
-            for p, v in zip(self.shares, losses, strict=True)
-        ]
-        n, total = len(new), math.fsum(new)
-        self.shares = [(1.0 - SPREAD) * p / total + SPREAD / n for p in new]
+        above = rate * (np.array(losses) - min(losses))
+        new = self.shares * np.exp(-np.minimum(above, LARGEST))
+        self.shares = (1.0 - SPREAD) * new / new.sum() + SPREAD / len(new)
         for part in after:
             score = self.score(part)
-            slope = 1.0 / (1.0 + math.exp(-score)) - y if self.log else 2.0 * (score - y)
+            slope = special.expit(score) - y if self.log else 2.0 * (score - y)
             for c in part:
                 self.weights[c] = self.weights.get(c, 0.0) - self.rate * slope * self.value

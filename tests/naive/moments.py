@@ -44,7 +44,6 @@ def extent(rows):
     total = 0.0
     for column in zip(*rows, strict=True):
         low, high = robust_range(column)
-        known = [v for v in column if not math.isnan(v)]
-        if known:
+        if known := [v for v in column if not math.isnan(v)]:
             total += min(max(known) - min(known), 1.5 * (high - low))
     return total

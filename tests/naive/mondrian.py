@@ -67,10 +67,8 @@ class Node:
         Values are float32, and so is a distance between two.
         """
         # Of two arguments of which one is NaN, max keeps the first.
-        return [
-            float(np.float32(max(0.0, v - high) + max(0.0, low - v)))
-            for v, low, high in zip(x, self.lower, self.upper, strict=True)
-        ]
+        sides = zip(x, self.lower, self.upper, strict=True)
+        return [float(np.float32(max(0.0, v - b) + max(0.0, a - v))) for v, a, b in sides]
 
     def grow(self, x):
         """Widen the box so that it holds x."""

@@ -51,8 +51,8 @@ class Detector:
             return 0.0
         q = self.chance
         n = math.ceil(math.log(rest) / math.log(1.0 - q)) if rest else len(distances)
-        weights = [q * (1.0 - q) ** r for r in range(len(distances))][:n]
-        return sum(w * d for w, d in zip(weights, distances, strict=False)) / sum(weights)
+        weights = q * (1.0 - q) ** np.arange(len(distances[:n]))
+        return np.average(distances[:n], weights=weights)
 
     @property
     def chance(self):

@@ -7,13 +7,12 @@ each from the third on. A mapped sample is a mapping from column to value.
 import math
 from collections import defaultdict
 
+import numpy as np
+from scipy import special
+
 
 def sign(y):
     return 1.0 if y > 0.5 else -1.0
-
-
-def clipped(value, limit):
-    return min(max(value, -limit), limit)
 
 
 LOSSES = {
@@ -21,7 +20,7 @@ LOSSES = {
     "log": lambda y, f: -sign(y) / (1.0 + math.exp(sign(y) * f)),
     "squared": lambda y, f: 2.0 * (f - y),
     "epsilon_insensitive": lambda y, f: 0.0 if abs(f - y) <= 0.1 else math.copysign(1.0, f - y),
-    "huber": lambda y, f: clipped(f - y, 0.1),
+    "huber": lambda y, f: min(max(f - y, -0.1), 0.1),
 }
 
 
@@ -72,8 +71,7 @@ class OGD:
         if len(scores) == 1:
             return [self.loss(y, scores[0])]
         if self.softmax:
-            powers = [math.exp(f - max(scores)) for f in scores]
-            return [p / sum(powers) - (k == y) for k, p in enumerate(powers)]
+            return special.softmax(scores) - (np.arange(len(scores)) == y)
         return [self.loss(float(k == y), f) for k, f in enumerate(scores)]
 
     def learn(self, x, y, w=1.0):

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from .density import PLACE, TIME, derived, uniform
 
 NEXT_BLOCK, NEXT, SIDES = 0, 7, 8
@@ -144,13 +146,12 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
         region = region.parts[own]
 
 
-def rarity(levels, medians, spreads, parts):
+def rarity(surprises, medians, spreads, parts):
     """Return the largest deviation of a level's surprise, in units of the usual one."""
-    used = [g for g, part in enumerate(parts) if 2.0**-8 <= part <= 2.0**-2]
-    finest = max(g for g, part in enumerate(parts) if part >= 2.0**-8)
-    used = sorted({*used, finest})
-    found = [(-math.log(levels[g]) - medians[g]) / max(spreads[g], 1e-3) for g in used]
-    return max(found)
+    used = (parts >= 2.0**-8) & (parts <= 2.0**-2)
+    # The finest, too.
+    used[np.flatnonzero(parts >= 2.0**-8).max()] = True
+    return ((surprises - medians) / np.maximum(spreads, 1e-3))[used].max()
 
 
 def mixture(counts, lifetimes, parted, n, d, log_weights):
@@ -159,12 +160,9 @@ def mixture(counts, lifetimes, parted, n, d, log_weights):
     `counts` are those of each level in each tree, `parted` when each tree parts the point from all
     samples.
     """
-    m = len(parted)
-    before = sum((min(t, lifetimes[0]) / 2.0) ** d for t in parted) / m
+    before = np.mean((np.minimum(parted, lifetimes[0]) / 2.0) ** d)
     levels = []
     for row, lifetime in zip(counts, lifetimes, strict=True):
-        before = (sum(row) / m * (lifetime / 2.0) ** d + before) / (n + 1)
+        before = (np.mean(row) * (lifetime / 2.0) ** d + before) / (n + 1)
         levels.append(before)
-    weights = [math.exp(w) for w in log_weights]
-    total = sum(w * f for w, f in zip(weights, levels, strict=True))
-    return levels, total / sum(weights)
+    return levels, np.average(levels, weights=np.exp(log_weights))

@@ -8,9 +8,8 @@ def quantile(values, rate):
     """Return a quantile of values by linear interpolation between the two nearest of them."""
     values = sorted(values)
     place = rate * (len(values) - 1)
-    first = math.floor(place)
-    second = min(first + 1, len(values) - 1)
-    return values[first] + (place - first) * (values[second] - values[first])
+    first, second = values[math.floor(place)], values[math.ceil(place)]
+    return first + place % 1.0 * (second - first)
 
 
 def whiskers(values, fence):

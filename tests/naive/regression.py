@@ -1,5 +1,6 @@
 """Ridge regressions, mixtures and laws of a target, by plain loops and dense algebra."""
 
+import itertools
 import math
 
 import numpy as np
@@ -18,10 +19,8 @@ def wave(turns):
 
 def column_values(design, x, largest, n_arms):
     """Return the columns of one sample, by what the design says of each."""
-    units = [
-        min(max((v - c) * r, -largest), largest) if v == v else math.nan
-        for v, c, r in zip(x, design["centres"], design["rates"], strict=False)
-    ]
+    n = len(x)
+    units = np.clip(np.subtract(x, design["centres"][:n]) * design["rates"][:n], -largest, largest)
     found = [1.0]
     for c in range(1, design["n_additive"]):
         first, kind = units[design["firsts"][c]], design["seconds"][c]
@@ -70,37 +69,31 @@ class Mixture:
 
     def __init__(self, n, constants, squared=False):
         self.n, self.c, self.squared = n, constants, squared
-        self.shared, self.descended = ([1.0 / n] * n for _ in range(2))
-        self.last = [0.25] * 4
-        self.widths, self.last_widths = [0.0] * n, [0.0] * 4
-        self.grams = [np.zeros((n, n)) for _ in range(2)]
-        self.moments = [np.zeros(n) for _ in range(2)]
-        self.solutions = [np.zeros(n) for _ in range(2)]
-        self.next, self.samples = 0, 0
+        self.shared, self.descended = (np.full(n, 1.0 / n) for _ in range(2))
+        self.last = np.full(4, 0.25)
+        self.widths, self.last_widths = np.zeros(n), np.zeros(4)
+        self.grams = np.zeros((2, n, n))
+        self.moments, self.solutions = np.zeros((2, n)), np.zeros((2, n))
+        self.next = self.samples = 0
         self.move, self.difference, self.before, self.largest = 0.0, 0.0, 0.0, 1.0
 
     def predict(self, predicted):
         p = self.predicted = np.array(predicted)
-        q = float(np.dot(self.shared, p))
-        self.finalists = [q, float(np.dot(self.descended, p))]
-        beyond = 0.25 * (p.max() - p.min())
-        for solution in self.solutions:
-            found = q + float(solution @ (p - q))
-            self.finalists.append(min(max(found, p.min() - beyond), p.max() + beyond))
-        point = float(np.dot(self.last, self.finalists))
-        self.spread = float(np.dot(self.descended, np.abs(p - point)))
+        q, beyond = self.shared @ p, 0.25 * np.ptp(p)
+        solved = np.clip(q + self.solutions @ (p - q), p.min() - beyond, p.max() + beyond)
+        self.finalists = np.array([q, self.descended @ p, *solved])
+        point = self.last @ self.finalists
+        self.spread = self.descended @ np.abs(p - point)
         return point
 
     def densities(self, points, y, widths):
-        least = self.c.LEAST_WIDTH * self.move
-        scales = [max(w, least) for w in widths]
-        return [stats.t.pdf((y - p) / s, 3) / s for p, s in zip(points, scales, strict=True)]
+        scales = np.maximum(widths, self.c.LEAST_WIDTH * self.move)
+        return stats.t.pdf((y - points) / scales, 3) / scales
 
     @staticmethod
     def share(weights, densities, rate):
-        mixed = [w * d for w, d in zip(weights, densities, strict=True)]
-        total = math.fsum(mixed)
-        return [(1.0 - rate) * m / total + rate / len(mixed) for m in mixed]
+        mixed = weights * densities
+        return (1.0 - rate) * mixed / mixed.sum() + rate / len(mixed)
 
     def learn(self, y, weight=1.0):
         c = self.c
@@ -112,29 +105,24 @@ class Mixture:
         self.before = y
         self.difference += late * (self.spread - self.difference)
         if self.samples and self.move > 0.0:
-            d = [v**part for v in self.densities(self.predicted, y, self.widths)]
-            self.shared = self.share(self.shared, d, c.SHARE_RATE * part)
+            d = self.densities(self.predicted, y, self.widths)
+            self.shared = self.share(self.shared, d**part, c.SHARE_RATE * part)
             if self.squared:
-                least = c.LEAST_WIDTH * self.move
-                unit = min(max(w, least) for w in self.last_widths)
-                e2 = [((y - f) / unit) ** 2 for f in self.finalists]
-                d = [math.exp(-c.RATE_OF_SQUARES * min(e - min(e2), c.MOST_SQUARES)) for e in e2]
+                unit = max(self.last_widths.min(), c.LEAST_WIDTH * self.move)
+                e2 = ((y - self.finalists) / unit) ** 2
+                d = np.exp(-c.RATE_OF_SQUARES * np.minimum(e2 - e2.min(), c.MOST_SQUARES))
             else:
                 d = self.densities(self.finalists, y, self.last_widths)
-            self.last = self.share(self.last, [v**part for v in d], c.LAST_SHARE_RATE * part)
+            self.last = self.share(self.last, d**part, c.LAST_SHARE_RATE * part)
             self.descend(y, part)
             self.regress(y, weight)
-        self.widths = self.widened(self.widths, self.predicted, y, late)
-        self.last_widths = self.widened(self.last_widths, self.finalists, y, late)
+        self.widths = self.faded(self.widths, np.abs(y - self.predicted), late)
+        self.last_widths = self.faded(self.last_widths, np.abs(y - self.finalists), late)
         self.samples += 1
 
-    def widened(self, widths, points, y, late):
-        pairs = zip(widths, points, strict=True)
-        return [self.faded(width, abs(y - point), late) for width, point in pairs]
-
     def faded(self, mean, size, rate):
-        if self.samples >= self.c.FIRST_ERRORS and mean > 0.0:
-            size = min(size, self.c.FAR * mean)
+        if self.samples >= self.c.FIRST_ERRORS:
+            size = np.where(mean > 0.0, np.minimum(size, self.c.FAR * mean), size)
         return mean + rate * (size - mean)
 
     def descend(self, y, part):
@@ -145,10 +133,8 @@ class Mixture:
         if self.squared and self.last_widths[1] > 0.0:
             slope *= min(abs(point - y) / self.last_widths[1], c.FAR)
         step = c.STEP * part * slope / self.difference
-        moved = [min(max(step * (p - point), -0.5), 0.5) for p in self.predicted]
-        new = [w * (1.0 - m) for w, m in zip(self.descended, moved, strict=True)]
-        total = math.fsum(new)
-        self.descended = [(1.0 - c.SPREAD) * w / total + c.SPREAD / self.n for w in new]
+        moved = np.clip(step * (self.predicted - point), -0.5, 0.5)
+        self.descended = self.share(self.descended, 1.0 - moved, c.SPREAD)
 
     def regress(self, y, weight):
         c, unit = self.c, self.last_widths[0]
@@ -190,18 +176,17 @@ class Law:
         n = constants.N_COMPONENTS
         self.weights = np.full(n, 1.0 / n)
 
+    def bounded(self, log):
+        return min(max(log, self.c.SMALLEST), self.c.LARGEST)
+
     def log_ratio(self, a, b):
-        if a <= 0.0 or b <= 0.0:
-            return 0.0
-        return min(max(math.log(a / b), self.c.SMALLEST), self.c.LARGEST)
+        return self.bounded(math.log(a / b)) if a > 0.0 and b > 0.0 else 0.0
 
     def guess(self, point, spread, size):
-        bounded = min(max(size, self.c.SMALLEST), self.c.LARGEST)
         of_short = self.log_ratio(self.short, self.long)
         of_spread = self.log_ratio(spread, self.disagreement)
-        self.terms = np.array([1.0, of_short, of_spread, bounded])
-        combined = min(max(float(self.line @ self.terms), self.c.SMALLEST), self.c.LARGEST)
-        found = [self.long, self.long * math.exp(combined)]
+        self.terms = np.array([1.0, of_short, of_spread, self.bounded(size)])
+        found = [self.long, self.long * math.exp(self.bounded(self.line @ self.terms))]
         least = max(self.c.LEAST_WIDTH * self.move, self.c.LEAST_PART * abs(point), 1e-300)
         return [max(g, least) if self.samples else 1.0 for g in found]
 
@@ -221,18 +206,11 @@ class Law:
         self.before = y
         if self.long > 0.0:
             found = self.log_ratio(abs(error), self.long) if error else c.SMALLEST
-            densities = np.array(
-                [
-                    density(error * self.means[v] / (g * f), v) * self.means[v] / (g * f)
-                    for g in guesses
-                    for f in c.FACTORS
-                    for v in c.FREEDOMS
-                ]
-            )
-            self.densities = densities
-            mixed = self.weights * densities ** (0.5 * part)
-            rate = c.SHARE_RATE * part
-            self.weights = (1.0 - rate) * mixed / mixed.sum() + rate / len(mixed)
+            kinds = itertools.product(guesses, c.FACTORS, c.FREEDOMS)
+            scales = [(self.means[v] / (g * f), v) for g, f, v in kinds]
+            self.densities = np.array([density(error * s, v) * s for s, v in scales])
+            powers = self.densities ** (0.5 * part)
+            self.weights = Mixture.share(self.weights, powers, c.SHARE_RATE * part)
             self.gram = c.KEPT * self.gram + part * np.outer(self.terms, self.terms)
             self.moments = c.KEPT * self.moments + part * found * self.terms
             penalties = np.diag([0.1, *[c.PRIOR] * 3])

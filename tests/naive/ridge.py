@@ -6,6 +6,7 @@ A mapped sample is a mapping from column to value.
 import math
 
 import numpy as np
+from scipy import stats
 
 
 class Ridge:
@@ -40,11 +41,6 @@ class Ridge:
     def vector(self, x):
         return [1.0] * self.intercept + [x.get(column, 0.0) for column in self.columns]
 
-    def _covariance(self):
-        """Return the covariance of the targets without the intercept, over the noise's variance."""
-        cells = self.Phi[:, self.intercept :]
-        return self.noise + cells @ cells.T / self.delta2
-
     @property
     def _precision(self):
         prior = np.full(self.Phi.shape[1], self.delta2)
@@ -64,15 +60,13 @@ class Ridge:
 
     def log_density(self, noise_variance):
         """Return the log density of the targets; with an intercept, of all given the first."""
-        K = noise_variance * self._covariance()
-        y = self.y
+        cells = self.Phi[:, self.intercept :]
+        K, y = noise_variance * (self.noise + cells @ cells.T / self.delta2), self.y
         if self.intercept:
             # The differences from the first target do not know the intercept.
             D = np.hstack([-np.ones((len(y) - 1, 1)), np.eye(len(y) - 1)])
             K, y = D @ K @ D.T, D @ y
-        return -0.5 * float(
-            y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + len(y) * math.log(2.0 * math.pi)
-        )
+        return stats.multivariate_normal(cov=K).logpdf(y) if len(y) else 0.0
 
     def marginal(self):
         """Integrate the noise's variance out, by the trapezoidal rule over its logarithm."""

@@ -2,18 +2,14 @@
 
 import math
 
+import numpy as np
+
 
 def lift(directions, values, means):
     """Return U x; a direction whose inputs are all missing is missing, else means stand in."""
-    projected = []
-    for direction in directions:
-        total, known = 0.0, False
-        for coefficient, value, mean in zip(direction, values, means, strict=True):
-            missing = math.isnan(value)
-            known = known or (coefficient != 0.0 and not missing)
-            total += coefficient * (mean if missing else value)
-        projected.append(total if known else math.nan)
-    return projected
+    known = ~np.isnan(values)
+    projected = np.dot(directions, np.where(known, values, means))
+    return np.where((np.array(directions)[:, known] != 0.0).any(axis=1), projected, math.nan)
 
 
 def dot(u, p):
@@ -21,10 +17,8 @@ def dot(u, p):
 
 
 def area(polygon):
-    twice = 0.0
-    for (a, b), (c, d) in zip(polygon, polygon[1:] + polygon[:1], strict=True):
-        twice += a * d - b * c
-    return abs(twice) / 2.0
+    sides = zip(polygon, polygon[1:] + polygon[:1], strict=True)
+    return abs(sum(a * d - b * c for (a, b), (c, d) in sides)) / 2.0
 
 
 def below(polygon, u, t):
@@ -58,18 +52,15 @@ def simulate(window, directions, lifetime, rng):
     cells, waiting = [], [(list(window), 0.0)]
     while waiting:
         cell, time = waiting.pop()
-        spans = []
-        for u in directions:
-            heights = [dot(u, p) for p in cell]
-            spans.append((min(heights), max(heights)))
-        widths = [high - low for low, high in spans]
-        time += rng.exponential(1.0 / sum(widths))
+        heights = np.dot(directions, np.transpose(cell))
+        low, high = heights.min(axis=1), heights.max(axis=1)
+        rate = (high - low).sum()
+        time += rng.exponential(1.0 / rate)
         if time >= lifetime:
             cells.append(cell)
             continue
-        chosen = rng.choice(len(directions), p=[w / sum(widths) for w in widths])
-        u, (low, high) = directions[chosen], spans[chosen]
-        t = rng.uniform(low, high)
+        chosen = rng.choice(len(directions), p=(high - low) / rate)
+        u, t = directions[chosen], rng.uniform(low[chosen], high[chosen])
         waiting.append((below(cell, u, t), time))
         waiting.append((below(cell, (-u[0], -u[1]), -t), time))
     return cells
@@ -77,7 +68,6 @@ def simulate(window, directions, lifetime, rng):
 
 def holds(cell, p):
     """Tell whether a convex polygon holds a point."""
-    turns = []
-    for (a, b), (c, d) in zip(cell, cell[1:] + cell[:1], strict=True):
-        turns.append((c - a) * (p[1] - b) - (d - b) * (p[0] - a))
-    return all(turn >= 0.0 for turn in turns) or all(turn <= 0.0 for turn in turns)
+    sides = zip(cell, cell[1:] + cell[:1], strict=True)
+    turns = [(c - a) * (p[1] - b) - (d - b) * (p[0] - a) for (a, b), (c, d) in sides]
+    return min(turns) >= 0.0 or max(turns) <= 0.0

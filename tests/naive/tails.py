@@ -1,6 +1,7 @@
 """Plain-Python twin of the learned law of targets: all densities, weighed at once."""
 
-import math
+import numpy as np
+from scipy import special, stats
 
 SCALES = [2.0**k for k in range(-4, 4)]
 KEPT = 63.0 / 64.0
@@ -9,22 +10,13 @@ KEPT = 63.0 / 64.0
 LAWS = [(m / 2.0, s) for m in range(-4, 3) for s in (0.0, 0.5, 1.0, 1.5, 2.5)]
 
 
-def cdf(z):
-    return 0.5 * (1.0 + math.erf(z / math.sqrt(2.0)))
-
-
 def law(median, spread):
     """Return how likely each scale is: the mass of the logarithms that are closest to its own."""
-    found = []
-    for s in SCALES:
-        power = math.log2(s)
-        if spread == 0.0:
-            found.append(max(1.0 - abs(power - median), 0.0))
-            continue
-        low = 0.0 if s == SCALES[0] else cdf((power - 0.5 - median) / spread)
-        high = 1.0 if s == SCALES[-1] else cdf((power + 0.5 - median) / spread)
-        found.append(high - low)
-    return found
+    powers = np.log2(SCALES)
+    if spread == 0.0:
+        return np.maximum(1.0 - np.abs(powers - median), 0.0)
+    ends = stats.norm.cdf(powers[:-1] + 0.5, median, spread)
+    return np.diff([0.0, *ends, 1.0])
 
 
 def variance(own, scale, whole):
@@ -38,28 +30,17 @@ def variance(own, scale, whole):
 
 def densities(y, components, whole):
     """Return the density of a target at each scale under weighted normal components."""
-    found = []
-    for s in SCALES:
-        total = 0.0
-        for weight, mean, own in components:
-            v = variance(own, s, whole)
-            total += weight * math.exp(-0.5 * (y - mean) ** 2 / v) / math.sqrt(2.0 * math.pi * v)
-        found.append(total)
+    found = np.zeros(len(SCALES))
+    for weight, mean, own in components:
+        spreads = np.sqrt([variance(own, s, whole) for s in SCALES])
+        found += weight * stats.norm.pdf(y, mean, spreads)
     return found
 
 
 def weights(densities):
     """Return the weights of the scales, given the densities of the targets so far."""
-    posterior = []
-    for median, spread in LAWS:
-        log = -2.0 * (abs(median) + spread)
-        for age, found in enumerate(reversed(densities)):
-            mixed = math.fsum(w * d for w, d in zip(law(median, spread), found, strict=True))
-            log += KEPT**age * math.log(max(mixed, 1e-300 * max(found)))
-        posterior.append(log)
-    shares = [math.exp(log - max(posterior)) for log in posterior]
-    return [
-        math.fsum(share * law(*laws)[j] for share, laws in zip(shares, LAWS, strict=True))
-        / math.fsum(shares)
-        for j in range(len(SCALES))
-    ]
+    laws = np.array([law(*one) for one in LAWS])
+    logs = [-2.0 * (abs(median) + spread) for median, spread in LAWS]
+    for age, found in enumerate(reversed(densities)):
+        logs += KEPT**age * np.log(np.maximum(laws @ found, 1e-300 * max(found)))
+    return special.softmax(logs) @ laws
