@@ -166,6 +166,9 @@ DAMAGES = {
     ("isolation, trees", 120): [
         (number(lambda model: model._map.nodes, (1, 0, 2), 0), "child 0 is 0, which is neither a")
     ],
+    ("mondrian", 40): [
+        (number(lambda model: model._map.trees.lifetimes, 1, np.nan), "but they ascend from 0 on")
+    ],
     ("binning", 70): [
         (number(lambda model: model._map.table, (..., 2), 1), "the number of used slots is 256")
     ],
