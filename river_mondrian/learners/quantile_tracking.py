@@ -193,37 +193,12 @@ def score_of(probability: float) -> float:
     return min(max(-log_odds(probability), -SETS.bound), SETS.bound)
 
 
-def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> list[float]:
+def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> Thresholds:
     """Return thresholds of sets moved after a score; `old` are those of the time of the set."""
-    return [
-        h + eta * (within if score <= old_h else beyond)
-        for within, beyond, h, old_h in zip(
-            WITHIN_LEVELS, BEYOND_LEVELS, thresholds, old, strict=True
-        )
-    ]
-
-
-def judge_class(odds: Odds, old: Odds, score: float, is_first: bool, delay: int) -> Odds:
-    """Return thresholds after a class has come.
-
-    Parameters
-    ----------
-    odds
-        The thresholds.
-    old
-        Thresholds by which the set was predicted.
-    score
-        Minus the log-odds of the class.
-    is_first
-        Whether it was the most probable class, which is always in a set that is never empty.
-    delay
-        Number of labels since the prediction.
-
-    """
-    eta = step(SETS, odds.n, delay)
-    never_empty = _moved(odds.never_empty, old.never_empty, -math.inf if is_first else score, eta)
-    exact = _moved(odds.exact, old.exact, score, eta)
-    return Odds(odds.n + 1, tuple([max(h, -SETS.bound) for h in never_empty]), tuple(exact))
+    moved = zip(WITHIN_LEVELS, BEYOND_LEVELS, thresholds, old, strict=True)
+    return tuple(
+        [h + eta * (within if score <= then else beyond) for within, beyond, h, then in moved]
+    )
 
 
 def judge_label(
@@ -242,8 +217,13 @@ def judge_label(
     if by_class:
         # The thresholds of a class move at its labels only.
         delay = now.n - old.n
+    eta, score = step(SETS, now.n, delay), score_of(probabilities[y])
+    # The most probable class is in each set that is never empty.
     is_first = y == max(probabilities, key=probabilities.__getitem__)
-    return {**tracked, name: judge_class(now, old, score_of(probabilities[y]), is_first, delay)}
+    never_empty = _moved(now.never_empty, old.never_empty, -math.inf if is_first else score, eta)
+    exact = _moved(now.exact, old.exact, score, eta)
+    never_empty = tuple([max(h, -SETS.bound) for h in never_empty])
+    return {**tracked, name: Odds(now.n + 1, never_empty, exact)}
 
 
 def least_of(odds: Odds, coverage: float, exact: bool) -> float:
