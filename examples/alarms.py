@@ -41,11 +41,12 @@ def main():
         threshold=0.99,
         grace_period=DAY,
         budget=(3, DAY),
-        calendar=["hour"],
+        calendar=["hour_sin", "hour_cos"],
     )
     scores = []
     for minute, value in enumerate(values.tolist()):
-        x = {"load": value, "hour": minute % DAY / 60.0}
+        angle = 2.0 * np.pi * minute / DAY
+        x = {"load": value, "hour_sin": np.sin(angle), "hour_cos": np.cos(angle)}
         scores.append(alarms.score_one(x))
         alarms.learn_one(x)
         if alarms.alarm:
