@@ -33,8 +33,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .. import records as rec
 from ..arguments import ENTRY_DRAWS
 from ..checks import check_number, check_types
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
@@ -42,19 +42,6 @@ from ..elementary import mixed, sort, state_after, uniform_of
 from ..inputs import FeatureIndex
 from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
-from ..records import (
-    Bounds,
-    Float32s,
-    Float64,
-    Float64s,
-    Int32s,
-    Int64,
-    Record,
-    derived,
-    sized,
-    stored,
-    transient,
-)
 from .displacement import Ranks, RecentScores, add_score, rank_of
 
 # Distance in widths of one feature beyond which a distance grows with its logarithm.
@@ -73,50 +60,50 @@ N_BUCKETS = 256
 RAW, RANK, N_READINGS = 0, 1, 2
 
 
-class Neighbors(Record):
+class Neighbors(rec.Record):
     """The samples held, in a ring, and the widths and buffers for comparing a sample with them."""
 
     # The user's parameters: k, capacity for samples, length of shingles, and the probability with
     # which a sample enters when there is no room.
-    n_neighbors: Int64 = stored(Bounds(1, LARGEST_WINDOW))
-    capacity: Int64 = stored(Bounds(1, LARGEST_WINDOW))
-    shingle: Int64 = stored(Bounds(1, LARGEST_WINDOW))
-    entering: Float64 = stored(Bounds(0.0, 1.0))
+    n_neighbors: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
+    capacity: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
+    shingle: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
+    entering: rec.Float64 = rec.stored(rec.Bounds(0.0, 1.0))
     # Numbers of features, columns, samples held, samples learned, and samples entered since widths
     # were set; place of the oldest sample held; state of the draws whether a sample enters.
-    n_inputs: Int64
-    n_columns: Int64 = derived()
-    n_held: Int64 = stored(Bounds(0, LARGEST_WINDOW))
-    n_samples: Int64
-    n_entered: Int64
-    oldest: Int64 = stored(Bounds(0, below="capacity"))
-    entry_state: Int64
+    n_inputs: rec.Int64
+    n_columns: rec.Int64 = rec.derived()
+    n_held: rec.Int64 = rec.stored(rec.Bounds(0, LARGEST_WINDOW))
+    n_samples: rec.Int64
+    n_entered: rec.Int64
+    oldest: rec.Int64 = rec.stored(rec.Bounds(0, below="capacity"))
+    entry_state: rec.Int64
     ranks: Ranks
     # Values of the samples held, minus the origins; for categories the fraction of a level's code.
     # A column's values are together.
-    held: Float32s = sized("shingle", "n_inputs", "capacity")
-    origins: Float64s = sized("n_inputs")
+    held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
+    origins: rec.Float64s = rec.sized("n_inputs")
     # By feature: 1 / width of numbers, 0 for categories; 1 / width of categories, 0 for numbers;
     # 1 / width that the user has given, otherwise 0.
-    rates: Float64s = sized("n_inputs")
-    level_rates: Float64s = sized("n_inputs")
-    given_rates: Float64s = sized("n_inputs")
+    rates: rec.Float64s = rec.sized("n_inputs")
+    level_rates: rec.Float64s = rec.sized("n_inputs")
+    given_rates: rec.Float64s = rec.sized("n_inputs")
     # The latest samples, the last row being the next sample; the sample scored last, its score, and
     # the number of samples learned at that time.
-    recent: Float64s = sized("shingle", "n_inputs")
-    noted_inputs: Float64s = transient("n_inputs")
-    noted_score: Float64 = transient()
-    noted_at: Int64 = transient()
+    recent: rec.Float64s = rec.sized("shingle", "n_inputs")
+    noted_inputs: rec.Float64s = rec.transient("n_inputs")
+    noted_score: rec.Float64 = rec.transient()
+    noted_at: rec.Int64 = rec.transient()
     # Buffers for one sample: its columns, its distances to the samples held, the numbers of their
     # columns that are missing in one of both, and sorted distances.
-    row: Float32s = transient("n_columns")
-    distances: Float64s = transient("capacity")
-    missing: Int32s = transient("capacity")
-    ordered: Float64s = transient("capacity")
-    counts: Int32s = transient(N_BUCKETS)
+    row: rec.Float32s = rec.transient("n_columns")
+    distances: rec.Float64s = rec.transient("capacity")
+    missing: rec.Int32s = rec.transient("capacity")
+    ordered: rec.Float64s = rec.transient("capacity")
+    counts: rec.Int32s = rec.transient(N_BUCKETS)
     # q and the number of terms in (1), of the sample scored last.
-    chance: Float64 = transient()
-    n_terms: Int64 = transient()
+    chance: rec.Float64 = rec.transient()
+    n_terms: rec.Int64 = rec.transient()
 
 
 @inlined
@@ -125,7 +112,7 @@ def _capped(term: float) -> float:
 
 
 @inlined
-def _convert(table: Neighbors, rows: Float64s, last: int, row: Float32s) -> int:
+def _convert(table: Neighbors, rows: rec.Float64s, last: int, row: rec.Float32s) -> int:
     """Write row `last` of inputs, and the rows before it, in the form of samples held.
 
     Returns the place of a number that is too large, or DONE.
@@ -239,7 +226,7 @@ def score_of(table: Neighbors) -> float:
 
 
 @inlined
-def _quantile(ordered: Float64s, n: int, share: float) -> float:
+def _quantile(ordered: rec.Float64s, n: int, share: float) -> float:
     """Return a quantile of sorted numbers, by linear interpolation."""
     place = share * (n - 1)
     i = int(place)
@@ -248,7 +235,7 @@ def _quantile(ordered: Float64s, n: int, share: float) -> float:
 
 
 @inlined
-def _width_of_numbers(ordered: Float64s, n: int) -> float:
+def _width_of_numbers(ordered: rec.Float64s, n: int) -> float:
     """Return the width of sorted numbers (see the module's docstring)."""
     q1, q3 = _quantile(ordered, n, 0.25), _quantile(ordered, n, 0.75)
     low, high = ordered[0], ordered[n - 1]
@@ -263,7 +250,7 @@ def _width_of_numbers(ordered: Float64s, n: int) -> float:
 
 
 @inlined
-def _width_of_levels(ordered: Float64s, n: int) -> float:
+def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
     """Return the width of sorted levels (see the module's docstring)."""
     same, run = 0.0, 0.0
     for i in range(n):
@@ -310,7 +297,7 @@ def _is_noted(table: Neighbors) -> bool:
 
 
 @kernel
-def score_one(table: Neighbors, out: Float64s) -> int:
+def score_one(table: Neighbors, out: rec.Float64s) -> int:
     """Write the readings of the next sample; returns the place of a number too large, or DONE."""
     last = int(table.shingle - 1)
     bad = _convert(table, table.recent, last, table.row)
@@ -325,7 +312,7 @@ def score_one(table: Neighbors, out: Float64s) -> int:
 
 
 @batch_kernel
-def score_rows(table: Neighbors, rows: Float64s, n: int, out: Float64s) -> int:
+def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) -> int:
     """Write the readings of `n` rows of inputs, after `shingle` - 1 earlier rows; returns DONE."""
     for r in range(n):
         _convert(table, rows, r + int(table.shingle - 1), table.row)
@@ -377,7 +364,7 @@ def learn_one(table: Neighbors) -> int:
 
 
 @batch_kernel
-def learn_rows(table: Neighbors, rows: Float64s, n: int) -> int:
+def learn_rows(table: Neighbors, rows: rec.Float64s, n: int) -> int:
     """Learn `n` rows of checked inputs; returns DONE."""
     n_inputs, start = table.n_inputs, table.n_inputs * (table.shingle - 1)
     for r in range(n):
@@ -439,7 +426,7 @@ class NeighborTable(Learned[Neighbors]):
         self.record.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
         self.show()
 
-    def show(self, predicted: NDArray[np.float64] | None = None) -> None:
+    def show(self, predicted: rec.Floats | None = None) -> None:
         """Set the record's references to its arrays, and forget the sample scored last."""
         record = self.record
         record.n_columns, record.ranks = record.n_inputs * record.shingle, self.scores.record
@@ -448,7 +435,7 @@ class NeighborTable(Learned[Neighbors]):
         # The next sample.
         self.vector = self.learned["recent"][-1]
         self.out = np.zeros(N_READINGS)
-        self._out = Float64s.of(self.out)
+        self._out = rec.Float64s.of(self.out)
 
     def __getstate__(self) -> dict[str, Any]:
         # The last row is only a buffer for the next sample.
@@ -513,17 +500,17 @@ class NeighborTable(Learned[Neighbors]):
     # Readings.
 
     @property
-    def held(self) -> NDArray[np.float32]:
+    def held(self) -> rec.Singles:
         """The ring of samples held, shape (shingle, features, capacity)."""
         return self.learned["held"]
 
     @property
-    def recent(self) -> NDArray[np.float64]:
+    def recent(self) -> rec.Floats:
         """The latest samples; the last row is the next sample."""
         return self.learned["recent"]
 
     @property
-    def samples(self) -> NDArray[np.float32]:
+    def samples(self) -> rec.Singles:
         """The samples held, minus the origins, oldest first, shape (samples, columns)."""
         table = self.record
         order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
@@ -538,7 +525,7 @@ class NeighborTable(Learned[Neighbors]):
         return [(name, ago) for ago in range(shingle) for name in names]
 
     @property
-    def row(self) -> NDArray[np.float32]:
+    def row(self) -> rec.Singles:
         """The sample scored last, in the form of samples held."""
         return self.memory.arrays["row"]
 
@@ -550,11 +537,11 @@ class NeighborTable(Learned[Neighbors]):
         """Learn the sample in `vector`; returns as `learn_one` does."""
         return learn_one(self.record)
 
-    def learn_rows(self, rows: NDArray[np.float64]) -> None:
+    def learn_rows(self, rows: rec.Floats) -> None:
         """Learn rows of checked inputs."""
-        learn_rows(self.record, Float64s.of(np.ascontiguousarray(rows)), len(rows))
+        learn_rows(self.record, rec.Float64s.of(np.ascontiguousarray(rows)), len(rows))
 
-    def score_rows(self, rows: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+    def score_rows(self, rows: rec.Floats, n_jobs: int) -> rec.Floats:
         """Return the readings of rows of checked inputs, shape (n, N_READINGS).
 
         The first `shingle` - 1 rows only complete the shingles of the others; they are not scored.
@@ -564,8 +551,8 @@ class NeighborTable(Learned[Neighbors]):
         out = np.zeros((n, N_READINGS))
 
         def part(start: int, stop: int) -> None:
-            own, block = self.reader(), Float64s.of(rows[start : stop + n_before])
-            score_rows(own[0], block, stop - start, Float64s.of(out[start:stop]))
+            own, block = self.reader(), rec.Float64s.of(rows[start : stop + n_before])
+            score_rows(own[0], block, stop - start, rec.Float64s.of(out[start:stop]))
 
         ends = np.linspace(0, n, n_jobs + 1).astype(int).tolist()
         if n_jobs == 1 or n < 2 * n_jobs:
@@ -575,7 +562,7 @@ class NeighborTable(Learned[Neighbors]):
                 list(threads.map(part, ends[:-1], ends[1:]))
         return out
 
-    def explained(self) -> NDArray[np.float64]:
+    def explained(self) -> rec.Floats:
         """Return each column's contribution to the score of the sample in `vector`, by (1)."""
         row = self.row.astype(np.float64)
         gaps, shingle = np.abs(row - self.samples), int(self.record.shingle)
