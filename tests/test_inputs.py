@@ -20,6 +20,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from common import fed
 from river import base, compose, feature_extraction, feature_selection, preprocessing, stats
 from test_contract import MODELS, answer
 from test_contract import learn as learn_all
@@ -28,7 +29,8 @@ import river_mondrian as rm
 from river_mondrian.distributed.keyed import KeyedClassifier
 
 
-def learn(model, kind, x, y=1):
+def learn(model, x, y=1):
+    kind = kind_of(model)
     learn_all(model, [(x, y if kind is None else kind(y))])
 
 
@@ -43,13 +45,19 @@ def kind_of(model):
 NAMES = [name for name, make in MODELS.items() if not hasattr(make(), "transform_one")]
 
 
+def taught(model, x, y=1):
+    """Return a copy of a model that has learned a sample."""
+    model = copy.deepcopy(model)
+    learn(model, x, y)
+    return model
+
+
 @pytest.fixture(params=NAMES)
-def learned(request):
-    model = MODELS[request.param]()
-    kind = kind_of(model)
+def model(request):
+    made = MODELS[request.param]()
     for i in range(30):
-        learn(model, kind, {"a": i * 37 % 11 / 11, "b": i * 53 % 13 / 13}, i % 3)
-    return model, kind
+        learn(made, {"a": i * 37 % 11 / 11, "b": i * 53 % 13 / 13}, i % 3)
+    return made
 
 
 def row_of_a_database():
@@ -58,72 +66,57 @@ def row_of_a_database():
     return connection.execute("select .5 as a, .25 as c").fetchone()
 
 
-def test_any_mapping_is_read_as_its_dict(learned):
-    model, kind = learned
+def test_any_mapping_is_read_as_its_dict(model):
     counted = collections.Counter({"c": 1, "d": 2})  # as many keys as known, other ones
     default = collections.defaultdict(float, {"a": 0.5, "c": 1.0})
     series = pd.Series({"a": 0.5, "c": 0.25})
+    question = {"a": 0.5, "b": 0.2, "c": 1, "d": 1}
     for x in (counted, default, row_of_a_database(), series):
         there = dict(x)
         assert answer(model, x) == answer(model, there)
-        one, other = copy.deepcopy(model), copy.deepcopy(model)
-        learn(one, kind, x)
-        learn(other, kind, there)
+        assert answer(taught(model, x), question) == answer(taught(model, there), question)
         assert dict(x) == there  # no look-up has inserted a key
-        question = {"a": 0.5, "b": 0.2, "c": 1, "d": 1}
-        assert answer(one, question) == answer(other, question)
 
 
-def test_missing_values_of_all_libraries_are_absent(learned):
-    model, kind = learned
+def test_missing_values_of_all_libraries_are_absent(model):
     expected = answer(model, {"b": 0.2})
     for missing in (None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), decimal.Decimal("NaN")):
         assert answer(model, {"a": missing, "b": 0.2}) == expected
-        learn(copy.deepcopy(model), kind, {"a": missing, "b": 0.3})
+        taught(model, {"a": missing, "b": 0.3})
 
 
-def test_numbers_of_any_type_are_features_targets_and_weights(learned):
-    model, kind = learned
+def test_numbers_of_any_type_are_features_targets_and_weights(model):
+    x = {"a": 0.1, "b": 0.9}
     for number in (decimal.Decimal("0.5"), np.array(0.5), np.float32(0.5), pa.scalar(0.5).as_py()):
         assert answer(model, {"a": number, "b": 0.2}) == answer(model, {"a": 0.5, "b": 0.2})
-        if kind is float:
+        if kind_of(model) is float:
             one, other = copy.deepcopy(model), copy.deepcopy(model)
-            one.learn_one({"a": 0.1, "b": 0.9}, number, w=number)
-            other.learn_one({"a": 0.1, "b": 0.9}, 0.5, w=0.5)
-            assert answer(one, {"a": 0.1, "b": 0.9}) == answer(other, {"a": 0.1, "b": 0.9})
+            one.learn_one(x, number, w=number)
+            other.learn_one(x, 0.5, w=0.5)
+            assert answer(one, x) == answer(other, x)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [np.array([0.5]), 1j, b"1", [1.0], {}, object()],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_is_not_a_number_is_named(learned, value):
-    model, _ = learned
+@pytest.mark.parametrize("value", [np.array([0.5]), 1j, b"1", [1.0], {}, object()], ids=repr)
+def test_what_is_not_a_number_is_named(model, value):
     with pytest.raises(TypeError, match="'a' must be a number"):
         answer(model, {"a": value, "b": 0.2})
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        datetime.datetime(2020, 1, 1),
-        datetime.date(2020, 1, 1),
-        datetime.time(13, 30),
-        datetime.timedelta(1),
-        pd.Timestamp("2020-01-01"),
-        pd.Timedelta("1 day"),
-        np.datetime64("2020-01-01"),
-        np.timedelta64(1, "D"),
-    ],
-    ids=repr,
-)
-def test_an_error_for_a_time_tells_how_it_becomes_a_number(learned, value):
-    model, kind = learned
+TIMES = [datetime.datetime(2020, 1, 1), datetime.date(2020, 1, 1), datetime.time(13, 30)]
+
+
+TIMES += [datetime.timedelta(1), pd.Timestamp("2020-01-01"), pd.Timedelta("1 day")]
+
+
+TIMES += [np.datetime64("2020-01-01"), np.timedelta64(1, "D")]
+
+
+@pytest.mark.parametrize("value", TIMES, ids=repr)
+def test_an_error_for_a_time_tells_how_it_becomes_a_number(model, value):
     with pytest.raises(TypeError, match="'a' must be a number") as error:
-        learn(model, kind, {"a": value, "b": 0.2})
+        learn(model, {"a": value, "b": 0.2})
     remedy = str(error.value).partition("such as ")[2]
-    learn(model, kind, {"a": eval(remedy, {"value": value, "np": np}), "b": 0.2})
+    learn(model, {"a": eval(remedy, {"value": value, "np": np}), "b": 0.2})
 
 
 def test_targets_that_are_missing_or_not_numbers_are_refused():
@@ -142,7 +135,7 @@ def test_truth_values_and_0_and_1_are_the_same(name, is_first):
     for i in range(40):
         flag, b = i * 37 % 11 > 4, i * 53 % 13 / 13
         for model, kind in ((mixed, kinds[i % 4]), (plain, kinds[0])):
-            learn(model, kind_of(model), {"a": kind(flag), "b": b}, i % 3)
+            learn(model, {"a": kind(flag), "b": b}, i % 3)
     expected = answer(plain, {"a": kinds[0](True), "b": 0.5})
     assert all(answer(mixed, {"a": kind(True), "b": 0.5}) == expected for kind in kinds)
     if hasattr(plain, "predict_many"):
@@ -151,20 +144,16 @@ def test_truth_values_and_0_and_1_are_the_same(name, is_first):
 
 
 @pytest.mark.parametrize("name", [math.nan, pd.NA], ids=str)
-def test_a_missing_name_of_a_feature_is_refused(learned, name):
-    model, kind = learned
-    for one in (model, model.clone()):
+def test_a_missing_name_of_a_feature_is_refused(model, name):
+    x = {"a": 1.0, name: 1.0}
+    calls = [lambda: learn(model, x), lambda: learn(model.clone(), x), lambda: answer(model, x)]
+    if hasattr(model, "score_many"):
+        calls.append(lambda: model.score_many(pd.DataFrame([x])))
+    elif hasattr(model, "predict_many"):
+        calls.append(lambda: model.predict_many(pd.DataFrame([x])))
+    for call in calls:
         with pytest.raises(ValueError, match="name of a feature"):
-            learn(one, kind, {"a": 1.0, name: 1.0})
-    with pytest.raises(ValueError, match="name of a feature"):
-        answer(model, {"a": 1.0, name: 1.0})
-
-
-def test_a_frame_with_a_missing_name_is_refused():
-    with pytest.raises(ValueError, match="name of a feature"):
-        rm.MondrianForestRegressor(2, seed=1).learn_many(
-            pd.DataFrame([[1.0, 2.0]], columns=["a", math.nan]), [1.0]
-        )
+            call()
 
 
 @pytest.mark.parametrize(("text", "what"), [("3.5", "number"), ("2020-01-31 12:00", "date")])
@@ -172,81 +161,68 @@ def test_text_that_is_a_number_or_a_date_is_warned_of_once(text, what):
     model = rm.MondrianForestClassifier(2, seed=1)
     with pytest.warns(UserWarning, match=f"'a' begins with the text '{text}'.*{what}.*converters"):
         model.learn_one({"a": text, "b": "3 red"}, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.learn_one({"a": "4.5", "b": "red"}, 1)
         model.predict_one({"a": "4.5"})
 
 
 @pytest.mark.parametrize("name", ["classifier", "adaptive", "random cuts", "nearest neighbors"])
 def test_bags_of_words_are_warned_of_once(name):
-    def bags(model, n_words):
+    def bags(model):
         for i in range(90):
-            x = {str(i * 31 % n_words + k): 1.0 for k in range(3)} | {f"new {i}": 1.0}
-            learn(model, kind_of(model), x, i % 2)
+            x = {str(i * 31 % 60 + k): 1.0 for k in range(3)} | {f"new {i}": 1.0}
+            learn(model, x, i % 2)
 
     with pytest.warns(UserWarning, match=r'lacks most of the .* missing="zero"') as seen:
-        bags(MODELS[name](), 60)
+        bags(MODELS[name]())
     assert len(seen) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        bags(MODELS[name]().clone({"missing": "zero"}), 60)
+    with warnings.catch_warnings(action="error"):
+        bags(MODELS[name]().clone({"missing": "zero"}))
+        model = MODELS[name]()
         for i in range(90):
             # A feature comes now and then, and the others are there.
-            learn(model := MODELS[name](), kind_of(model), dict.fromkeys("abc"[: i % 3 + 1], 1.0))
+            learn(model, dict.fromkeys("abc"[: i % 3 + 1], 1.0))
 
 
 @pytest.mark.parametrize("kind", ["classifier", "adaptive", "ogd", "dual"])
 def test_classes_that_are_fractions_are_warned_of(kind):
-    model = MODELS[kind]()
     with pytest.warns(UserWarning, match=r"classes are all fractions, such as 0.1.*regressor"):
-        for i in range(60):
-            model.learn_one({"a": 1.0}, i + 0.1)
-    model = MODELS[kind]()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for i in range(60):
-            model.learn_one({"a": 1.0}, float(i))
+        learn_all(MODELS[kind](), [({"a": 1.0}, i + 0.1) for i in range(60)])
+    with warnings.catch_warnings(action="error"):
+        learn_all(MODELS[kind](), [({"a": 1.0}, float(i)) for i in range(60)])
 
 
-def test_no_property_raises(learned):
+def test_no_property_raises(model):
     """Of any class, before learning and after."""
-    model, _ = learned
-    for one in (model, model.clone()):
-        assert inspect.getmembers(one)
+    assert inspect.getmembers(model) and inspect.getmembers(model.clone())
 
 
-def test_unknown_keywords_are_refused(learned):
-    model, _ = learned
+def test_unknown_keywords_are_refused(model):
     for name in ("predict_one", "predict_proba_one", "score_one"):
         if hasattr(model, name):
             with pytest.raises(TypeError, match="other"):
                 getattr(model, name)({"a": 0.5}, other=True)
 
 
-def test_a_clone_with_attributes_is_a_deep_copy(learned):
-    model, kind = learned
+def test_a_clone_with_attributes_is_a_deep_copy(model):
     x = {"a": 0.1, "b": 0.9}
-    one, other = model.clone(include_attributes=True), copy.deepcopy(model)
-    for made in (one, other):
-        learn(made, kind, x, 2)
-    assert answer(one, x) == answer(other, x)
+    expected = answer(taught(model, x, 2), x)
+    assert answer(taught(model.clone(include_attributes=True), x, 2), x) == expected
 
 
 def test_a_clone_with_attributes_takes_parameters():
-    model = rm.MondrianForestClassifier(2, n_jobs=1, seed=1)
-    model.learn_one({"a": 1.0}, "x")
+    model = fed(rm.MondrianForestClassifier(2, n_jobs=1, seed=1), [({"a": 1.0}, "x")])
     made = model.clone({"n_jobs": 2}, include_attributes=True)
     assert (made.n_jobs, made.predict_one({"a": 1.0})) == (2, "x")
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_pickles_of_any_protocol_are_read(learned, protocol):
-    model, kind = learned
-    for one in (model, model.clone()):
-        learn(pickle.loads(pickle.dumps(one, protocol)), kind, {"a": 0.1, "b": 0.9})
+def test_pickles_of_any_protocol_are_read(model, protocol):
+    x = {"a": 0.1, "b": 0.9}
     made = pickle.loads(pickle.dumps(model, protocol))
-    assert answer(made, {"a": 0.1, "b": 0.9}) == answer(model, {"a": 0.1, "b": 0.9})
+    assert answer(made, x) == answer(model, x)
+    for one in (made, pickle.loads(pickle.dumps(model.clone(), protocol))):
+        learn(one, x)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
@@ -275,72 +251,67 @@ def test_saving_replaces_files_alone_and_keeps_their_modes(tmp_path):
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o640
 
 
-def test_a_loaded_model_is_freed_with_its_last_reference(learned, tmp_path):
-    rm.save(learned[0], tmp_path / "model")
+def test_a_loaded_model_is_freed_with_its_last_reference(model, tmp_path):
+    rm.save(model, tmp_path / "model")
     gc.disable()
     try:
-        model = rm.load(tmp_path / "model")
-        alive = weakref.ref(model)
-        del model
+        alive = weakref.ref(rm.load(tmp_path / "model"))
         assert alive() is None
     finally:
         gc.enable()
 
 
+NUMBERS = compose.Discard("category")
+
+
 TRANSFORMERS = {
-    "min-max": compose.Discard("category") | preprocessing.MinMaxScaler(),
-    "max-abs": compose.Discard("category") | preprocessing.MaxAbsScaler(),
-    "robust": compose.Discard("category") | preprocessing.RobustScaler(),
-    "adaptive": compose.Discard("category") | preprocessing.AdaptiveStandardScaler(),
+    "min-max": NUMBERS | preprocessing.MinMaxScaler(),
+    "max-abs": NUMBERS | preprocessing.MaxAbsScaler(),
+    "robust": NUMBERS | preprocessing.RobustScaler(),
+    "adaptive": NUMBERS | preprocessing.AdaptiveStandardScaler(),
     "one-hot": compose.Select("category") | preprocessing.OneHotEncoder(),
     "ordinal": compose.Select("category") | preprocessing.OrdinalEncoder(),
-    "discard": compose.Discard("category"),
+    "discard": NUMBERS,
     "types": compose.SelectType(float),
-    "variance": compose.Discard("category") | feature_selection.VarianceThreshold(),
-    "fourier": compose.Discard("category") | feature_extraction.RBFSampler(seed=1),
+    "variance": NUMBERS | feature_selection.VarianceThreshold(),
+    "fourier": NUMBERS | feature_extraction.RBFSampler(seed=1),
     "mean by category": feature_extraction.TargetAgg(by="category", how=stats.Mean()),
-    "union": compose.Discard("category")
-    | compose.TransformerUnion(preprocessing.StandardScaler(), preprocessing.MinMaxScaler()),
+    "union": NUMBERS | (preprocessing.StandardScaler() + preprocessing.MinMaxScaler()),
 }
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_transformers_of_river_go_along_with_a_model(name, tmp_path):
     step = TRANSFORMERS[name].clone()
-    samples = [({"a": i / 5, "b": i % 3 / 2, "category": "xyz"[i % 3]}, i % 2) for i in range(20)]
-    supervised = getattr(step, "_supervised", False)
-    for x, y in samples:
-        step.learn_one(x, float(y)) if supervised else step.learn_one(x)
-    path = tmp_path / "model"
-    rm.save(rm.MondrianForestClassifier(2, seed=1), path, extra={"step": step})
-    _, extra = rm.load(path, with_extra=True)
-    new = {"a": 7.0, "b": -1.0, "category": "w"}
+
+    def teach(step, x, y):
+        step.learn_one(x, *([y] if getattr(step, "_supervised", False) else []))
+
+    for i in range(20):
+        x = {"a": i / 5, "b": i % 3 / 2, "category": "xyz"[i % 3]}
+        teach(step, x, float(i % 2))
+    rm.save(rm.MondrianForestClassifier(2, seed=1), tmp_path / "model", extra={"step": step})
+    same = rm.load(tmp_path / "model", with_extra=True)[1]["step"]
     # The restored one transforms, and goes on learning, alike.
-    for x in (samples[3][0], new):
-        assert extra["step"].transform_one(x) == step.transform_one(x)
-        for one in (step, extra["step"]):
-            one.learn_one(x, 1.0) if supervised else one.learn_one(x)
-    assert extra["step"].transform_one(new) == step.transform_one(new)
+    for new in (x, {"a": 7.0, "b": -1.0, "category": "w"}, x):
+        assert same.transform_one(new) == step.transform_one(new)
+        for one in (step, same):
+            teach(one, new, 1.0)
 
 
 def test_integers_of_128_bits_and_decimals_are_read_from_frames():
     whole = pl.Series([1, 2, 3], dtype=pl.Int128)
     tenths = [decimal.Decimal("0.1"), None, decimal.Decimal("0.3")]
     made = []
-    for X in (
-        pl.DataFrame({"a": whole, "b": tenths}),
-        pl.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.1, None, 0.3]}),
-    ):
-        model = rm.MondrianForestRegressor(2, seed=1)
+    for columns in ({"a": whole, "b": tenths}, {"a": [1.0, 2.0, 3.0], "b": [0.1, None, 0.3]}):
+        model, X = rm.MondrianForestRegressor(2, seed=1), pl.DataFrame(columns)
         model.learn_many(X, pl.Series(tenths).fill_null(2), w=whole)
         made.append(model.predict_many(X).to_list())
     assert made[0] == made[1]
 
 
 def test_labels_of_equal_text_are_not_one_column():
-    model = rm.MondrianForestClassifier(2, seed=1)
-    model.learn_one({"a": 1.0}, 1)
-    model.learn_one({"a": 2.0}, "1")
+    model = fed(rm.MondrianForestClassifier(2, seed=1), [({"a": 1.0}, 1), ({"a": 2.0}, "1")])
     for X in (pl.DataFrame({"a": [1.0]}), pa.table({"a": [1.0]})):
         with pytest.raises(ValueError, match="1 and '1' would be the same column"):
             model.predict_proba_many(X)
@@ -349,10 +320,9 @@ def test_labels_of_equal_text_are_not_one_column():
 
 def test_keys_of_numpy_are_those_of_python():
     models = KeyedClassifier("user", rm.MondrianForestClassifier(2, seed=1))
-    models.learn_one({"user": np.int64(3), "a": 1.0}, "x")
-    models.learn_one({"user": np.str_("u"), "a": 1.0}, "y")
-    assert models.predict_one({"user": 3, "a": 1.0}) == "x"
-    assert models.predict_one({"user": "u", "a": 1.0}) == "y"
+    for key, y in ((np.int64(3), "x"), (np.str_("u"), "y")):
+        models.learn_one({"user": key, "a": 1.0}, y)
+    assert [models.predict_one({"user": key, "a": 1.0}) for key in (3, "u")] == ["x", "y"]
     assert models.get(np.int64(3)) is models.get(3)
     made = models.clone(include_attributes=True)
     assert made.predict_one({"user": 3, "a": 1.0}) == "x" and made.get(3) is not models.get(3)
@@ -393,17 +363,15 @@ def test_values_far_from_0_are_not_rounded_before_they_are_compared(name, by_fra
     labels = ((rows[:, 0] > 0.5) != (rows[:, 1] > 0.5)).tolist()
     found = []
     for start in (0.0, 1.7e9):
-        model, X = FAR[name](), rows + np.array([start, 0.0])
-        kind = kind_of(model)
-        samples = [dict(zip("ab", row, strict=True)) for row in X.tolist()]
+        model, X = FAR[name](), pd.DataFrame(rows + np.array([start, 0.0]), columns=["a", "b"])
+        kind, samples = kind_of(model), X.to_dict("records")
         if by_frames and hasattr(model, "learn_many"):
-            y = () if kind is None else ([kind(label) for label in labels[:100]],)
-            model.learn_many(pd.DataFrame(samples[:100]), *y)
+            model.learn_many(X[:100], *([] if kind is None else [[*map(kind, labels[:100])]]))
         else:
             for x, label in zip(samples[:100], labels, strict=False):
-                learn(model, kind, x, label)
-        ask = {None: "score_one", int: "predict_one", float: "predict_one"}[kind]
-        found.append([float(getattr(model, ask)(x)) for x in samples[100:]])
+                learn(model, x, label)
+        ask = model.score_one if kind is None else model.predict_one
+        found.append([float(ask(x)) for x in samples[100:]])
     # Rounding may move a few places across a cut.
     near, far = np.array(found)
     assert np.mean(np.abs(near - far) < 0.05) > 0.9

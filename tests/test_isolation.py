@@ -38,22 +38,18 @@ def frame(rows):
     return pd.DataFrame(rows).fillna(0.0)
 
 
-def built(rows, **params):
+def built(rows, pool_size=None, **params):
     """Learn rows, and continue until the map has been built."""
-    features = fed(IsolationFeatures(pool_size=len(rows), **params), rows)
+    features = fed(IsolationFeatures(pool_size=pool_size or len(rows), **params), rows)
     while not features.frozen:
         features.learn_one(rows[0])
     return features
 
 
-def last_build(n):
-    """Return the number of the build of n samples."""
-    return sum(1 for k in range(2, n + 1) if k & (k - 1) == 0 or k == n) - 1
-
-
-def state(features):
-    """Pickle part by part: equal parts may or may not be the same object to a whole one."""
-    return {name: pickle.dumps(part) for name, part in features.__dict__.items()}
+def assert_cells(features, queries, expected):
+    """Check the cells of samples, one by one and in a frame."""
+    np.testing.assert_array_equal([features.cells_one(x) for x in queries], expected)
+    np.testing.assert_array_equal(features.cells_many(frame(queries)), expected)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -67,62 +63,41 @@ def test_cells_are_the_twins(method, kind, dims, scale):
     factors = naive.scaled(pool) if scale else None
     known = {name for x in pool for name in x}
     queries = [{name: v for name, v in x.items() if name in known} for x in queries]
-    expected = naive.cells(
-        method,
-        [naive.scale(x, factors) for x in pool],
-        [naive.scale(x, factors) for x in queries],
-        seed=5,
-        number=last_build(60),
-        t=12,
-        psi=9,
-    )
-    assert [features.cells_one(x).tolist() for x in queries] == expected
-    assert features.cells_many(frame(queries)).tolist() == expected
+    scaled = [[naive.scale(x, factors) for x in rows] for rows in (pool, queries)]
+    # Builds are of 2, 4, 8, 16, 32 and 60 samples.
+    build = {"seed": 5, "number": 5, "t": 12, "psi": 9}
+    expected = np.array(naive.cells(method, *scaled, **build))
+    assert_cells(features, queries, expected)
     kernel = [features.kernel(x, queries[0]) for x in queries]
-    shared = [[a == b for a, b in zip(c, expected[0], strict=True)] for c in expected]
-    np.testing.assert_allclose(kernel, np.mean(shared, axis=1), rtol=1e-12)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["real", "binary", "tenths"])
-def test_cells_do_not_depend_on_how_samples_are_stored(method, kind):
-    """A feature per sample that only it has makes the pool sparse and changes no comparison."""
-    pool = samples(kind, 300, 6, 3)
-    queries = [x for k in ("real", "binary", "tenths") for x in samples(k, 100, 6, 4)]
-    # By the cosine where samples are read by their entries, unless one says.
-    params = {"n_partitions": 20, "n_cells": 40, "method": method, "metric": "euclidean", "seed": 1}
-    dense = built(pool, **params)
-    padded = [{**x, **{f"g{j:03d}": 0.0 for j in range(400)}} for x in pool]
-    for j, x in enumerate(padded[:2]):
-        x[f"g{j:03d}"] = 1e-300
-    sparse = built(padded, **params)
-    assert sparse._map.sparse and not dense._map.sparse
-    for x in queries:
-        np.testing.assert_array_equal(dense.cells_one(x), sparse.cells_one(x))
-    np.testing.assert_array_equal(
-        dense.cells_many(frame(queries)), sparse.cells_many(frame(queries))
-    )
+    np.testing.assert_allclose(kernel, np.mean(expected == expected[0], axis=1), rtol=1e-12)
 
 
 WAYS = ["scan", "tree", "index", "product"]
 
 
+DIAGRAMS = "river_mondrian.partitions.voronoi.diagrams"
+
+
 def force(monkeypatch, way):
     """Make the map search in one way, whatever it costs, and however small pool and batch are."""
-    monkeypatch.setattr("river_mondrian.partitions.voronoi.diagrams.TREE_LEAST", 1)
-    monkeypatch.setattr("river_mondrian.partitions.voronoi.diagrams.PRODUCT_LEAST", 2)
-    for name in ("tree", "index", "scan", "product"):
+    monkeypatch.setattr(f"{DIAGRAMS}.TREE_LEAST", 1)
+    monkeypatch.setattr(f"{DIAGRAMS}.PRODUCT_LEAST", 2)
+    for name in WAYS:
         cost = {way: 0.0, "product": -1.0 if way == "product" else math.inf}.get(name, 1e9)
-        monkeypatch.setattr(
-            f"river_mondrian.partitions.voronoi.diagrams.VoronoiMap._{name}_cost",
-            lambda self, *args, cost=cost: cost,
-        )
+        name = f"{DIAGRAMS}.VoronoiMap._{name}_cost"
+        monkeypatch.setattr(name, lambda self, *args, cost=cost: cost)
 
 
-def assert_way(compiled, way):
-    assert (compiled.tree is not None) == (way in ("tree", "product"))
-    assert compiled.indexed == (way == "index")
-    assert (compiled.centred is not None) == (way == "product")
+def searching(monkeypatch, way, rows, **params):
+    """Return a map that searches in one way."""
+    with monkeypatch.context() as patch:
+        force(patch, way)
+        features = built(rows, **params)
+    made = features._map
+    assert (made.tree is not None) == (way in ("tree", "product"))
+    assert made.indexed == (way == "index")
+    assert (made.centred is not None) == (way == "product")
+    return features
 
 
 @pytest.mark.blas
@@ -134,70 +109,28 @@ def test_every_way_to_search_gives_the_same_cells(monkeypatch, kind, dims):
         pool[500:] = pool[:500]
     queries = samples("real" if kind == "twice" else kind, 200, dims, 2) + pool[:50]
     queries += [{name: v + 1e-7 for name, v in x.items()} for x in pool[:50]]
-    cells = {}
+    params = {"n_partitions": 30, "n_cells": 80, "seed": 3}
+    expected = searching(monkeypatch, "scan", pool, **params).cells_many(frame(queries))
     for way in WAYS:
-        with monkeypatch.context() as patch:
-            force(patch, way)
-            features = built(pool, n_partitions=30, n_cells=80, seed=3)
-            assert_way(features._map, way)
-        cells[way] = features.cells_many(frame(queries))
-        single = [features.cells_one(x) for x in queries[::5]]
-        np.testing.assert_array_equal(single, cells[way][::5])
-        np.testing.assert_array_equal(cells[way], cells["scan"])
+        features = searching(monkeypatch, way, pool, **params)
+        np.testing.assert_array_equal(features.cells_many(frame(queries)), expected)
+        assert_cells(features, queries[::5], expected[::5])
 
 
-@pytest.mark.blas
-@pytest.mark.parametrize("way", ["tree", "product"])
-@pytest.mark.parametrize("unit", [1.0, 1e12])
-def test_values_that_are_too_large_for_single_precision_squares(monkeypatch, way, unit):
-    pool = [{name: unit * v for name, v in x.items()} for x in samples("real", 200, 3, 0)]
-    far = [{**pool[0], "f001": s * 10.0**e} for e in range(6, 39) for s in (-1, 1)]
-    force(monkeypatch, way)
-    near = built(pool, n_partitions=10, n_cells=20, seed=0)
-    assert_way(near._map, way)
-    huge = built(pool + far, n_partitions=10, n_cells=20, seed=0)
-    assert huge._map.tree is None
-    force(monkeypatch, "scan")
-    for features, rows in ((near, pool), (huge, pool + far)):
-        reference = built(rows, n_partitions=10, n_cells=20, seed=0)
-        queries = far + pool[:20]
-        expected = [reference.cells_one(x).tolist() for x in queries]
-        assert [features.cells_one(x).tolist() for x in queries] == expected
-        assert features.cells_many(frame(queries)).tolist() == expected
+def in_unit(unit, rows):
+    return [{name: unit * v for name, v in x.items()} for x in rows]
 
 
 @pytest.mark.blas
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("unit", [1e-18, 1e-21, 3e-22, 1e-23, 1e-30])
+@pytest.mark.parametrize("unit", [1e12, 1.0, 1e-18, 1e-21, 3e-22, 1e-23, 1e-30])
 def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, unit):
-    """Squares underflow, and what is left of them has few digits or none."""
-    pool, queries = (
-        [{name: unit * v for name, v in x.items()} for x in samples("real", 200, 4, seed)]
-        for seed in (0, 1)
-    )
-    force(monkeypatch, way)
-    features = built(pool, n_partitions=10, n_cells=40, seed=0)
-    assert_way(features._map, way)
-    force(monkeypatch, "scan")
-    reference = built(pool, n_partitions=10, n_cells=40, seed=0)
-    expected = [reference.cells_one(x).tolist() for x in queries]
-    assert [features.cells_one(x).tolist() for x in queries] == expected
-    assert features.cells_many(frame(queries)).tolist() == expected
-
-
-@pytest.mark.blas
-def test_the_way_is_chosen_by_what_it_costs():
-    def chosen(rows, n_cells):
-        return built(rows, n_cells=n_cells, seed=0)._map
-
-    rng = np.random.default_rng(0)
-    plane = chosen(samples("real", 4000, 2, 0), 256)
-    assert plane.tree is not None and not plane.indexed
-    noise = pd.DataFrame(rng.normal(size=(2000, 80))).add_prefix("f").to_dict("records")
-    assert chosen(noise, 64).tree is None
-    assert chosen(noise, 64).centred is not None
-    binary = chosen(samples("few binary", 2000, 200, 0), 64)
-    assert binary.indexed and binary.centred is None
+    """Squares overflow; or they underflow, and what is left of them has few digits or none."""
+    pool, queries = (in_unit(unit, samples("real", 200, 4, seed)) for seed in (0, 1))
+    queries += [{**pool[0], "f001": s * 10.0**e} for e in range(6, 39) for s in (-1, 1)]
+    params = {"n_partitions": 10, "n_cells": 40, "seed": 0}
+    features, reference = (searching(monkeypatch, w, pool, **params) for w in (way, "scan"))
+    assert_cells(features, queries, [reference.cells_one(x) for x in queries])
 
 
 def exact_kernel(method, pool, x, y, psi):
@@ -221,10 +154,10 @@ def test_the_kernel_follows_its_definition(method, psi):
     """Shared cells of independent partitions are binomial with the exact kernel as their mean."""
     rng = np.random.default_rng(0)
     t, seeds, n_pairs = 2000, 4, 6
-    pool = [dict(zip("ab", row, strict=True)) for row in rng.normal(size=(4 * psi, 2)).tolist()]
-    queries = [dict(zip("ab", row, strict=True)) for row in rng.normal(size=(12, 2)).tolist()]
-    pool = [naive.scale(x, None) for x in pool]
-    queries = [naive.scale(x, None) for x in queries]
+    pool, queries = (
+        [naive.scale(dict(zip("ab", row, strict=True)), None) for row in rows.tolist()]
+        for rows in (rng.normal(size=(4 * psi, 2)), rng.normal(size=(2 * n_pairs, 2)))
+    )
     for seed in range(seeds):
         features = built(pool, n_partitions=t, n_cells=psi, method=method, seed=seed)
         for x, y in zip(queries[::2], queries[1::2], strict=True):
@@ -240,61 +173,44 @@ def test_the_kernel_follows_its_definition(method, psi):
 @pytest.mark.parametrize("method", METHODS)
 def test_useful_from_two_samples_on_then_frozen(method):
     features = IsolationFeatures(n_partitions=7, n_cells=8, method=method, pool_size=100, seed=1)
-    cells_of, builds = {}, []
+    builds = []
     assert features.transform_one({"a": 1.0}) == {}
     with pytest.raises(RuntimeError, match="has to learn samples first"):
         features.cells_one({"a": 1.0})
     for n, x in enumerate(samples("real", 120, 4, 0), 1):
         features.learn_one(x)
         mapped = features.transform_one(x)
-        assert len(mapped) == (7 if n > 1 else 0)
-        assert all(value == pytest.approx(7**-0.5) for value in mapped.values())
+        assert list(mapped.values()) == [pytest.approx(7**-0.5)] * (7 if n > 1 else 0)
         if mapped:
-            build = {name.split("_")[0] for name in mapped}
-            assert len(build) == 1
-            builds += [(n, *build)] if not builds or builds[-1][1] not in build else []
-            cells_of[n] = max(int(name.split("_")[2]) for name in mapped)
+            # A name has the build, the partition and the cell.
+            build, _, cells = zip(*(name.split("_") for name in mapped), strict=True)
+            builds += [] if builds and builds[-1][1] == {*build} else [(n, {*build})]
+            assert max(map(int, cells)) < min(8, max(1, n // 4))
             assert features.kernel(x, x) == 1.0
-    assert [n for n, _ in builds] == [2, 4, 8, 16, 32, 64, 100]
-    assert [name for _, name in builds] == [f"{method}{k}" for k in range(7)]
-    assert all(cells < min(8, max(1, n // 4)) for n, cells in cells_of.items())
-    assert features.frozen
-    assert features._pool is None
+    numbers = (2, 4, 8, 16, 32, 64, 100)
+    assert builds == [(n, {f"{method}{k}"}) for k, n in enumerate(numbers)]
+    assert features.frozen and features._pool is None
 
 
-def test_growing_trees_is_spread_over_calls(monkeypatch):
+LIMITS = [("iforest", "isolation.GROWTH", 100), ("anne", "voronoi.diagrams.PROJECTION", 0)]
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("method, part, limit", LIMITS)
+def test_building_is_spread_over_calls(monkeypatch, method, part, limit):
     rows = samples("real", 64, 4, 0)
-    whole = built(rows, n_partitions=40, method="iforest", seed=3)
-    monkeypatch.setattr("river_mondrian.partitions.isolation.GROWTH", 100)
-    spread = fed(IsolationFeatures(n_partitions=40, method="iforest", pool_size=64, seed=3), rows)
-    calls = 0
+    force(monkeypatch, "tree")
+    whole = built(rows, n_partitions=40, method=method, seed=3)
+    monkeypatch.setattr(f"river_mondrian.partitions.{part}", limit)
+    spread, calls = IsolationFeatures(n_partitions=40, method=method, pool_size=64, seed=3), 0
+    spread.learn_many(frame(rows))
     while not spread.frozen:
         # Samples that come meanwhile are not part of the map, and a copy continues from here.
         spread = pickle.loads(pickle.dumps(spread))
         spread.learn_one({"b": 3.0})
         calls += 1
-    assert calls > 5
-    for x in rows:
-        np.testing.assert_array_equal(spread.cells_one(x), whole.cells_one(x))
-
-
-@pytest.mark.blas
-def test_planting_a_tree_may_take_two_calls(monkeypatch):
-    rows = samples("real", 64, 4, 0)
-    force(monkeypatch, "tree")
-    whole = built(rows, n_partitions=10, seed=3)
-    monkeypatch.setattr("river_mondrian.partitions.voronoi.diagrams.PROJECTION", 0)
-    one = fed(IsolationFeatures(n_partitions=10, pool_size=64, seed=3), rows)
-    many = IsolationFeatures(n_partitions=10, pool_size=64, seed=3)
-    many.learn_many(frame(rows))
-    assert not one.frozen
-    assert state(one) == state(many)
-    copied = pickle.loads(pickle.dumps(one))
-    for features in (one, copied):
-        features.learn_one(rows[0])
-        assert features.frozen
-        for x in rows:
-            np.testing.assert_array_equal(features.cells_one(x), whole.cells_one(x))
+    assert calls > (5 if method == "iforest" else 0)
+    assert_cells(spread, rows, whole.cells_many(frame(rows)))
 
 
 def arrays_of(part, seen):
@@ -303,17 +219,16 @@ def arrays_of(part, seen):
         while isinstance(part.base, np.ndarray):
             part = part.base
         return {} if id(part) in seen else {id(part): part.nbytes}
+    parts = part
     if isinstance(part, dict):
-        parts = list(part.values())
-    elif isinstance(part, (list, tuple)):
-        parts = list(part)
+        parts = part.values()
     elif type(part).__module__.startswith("river_mondrian"):
         # A model's lock has no attributes.
-        parts = list(getattr(part, "__dict__", {}).values())
-    else:
+        parts = getattr(part, "__dict__", {}).values()
+    elif not isinstance(part, list | tuple):
         return {}
     found = {}
-    for piece in parts:
+    for piece in list(parts):
         found |= arrays_of(piece, {*seen, *found})
     return found
 
@@ -322,11 +237,10 @@ def arrays_of(part, seen):
 def test_a_hundred_of_a_million_keys(method):
     """Memory goes with the entries stored; a dense pool alone would take 4 GB."""
     rng = np.random.default_rng(0)
-    rows = [{int(k): 1.0 for k in rng.integers(0, 1_000_000, size=100)} for _ in range(1100)]
+    rows = [dict.fromkeys(rng.integers(0, 1_000_000, 100).tolist(), 1.0) for _ in range(1100)]
     features = built(rows[:1024], method=method, seed=0)
     assert features._map.sparse
-    n_entries = sum(len(x) for x in rows[:1024])
-    assert features._raw_memory_usage < 500 * n_entries
+    assert features._raw_memory_usage < 500 * sum(len(x) for x in rows[:1024])
     for x in rows[1024:]:
         assert features.cells_one(x).shape == (100,)
         features.learn_one(x)
@@ -343,14 +257,6 @@ def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
     values = np.zeros((600, 3))
     values[400, 2] = 1e39
     assert features._map.transform_rows(values)[1] == 400 * 3 + 2
-
-
-def test_extreme_values_have_cells():
-    pool = [{"a": s * 10.0**e} for e in range(-38, 39) for s in (1, -1)] + [{"a": 0.0}] * 2
-    for method, scale in itertools.product(METHODS, (False, True)):
-        features = built(pool, n_partitions=10, n_cells=8, method=method, scale=scale, seed=0)
-        cells = features.cells_many(pd.DataFrame(pool))
-        assert ((cells >= 0) & (cells < 8)).all()
 
 
 @pytest.mark.parametrize("n_empty", [0, 5, 50, 60])
@@ -384,13 +290,25 @@ def test_cosine_cells_are_those_at_the_least_angle(kind):
     assert features._map.sparse == (kind == "text")
     points = features._map._points().astype(float)
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0, atol=1e-6)
-    index = [features._reader.index.places.get(f"w{k:03}", -1) for k in range(d)]
+    places = features._reader.index.places
+    known = np.zeros((d, points.shape[1]))
+    for k in range(d):
+        if 0 <= (place := places.get(f"w{k:03}", -1)) < len(known.T):
+            known[k, place] = 1.0
     for x, row in zip(samples, rows, strict=True):
-        placed = np.zeros(d)
-        placed[[place for place in index if place >= 0]] = [
-            row[k] for k, place in enumerate(index) if place >= 0
-        ]
-        cosines = points @ placed[: points.shape[1]] / np.linalg.norm(placed)
+        cosines = points @ (row @ known) / np.linalg.norm(row @ known)
         of_members = cosines[features._map.members]
         found = features.cells_one(x)
         assert (of_members[found, np.arange(20)] >= of_members.max(axis=0) - 1e-6).all()
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("way", ["tree", "product"])
+def test_no_tree_is_planted_of_points_whose_squares_overflow(monkeypatch, way):
+    pool = samples("real", 200, 3, 0)
+    pool += [{**pool[0], "f001": s * 10.0**e} for e in range(6, 39) for s in (-1, 1)]
+    reference = searching(monkeypatch, "scan", pool, n_cells=20, seed=0)
+    force(monkeypatch, way)
+    features = built(pool, n_cells=20, seed=0)
+    assert features._map.tree is None
+    assert_cells(features, pool, [reference.cells_one(x) for x in pool])

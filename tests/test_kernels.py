@@ -26,12 +26,7 @@ exponential, exponential_before = as_kernels(sampling.exponential, sampling.expo
 LEVEL = 0.01
 
 
-SETTINGS = [
-    {"lifetime": math.inf, "split_pure": False},
-    {"lifetime": math.inf, "split_pure": True},
-    {"lifetime": 2.0, "split_pure": False},
-    {"lifetime": 2.0, "split_pure": True},
-]
+SETTINGS = [{"lifetime": t, "split_pure": s} for t in (math.inf, 2.0) for s in (False, True)]
 
 
 def draw(n, seed, dims=3, classes=4, places=0):
@@ -45,14 +40,9 @@ def draw(n, seed, dims=3, classes=4, places=0):
 
 
 def grow(X, y, n_trees=1, seed=0, gamma=7.0, weights=None, **params):
-    partitions = Partitions(
-        n_trees,
-        params.get("lifetime", math.inf),
-        params.get("directions"),
-        params.get("max_nodes"),
-        seed=seed,
-    )
-    trees = LabelTrees(partitions, gamma, params.get("split_pure", False))
+    split_pure = params.pop("split_pure", False)
+    partitions = Partitions(n_trees, params.pop("lifetime", math.inf), **params, seed=seed)
+    trees = LabelTrees(partitions, gamma, split_pure)
     trees.add_inputs(list(range(X.shape[1])), X[0])
     for _ in range(max(y) + 1):
         trees.add_class()
@@ -130,10 +120,11 @@ def as_twin(trees, t, hidden=False):
 def assert_predictions_are_the_twins(trees, queries, gamma=7.0):
     roots = [as_twin(trees, t) for t in range(trees.n_trees)]
     base = [1.0 / trees.forest.n_classes] * trees.forest.n_classes
-    got = trees.predict_rows(queries, 1)
-    for x, p in zip(queries.astype(np.float32).astype(float), got, strict=True):
-        expected = np.mean([hnsp.predict(root, x, gamma, base) for root in roots], axis=0)
-        np.testing.assert_allclose(p, expected, atol=1e-10, rtol=0)
+    expected = [
+        np.mean([hnsp.predict(root, x, gamma, base) for root in roots], axis=0)
+        for x in queries.astype(np.float32).astype(float)
+    ]
+    np.testing.assert_allclose(trees.predict_rows(queries, 1), expected, atol=1e-10, rtol=0)
 
 
 @any_params
@@ -161,8 +152,7 @@ def test_what_hides_below_a_paused_leaf_is_not_predicted(lifetime):
     X, _ = draw(600, 0)
     y = (X[:, 0] > 0.5).astype(int).tolist()
     trees = grow(X, y, n_trees=2, lifetime=lifetime, gamma=0.5)
-    root, sampled = as_twin(trees, 0), as_twin(trees, 0, hidden=True)
-    assert len(list(naive.walk(sampled))) > len(list(naive.walk(root)))
+    assert len(trees.read(0, hidden=True)) > len(trees.read(0))
     assert_predictions_are_the_twins(trees, 2.0 * draw(60, 1)[0] - 0.5, 0.5)
 
 
@@ -187,15 +177,12 @@ def test_counts_are_those_of_algorithm_5(params, places, weighted, seed):
 def test_a_path_longer_than_the_room_for_it():
     """Points at powers of two make a chain of nodes deeper than any first guess."""
     X = np.array([[2.0**-k] for k in range(120)])
-    y = [k % 2 for k in range(120)]
-    trees = grow(X, y, n_trees=2, gamma=1.0)
-    depths = [node.depth for node in trees.read(0)]
-    assert max(depths) > 64
+    trees = grow(X, [k % 2 for k in range(120)], n_trees=2, gamma=1.0)
+    assert max(node.depth for node in trees.read(0)) > 64
     assert_predictions_are_the_twins(trees, X, 1.0)
-    got = trees.predict_rows(X, 1)
     # Some trees' walks, or some rows', are longer than others of the same lanes.
-    for x, p in zip(X, got, strict=True):
-        np.testing.assert_array_equal(trees.predict_rows(x[None], 1)[0], p)
+    single = [trees.predict_rows(x[None], 1)[0] for x in X]
+    np.testing.assert_array_equal(trees.predict_rows(X, 1), single)
     holes = np.vstack([X[:1] * np.nan, X[:1]])
     assert math.isclose(trees.predict_rows(holes, 1)[0].sum(), 1.0)
 
@@ -206,11 +193,9 @@ def test_a_missing_value_follows_both_sides(seed):
     X, y = draw(12, 3, dims=2, classes=2)
     trees = grow(X, y, seed=seed)
     root = naive.route(as_twin(trees, 0), X)
-    for x in ([np.nan, 0.4], [0.6, np.nan], [np.nan, np.nan]):
-        x = np.array(x, dtype=np.float32).astype(float)
-        expected = hnsp.predict(root, x.tolist(), 7.0, [0.5, 0.5])
-        got = trees.predict_rows(x[None], 1)[0]
-        np.testing.assert_allclose(got, expected, atol=1e-10)
+    queries = np.array([[np.nan, 0.4], [0.6, np.nan], [np.nan, np.nan]], np.float32).astype(float)
+    expected = [hnsp.predict(root, x, 7.0, [0.5, 0.5]) for x in queries.tolist()]
+    np.testing.assert_allclose(trees.predict_rows(queries, 1), expected, atol=1e-10)
 
 
 # The distribution of trees: online forests are distributed like batch forests.
@@ -219,16 +204,12 @@ def test_a_missing_value_follows_both_sides(seed):
 def features_of(root, X, n_points):
     """Return summaries of a tree that depend on its distribution."""
     routed = naive.leaves(naive.route(root, X))
-    together = naive.depth(routed[0])
-    for leaf in routed:
-        if 0 in leaf.points and 1 in leaf.points:
-            together = -1
     return {
         "root time": root.time,
         "root dimension": root.dim,
         "leaves": len(routed),
         "mean depth": sum(naive.depth(leaf) * len(leaf.points) for leaf in routed) / n_points,
-        "first two together": together == -1,
+        "first two together": any({0, 1} <= {*leaf.points} for leaf in routed),
         "largest leaf": max(len(leaf.points) for leaf in routed),
     }
 
@@ -236,14 +217,12 @@ def features_of(root, X, n_points):
 def compare(first, second, n_tests):
     """Compare two samples of summaries at the level, which all tests share."""
     for name in first[0]:
-        a = np.array([summary[name] for summary in first], dtype=float)
-        b = np.array([summary[name] for summary in second], dtype=float)
+        a, b = (np.array([float(one[name]) for one in sample]) for sample in (first, second))
         values = np.unique(np.concatenate([a, b]))
         if len(values) == 1:
             continue
         if len(values) < 6:
-            table = [[(a == v).sum() for v in values], [(b == v).sum() for v in values]]
-            p = stats.chi2_contingency(table).pvalue
+            p = stats.chi2_contingency([[(c == v).sum() for v in values] for c in (a, b)]).pvalue
         else:
             p = stats.ks_2samp(a, b).pvalue
         assert p > LEVEL / n_tests, (name, p)
@@ -261,79 +240,62 @@ def law_data(name):
     return np.array(X, dtype=np.float32).astype(float), [ord(c) - ord("a") for c in y]
 
 
+def online_and_batch(trees, X):
+    """Return summaries of trees, and of trees that are sampled anew with all points."""
+    numbers = range(trees.n_trees)
+    online = [features_of(as_twin(trees, t), X, len(X)) for t in numbers]
+    trees.build()
+    return online, [features_of(as_twin(trees, t), X, len(X)) for t in numbers]
+
+
 @pytest.mark.parametrize("name", list(LAW_DATA))
 @pytest.mark.parametrize("params", SETTINGS)
 def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
     X, y = law_data(name)
-    n_trees = 1000
     order = np.random.default_rng(seed).permutation(len(y))
-    trees = grow(X[order], [y[i] for i in order], n_trees=n_trees, seed=seed, **params)
-    online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-    trees.build()
-    batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-    rng = np.random.default_rng(100 + seed)
-    twin = [
-        features_of(
-            strip(
-                naive.sample_tree(X.tolist(), y, params["lifetime"], rng, not params["split_pure"])
-            ),
-            X,
-            len(y),
-        )
-        for _ in range(400)
-    ]
+    trees = grow(X[order], [y[i] for i in order], n_trees=1000, seed=seed, **params)
+    online, batch = online_and_batch(trees, X)
+    rng, paused, twin = np.random.default_rng(100 + seed), not params["split_pure"], []
+    for _ in range(400):
+        root = naive.sample_tree(X.tolist(), y, params["lifetime"], rng, paused)
+        for node in naive.walk(root):
+            node.points = []
+        twin.append(features_of(root, X, len(y)))
     compare(online, batch, n_tests=6 * 3 * 2)
     compare(online, twin, n_tests=6 * 3 * 2)
-
-
-def strip(root):
-    for node in naive.walk(root):
-        node.points = []
-    return root
 
 
 def test_the_root_is_cut_as_the_uniform_law_says(seed):
     X, y = law_data("spread")
     trees = grow(X, y, n_trees=4000, seed=seed, split_pure=True)
     roots = [trees.read(t)[0] for t in range(4000)]
-    times = [root.time for root in roots]
-    rate = float((X.max(axis=0) - X.min(axis=0)).sum())
-    assert stats.kstest(times, stats.expon(scale=1.0 / rate).cdf).pvalue > LEVEL / 9
-    in_first = sum(root.dim == 0 for root in roots)
-    share = float(X[:, 0].max() - X[:, 0].min()) / rate
-    assert stats.binomtest(in_first, 4000, share).pvalue > LEVEL / 9
-    cuts = [root.cut for root in roots if root.dim == 0]
-    assert stats.kstest(cuts, stats.uniform(0.0, 1.0).cdf).pvalue > LEVEL / 9
+    sides = np.ptp(X, axis=0)
+    times, cuts = [root.time for root in roots], [root.cut for root in roots if root.dim == 0]
+    for p in (
+        stats.kstest(times, stats.expon(scale=1.0 / sides.sum()).cdf).pvalue,
+        stats.binomtest(len(cuts), 4000, sides[0] / sides.sum()).pvalue,
+        stats.kstest(cuts, stats.uniform(0.0, 1.0).cdf).pvalue,
+    ):
+        assert p > LEVEL / 9
 
 
 def test_sampling_hidden_cuts_early_keeps_the_law(seed):
     """A block that has been paused past the limit, then opened, is a batch block."""
-    rng = np.random.default_rng(0)
-    X = rng.random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
+    X = np.random.default_rng(0).random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
     X = np.vstack([X, [[0.5, 0.5]]])
-    y = [0] * (len(X) - 1) + [1]
-    n_trees = 300
-    trees = grow(X, y, n_trees=n_trees, seed=seed)
-    online = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-    trees.build()
-    batch = [features_of(as_twin(trees, t), X, len(y)) for t in range(n_trees)]
-    compare(online, batch, n_tests=6 * 3)
+    trees = grow(X, [0] * (len(X) - 1) + [1], n_trees=300, seed=seed)
+    compare(*online_and_batch(trees, X), n_tests=6 * 3)
 
 
 # The twin of the trees against the distributions and sums that the paper states.
 
 
-def by_hand():
+def test_posterior_by_hand():
     """Three points on the left, one on the right, split at time 0.7 of 2."""
     root = naive.Node([0.0], [1.0], None, 0.7, 0, 0.6)
     root.left = naive.Node([0.0], [0.5], root, 2.0, points=[0, 1, 2])
     root.right = naive.Node([1.0], [1.0], root, 2.0, points=[3])
     hnsp.initialize_counts(root, [0, 0, 1, 0], 2)
-    return root
-
-
-def test_posterior_by_hand():
-    root = by_hand()
     assert (root.count, root.tab) == ([2, 1], [1, 1])
     assert (root.left.count, root.left.tab) == ([2, 1], [1, 1])
     base = [0.8, 0.2]
@@ -362,31 +324,26 @@ def test_prediction_is_the_mean_over_extensions(lifetime, paused):
     state = pickle.dumps(tree)
     base, gamma, n = [0.5, 0.3, 0.2], 1.5, 1200
     for seed, x in enumerate([[0.5, 0.5], [0.1, 0.95], [1.3, 0.2], [-0.4, 1.5], [0.92, 0.79]]):
-        rng = np.random.default_rng(seed)
-        drawn = np.empty((n, 3))
-        for r in range(n):
-            points, labels = [*X.tolist(), x], [*y, None]
-            root, _ = naive.extend_block(
-                pickle.loads(state), 7, points, labels, lifetime, rng, False
-            )
+        rng, drawn = np.random.default_rng(seed), []
+        points, labels = [*X.tolist(), x], [*y, None]
+        for _ in range(n):
+            root = pickle.loads(state)
+            root, _ = naive.extend_block(root, 7, points, labels, lifetime, rng, False)
             hnsp.initialize_counts(root, labels, 3)
             leaf = next(leaf for leaf in naive.leaves(root) if 7 in leaf.points)
-            drawn[r] = hnsp.posterior(leaf, gamma, base)
-        error = drawn.std(axis=0, ddof=1) / math.sqrt(n)
-        got = np.array(hnsp.predict(tree, x, gamma, base))
-        assert (np.abs(got - drawn.mean(axis=0)) <= 4.0 * error + 1e-9).all(), (x, got, drawn)
+            drawn.append(hnsp.posterior(leaf, gamma, base))
+        error = np.std(drawn, axis=0, ddof=1) / math.sqrt(n)
+        gaps = np.abs(hnsp.predict(tree, x, gamma, base) - np.mean(drawn, axis=0))
+        assert (gaps <= 4.0 * error + 1e-9).all(), (x, gaps)
 
 
 def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
     """How often a cut falls into a late block depends on how much of the lifetime is left."""
-    X = np.array([[0.0], [0.3], [1.3], [0.15]])
-    X = X.astype(np.float32).astype(float)
-    y = [0, 0, 1, 1]
-    n_trees = 8000
-    trees = grow(X, y, n_trees=n_trees, seed=seed, lifetime=3.0)
+    X = np.array([[0.0], [0.3], [1.3], [0.15]], np.float32).astype(float)
+    trees = grow(X, [0, 0, 1, 1], n_trees=8000, seed=seed, lifetime=3.0)
 
     def leaves():
-        return [{"leaves": sum(n.is_leaf for n in trees.read(t))} for t in range(n_trees)]
+        return [{"leaves": sum(n.is_leaf for n in trees.read(t))} for t in range(8000)]
 
     online = leaves()
     trees.build()

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from common import as_kernels, refused
+from common import as_kernels, fed, refused
 
 import tests.naive.mondrian as naive
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
@@ -60,7 +60,7 @@ def learn(model, samples):
     found = []
     for i, (x, y) in enumerate(samples):
         found.append(predict(model, x))
-        model.learn_one(x, y, *([2.5] if i > 300 else []))
+        model.learn_one(x, y, 2.5 if i > 300 else 1.0)
     return found
 
 
@@ -68,12 +68,6 @@ def learn(model, samples):
 def wide(monkeypatch):
     """Make forests wide with fewer dimensions."""
     monkeypatch.setattr(boxes, "LIGHT_SIZES", SIZES)
-
-
-def plain(name, samples):
-    """Return a model whose nodes all have boxes, and its predictions."""
-    model = MODELS[name]()
-    return model, learn(model, samples)
 
 
 def boxes_of(model):
@@ -94,20 +88,23 @@ def rows_of(model):
         yield tree, [row for row in rows if row.dim != FREE]
 
 
+def assert_boxes(one, other):
+    for known, found in zip(boxes_of(one), boxes_of(other), strict=True):
+        np.testing.assert_array_equal(known, found)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_all_is_bit_for_bit_as_with_boxes(name, monkeypatch):
     samples = draw(1)
-    twin, expected = plain(name, samples)
+    twin = MODELS[name]()
+    expected = learn(twin, samples)
     monkeypatch.setattr(boxes, "LIGHT_SIZES", SIZES)
     model = MODELS[name]()
     assert learn(model, samples) == expected
-    for known, found in zip(boxes_of(twin), boxes_of(model), strict=True):
-        np.testing.assert_array_equal(known, found)
+    assert_boxes(twin, model)
     forest = model._trees.forest
-    assert forest.light_size == (0 if name == "bounded" else 4 if name == "directions" else 7)
-    for _, rows in rows_of(model):
-        if forest.light_size == 0:
-            continue
+    assert forest.light_size == {"bounded": 0, "directions": 4}.get(name, 7)
+    for _, rows in rows_of(model) if forest.light_size else ():
         kept = [row for row in rows if row.has_box(forest)]
         assert all(row.has_box(forest) == (row.n_samples > forest.light_size) for row in rows)
         assert len({row.box_number(forest) for row in kept}) == len(kept)
@@ -116,20 +113,17 @@ def test_all_is_bit_for_bit_as_with_boxes(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["classes", "window", "targets"])
 def test_samples_are_forgotten_as_with_boxes(name, monkeypatch):
-    samples = draw(2, 200)
-    held = samples[-50::3]
-    models = []
+    samples, models = draw(2, 200), []
     for sizes in ({}, SIZES):
         monkeypatch.setattr(boxes, "LIGHT_SIZES", sizes)
         models.append(MODELS[name]())
         learn(models[-1], samples)
-        for x, y in held:
-            models[-1].forget_one(x, y)
+        for sample in samples[-50::3]:
+            models[-1].forget_one(*sample)
     twin, model = models
     rest = draw(3, 100)
     assert learn(twin, rest) == learn(model, rest)
-    for known, found in zip(boxes_of(twin), boxes_of(model), strict=True):
-        np.testing.assert_array_equal(known, found)
+    assert_boxes(twin, model)
     # No row of a box is lost.
     forest = model._trees.forest
     for tree, rows in rows_of(model):
@@ -142,19 +136,14 @@ def test_samples_are_forgotten_as_with_boxes(name, monkeypatch):
 @pytest.mark.parametrize("name", ["classes", "targets"])
 def test_batches_and_parts(name, wide):
     samples = draw(6, 600)[160:]
-    one, many = MODELS[name](), MODELS[name]()
+    one, many = fed(MODELS[name](), samples), MODELS[name]()
     rows = np.array([[np.nan if v is None else v for v in x.values()] for x, _ in samples])
-    labels = np.array([y for _, y in samples])
-    for row, y in zip(rows.tolist(), labels.tolist(), strict=True):
-        one.learn_one(dict(enumerate(row)), y)
     many.n_jobs = 2
-    many.learn_many(rows, labels)
-    expected = [predict(one, x) for x, _ in samples]
-    assert [predict(many, x) for x, _ in samples] == expected
-    known, trees = boxes_of(many), many._trees
+    many.learn_many(rows, [y for _, y in samples])
+    assert [predict(many, x) for x, _ in samples] == [predict(one, x) for x, _ in samples]
+    trees = many._trees
     many._trees = joined([part_of(trees, 0, 1), part_of(trees, 1, trees.n_trees)])
-    for own, found in zip(known, boxes_of(many), strict=True):
-        np.testing.assert_array_equal(own, found)
+    assert_boxes(one, many)
 
 
 @pytest.mark.parametrize("n", [127, 255])
@@ -204,27 +193,24 @@ def test_distances_to_points_are_the_twins(dims):
         rows = (10.0 * rng.standard_normal((40, dims + 3))).astype(np.float32)
         rows[rng.random(rows.shape) < missing] = np.nan
         rows[:, 3] = np.nan
+        places = Memory(boxes.PointAt, len(rows))
+        for place, row in zip(places, rows, strict=True):
+            place.point = Point(row.ctypes.data)
         for n_parts in (1, 2, 5, MOST_PARTS):
             ends = np.sort(rng.choice(np.arange(1, len(rows)), n_parts, replace=False))
             starts = np.concatenate([[0], ends]).astype(np.int64)
             starts[-1] = len(rows)
-            places = Memory(boxes.PointAt, len(rows))
-            for place, row in zip(places, rows, strict=True):
-                place.point = Point(row.ctypes.data)
             x = (10.0 * rng.standard_normal(dims)).astype(np.float32)
-            found = np.empty(n_parts)
-            values = Float32s.of(x)
-            distances_to_batch(
-                places.array, Int64s.of(starts), n_parts, 3, values, dims, Float64s.of(found)
-            )
+            found, own = np.empty(n_parts), (3, Float32s.of(x), dims)
+            distances_to_batch(places.array, Int64s.of(starts), n_parts, *own, Float64s.of(found))
             for start, distance in zip(starts[:-1].tolist(), found.tolist(), strict=True):
                 twin = naive.Node(lower=[math.nan] * dims, upper=[math.nan] * dims)
                 for row in rows[start:, 3:].tolist():
                     twin.grow(row)
                 assert distance == pytest.approx(twin.distance(x.tolist()), rel=1e-12)
                 part = places.array.part(start, len(rows) - start)
-                assert distance == distance_to_batch(part, part.length, 3, values, dims)
-                box = np.array([twin.lower, twin.upper], dtype=np.float32)
-                lower, upper = (Float32s.of(side) for side in box)
+                assert distance == distance_to_batch(part, part.length, *own)
+                corners = np.array([twin.lower, twin.upper], dtype=np.float32)
                 # What a node of its own box would have, bit for bit.
-                assert distance == distance_outside(values, lower, upper, dims)
+                box = (Float32s.of(corner) for corner in corners)
+                assert distance == distance_outside(Float32s.of(x), *box, dims)

@@ -7,18 +7,13 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
+from common import fed
 from naive import ogd as naive
 from river import linear_model, optim
 
-from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor
-from river_mondrian.compiling.kernels import exact_separate
+from river_mondrian import IsolationFeatures, OGDClassifier, OGDRegressor, RandomFourierFeatures
 from river_mondrian.estimators.feature_learner import REPLAY
-from river_mondrian.features.base import FeatureMap
-from river_mondrian.limits import LARGEST
-from river_mondrian.maps.record import CompiledMap, MapRecord, Outputs, Sample
 
 NAMES = ["a", "b", "c"]
 RATES = {
@@ -39,11 +34,8 @@ def label(x, n_classes):
     return int((x["a"] ** 2 + 2 * x["b"]) // 0.8) % n_classes
 
 
-def frame(data, kind="pandas"):
-    plain = pd.DataFrame(data, index=np.arange(len(data))[::-1] * 3)
-    if kind == "pandas":
-        return plain
-    return pl.DataFrame(plain) if kind == "polars" else pa.Table.from_pandas(plain, None, False)
+def frame(data):
+    return pd.DataFrame(data, index=np.arange(len(data))[::-1] * 3)
 
 
 def frozen(n=100, **params):
@@ -54,89 +46,45 @@ def frozen(n=100, **params):
     return features
 
 
-class Scaled(FeatureMap):
-    """A dense map whose columns are the features, times 0.5; it grows as features appear."""
-
-    def _start(self):
-        self._map = _Scaled(0, len(self._reader.index))
-        self._pool = None
-
-    def learn_one(self, x):
-        values = self._reader.index.read(x)
-        self._reader.add(values)
-        if self._map is None:
-            self._start()
-        self._map.grow(len(self._reader.index))
-
-    def learn_many(self, X):
-        raise AssertionError("a learner calls _observe_rows")
-
-    def _observe_rows(self, names, columns):
-        self._reader.add_columns(names, columns)
-        self._map.grow(len(self._reader.index))
-
-
-class _Scaled(CompiledMap):
-    def __init__(self, number, n):
-        super().__init__(number, n_out=n, n_columns=n, n_inputs=n, dense=True, sparse=False)
-        self._finish()
-
-    def grow(self, n):
-        if n > self.n_out:
-            self.record.n_out = self.record.n_columns = self.record.n_inputs = n
-            self._finish()
-
-    def _transform(self):
-        return halve
-
-    def _bind(self):
-        pass
-
-    def names(self, columns):
-        return [f"column {c}" for c in columns]
-
-
-@exact_separate
-def halve(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    values, out = sample.values, outputs.values
-    for place in range(record.n_inputs):
-        if abs(values[place]) > LARGEST:
-            return place
-    for place in range(record.n_inputs):
-        value = values[place]
-        out[place] = 0.5 * value if value == value else 0.0
-    return -1
-
-
 # The algorithm.
 
 
+def dense():
+    return fed(RandomFourierFeatures(6, seed=1), rows(1))
+
+
+def reference_of(kind, rate, loss):
+    """Return River's linear model."""
+    given = RATES[rate]
+    optimizer = given.clone() if isinstance(given, optim.base.Optimizer) else optim.SGD(given)
+    return kind(optimizer=optimizer, loss=loss, intercept_lr=0.0)
+
+
+LOSSES = {
+    "log": optim.losses.Log(),
+    "hinge": optim.losses.Hinge(0.5),
+    "weighted": optim.losses.Log(3.0, 0.5),
+    "focal": optim.losses.BinaryFocalLoss(),
+}
+
+
 @pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize(
-    "loss",
-    ["log", optim.losses.Hinge(0.5), optim.losses.Log(3.0, 0.5), optim.losses.BinaryFocalLoss()],
-    ids=["log", "hinge", "weighted", "focal"],
-)
-@pytest.mark.parametrize("dense", [False, True])
-def test_two_classes_are_rivers_linear_model_on_the_mapped_sample(rate, loss, dense):
-    features = Scaled() if dense else frozen()
-    reference = linear_model.LogisticRegression(
-        optimizer=_river_optimizer(rate),
-        loss=optim.losses.Log() if loss == "log" else loss,
-        intercept_lr=0.0,
-    )
-    model = OGDClassifier(features, loss=loss, learning_rate=RATES[rate])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("make", [frozen, dense])
+def test_two_classes_are_rivers_linear_model_on_the_mapped_sample(rate, loss, make):
+    features = make()
+    reference = reference_of(linear_model.LogisticRegression, rate, LOSSES[loss])
+    given = "log" if loss == "log" else LOSSES[loss]
+    model = OGDClassifier(features, loss=given, learning_rate=RATES[rate])
     rng = np.random.default_rng(0)
     for x in rows(200):
-        y, w = bool(label(x, 2)), float(rng.uniform(0, 2))
-        if dense:
-            features.learn_one(x)
-        mapped = features.transform_one(x)
-        if not isinstance(loss, optim.losses.Hinge) and len(model.classes) == 2:
-            expected = reference.predict_proba_one(mapped)
-            assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-6)
-        if len(model.classes) == 2 and abs(reference._raw_dot_one(mapped)) > 1e-9:
-            assert model.predict_one(x) == (reference._raw_dot_one(mapped) > 0.0)
+        y, w, mapped = bool(label(x, 2)), float(rng.uniform(0, 2)), features.transform_one(x)
+        if len(model.classes) == 2:
+            if loss != "hinge":
+                expected = reference.predict_proba_one(mapped)
+                assert model.predict_proba_one(x) == pytest.approx(expected, rel=1e-6)
+            raw = reference._raw_dot_one(mapped)
+            assert abs(raw) <= 1e-9 or model.predict_one(x) == (raw > 0.0)
         model.learn_one(x, y, w=w)
         reference.learn_one(mapped, y, w=w)
     for x in rows(50, seed=1):
@@ -145,31 +93,22 @@ def test_two_classes_are_rivers_linear_model_on_the_mapped_sample(rate, loss, de
         assert model._current.scores[0] == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
-def _river_optimizer(rate):
-    given = RATES[rate]
-    return given.clone() if isinstance(given, optim.base.Optimizer) else optim.SGD(given)
+TARGET_LOSSES = {
+    "squared": optim.losses.Squared(),
+    "epsilon": optim.losses.EpsilonInsensitiveHinge(0.2),
+    "huber": optim.losses.Huber(0.3),
+    "quantile": optim.losses.Quantile(0.8),
+    "poisson": optim.losses.Poisson(),
+}
 
 
 @pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize(
-    "loss",
-    [
-        "squared",
-        optim.losses.EpsilonInsensitiveHinge(0.2),
-        optim.losses.Huber(0.3),
-        optim.losses.Quantile(0.8),
-        optim.losses.Poisson(),
-    ],
-    ids=["squared", "epsilon", "huber", "quantile", "poisson"],
-)
+@pytest.mark.parametrize("loss", TARGET_LOSSES)
 def test_regression_is_rivers_linear_model_on_the_mapped_sample(rate, loss):
     features = frozen()
-    reference = linear_model.LinearRegression(
-        optimizer=_river_optimizer(rate),
-        loss=optim.losses.Squared() if loss == "squared" else loss,
-        intercept_lr=0.0,
-    )
-    model = OGDRegressor(features, loss=loss, learning_rate=RATES[rate])
+    reference = reference_of(linear_model.LinearRegression, rate, TARGET_LOSSES[loss])
+    given = "squared" if loss == "squared" else TARGET_LOSSES[loss]
+    model = OGDRegressor(features, loss=given, learning_rate=RATES[rate])
     assert model.predict_one({"a": 0.0}) == model._rule.loss.mean_func(0.0)
     for x in rows(200):
         mapped = features.transform_one(x)
@@ -177,33 +116,29 @@ def test_regression_is_rivers_linear_model_on_the_mapped_sample(rate, loss):
         y = abs(x["a"]) + x["b"] ** 2
         model.learn_one(x, y, w=0.7)
         # River's loss takes 2y - 1 for the target.
-        doubled = isinstance(loss, optim.losses.EpsilonInsensitiveHinge)
-        reference.learn_one(mapped, (y + 1.0) / 2.0 if doubled else y, w=0.7)
+        reference.learn_one(mapped, (y + 1.0) / 2.0 if loss == "epsilon" else y, w=0.7)
 
 
 @pytest.mark.parametrize("multiclass", ["softmax", "ovr"])
 @pytest.mark.parametrize("loss", ["hinge", "log"])
 @pytest.mark.parametrize(("rate", "adagrad"), [(0.37, False), (0.4, True)])
 def test_classes_that_appear_are_learned_as_by_the_twin(multiclass, loss, rate, adagrad):
-    features = frozen()
+    features, names = frozen(), []
     twin = naive.OGD(loss, lambda step: rate, adagrad, multiclass == "softmax")
-    model = OGDClassifier(
-        features, loss, optim.AdaGrad(rate) if adagrad else rate, multiclass=multiclass
-    )
-    names = []
+    optimizer = optim.AdaGrad(rate) if adagrad else rate
+    model = OGDClassifier(features, loss, optimizer, multiclass=multiclass)
     for i, x in enumerate(rows(300)):
-        y = f"class {label(x, 2 + i // 60)}"
+        y, mapped = f"class {label(x, 2 + i // 60)}", features.transform_one(x)
         if y not in names:
             names.append(y)
             if len(names) > 2:
                 twin.add_class()
-        mapped = features.transform_one(x)
         model.learn_one(x, y)
         twin.learn(mapped, float(names.index(y)))
         model._score(x)
-        np.testing.assert_allclose(model._current.scores, twin.scores(mapped), atol=1e-9)
-        best = int(np.argmax(twin.scores(mapped))) if len(names) > 2 else None
-        assert best is None or model.predict_one(x) == names[best]
+        scores = twin.scores(mapped)
+        np.testing.assert_allclose(model._current.scores, scores, atol=1e-9)
+        assert len(names) <= 2 or model.predict_one(x) == names[int(np.argmax(scores))]
     assert len(names) == 6 == len(model.classes)
 
 
@@ -250,68 +185,21 @@ def test_predictions_come_from_the_map_before_until_the_replay_has_caught_up():
 
 def test_trees_that_take_calls_to_grow_lose_no_sample(monkeypatch):
     monkeypatch.setattr("river_mondrian.partitions.isolation.GROWTH", 100)
-    data = rows(300)
-    features = IsolationFeatures(20, 10, method="iforest", pool_size=100, seed=1)
-    model = OGDRegressor(features, learning_rate=optim.SGD(1e-6))
-    for x in data:
-        features.learn_one(x)
-        model.learn_one(x, 1.0)
+    data, features = rows(300), IsolationFeatures(20, 10, "iforest", 100, seed=1)
+    model = fed(OGDRegressor(features, learning_rate=optim.SGD(1e-6)), [(x, 1.0) for x in data])
+    fed(features, data)
     assert features.frozen and model._next is None
     # So small a rate makes weights count samples.
     count = sum(features.kernel(data[0], x) for x in data)
     assert model.predict_one(data[0]) / 2e-6 == pytest.approx(count, rel=1e-3)
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_features_are_copied_and_may_have_learned(dense):
-    features = Scaled() if dense else frozen()
+@pytest.mark.parametrize("make", [frozen, dense])
+def test_features_are_copied_and_may_have_learned(make):
+    features = make()
     before = pickle.dumps(features.__dict__)
-    model = OGDClassifier(features, seed=1)
-    for x in rows(50):
-        model.learn_one({**x, "d": 1.0}, label(x, 2))
+    fed(OGDClassifier(features, seed=1), [({**x, "d": 1.0}, label(x, 2)) for x in rows(50)])
     assert pickle.dumps(features.__dict__) == before
-    half = IsolationFeatures(10, pool_size=100, seed=0)
-    half.learn_many(frame(rows(70)))
-    model = OGDClassifier(half)
-    for x in rows(60, seed=1):
-        model.learn_one(x, x["a"] > 0.0)
-    assert model._features.frozen
-    assert model._pool is None
-    hits = sum(model.predict_one(x) == (x["a"] > 0.0) for x in rows(100, seed=2))
-    assert hits > 75
-
-
-# Batches, frames, copies, memory.
-
-
-def build(kind, pool_size=150):
-    features = IsolationFeatures(20, 16, pool_size=pool_size, seed=2)
-    if kind == "regression":
-        return OGDRegressor(features)
-    if kind == "dense":
-        return OGDClassifier(Scaled(), "log", optim.schedulers.InverseScaling(0.4))
-    if kind == "focal":
-        return OGDClassifier(features, optim.losses.BinaryFocalLoss(), multiclass="ovr")
-    if kind == "forest":
-        features = IsolationFeatures(20, 16, "iforest", pool_size, seed=2)
-        return OGDClassifier(features, "hinge", 0.5, multiclass="ovr")
-    return OGDClassifier(features, "log", optim.AdaGrad(RATES["schedule"]))
-
-
-KINDS = ["softmax", "forest", "focal", "regression", "dense"]
-
-
-def stream(kind, n, seed=0):
-    """Return samples with late features and classes, and with weights."""
-    data = rows(n, seed)
-    for i, x in enumerate(data):
-        if i < 10 or i % 7 == 0:
-            del x["a"]
-    targets = [
-        x.get("a", 0.0) if kind == "regression" else f"k{label({'a': 0, **x}, 2 + i // 80)}"
-        for i, x in enumerate(data)
-    ]
-    return data, targets, np.random.default_rng(seed).uniform(0, 2, size=n).tolist()
 
 
 # Bad input and small cases.
@@ -326,10 +214,17 @@ def test_the_hinge_loss_gives_no_probabilities():
         model.learn_one({"a": 1.0}, "x")
 
 
+def test_features_may_be_in_mid_growth():
+    half = IsolationFeatures(10, pool_size=100, seed=0)
+    half.learn_many(frame(rows(70)))
+    model = fed(OGDClassifier(half), [(x, x["a"] > 0.0) for x in rows(60, seed=1)])
+    assert model._features.frozen and model._pool is None
+    assert sum(model.predict_one(x) == (x["a"] > 0.0) for x in rows(100, seed=2)) > 75
+
+
 def test_before_there_is_a_map():
     model = OGDClassifier(loss="log", seed=1)
-    assert model.predict_one({"a": 1.0}) is None
-    assert model.predict_proba_one({"a": 1.0}) == {}
+    assert (model.predict_one({"a": 1.0}), model.predict_proba_one({"a": 1.0})) == (None, {})
     model.learn_one({"a": 1.0}, "x")
     assert model.predict_one({"a": 1.0}) == "x"
     assert model.predict_proba_one({"a": 1.0}) == {"x": 1.0}
@@ -337,13 +232,11 @@ def test_before_there_is_a_map():
     model.learn_one({}, "y")
     assert math.isclose(sum(model.predict_proba_one({}).values()), 1.0)
     model = OGDClassifier(IsolationFeatures(seed=1, n_cells=4, pool_size=64), "log")
-    for _ in range(100):
-        model.learn_one({"a": 1.0}, "only")
+    fed(model, [({"a": 1.0}, "only")] * 100)
     assert model.predict_one({"a": -1.0}) == "only"
     assert model.predict_many(frame(rows(2))).tolist() == ["only", "only"]
-    regressor = OGDRegressor()
-    assert regressor.predict_one({"a": 1.0}) == 0.0
-    assert regressor.predict_many(frame(rows(2))).tolist() == [0.0, 0.0]
+    assert OGDRegressor().predict_one({"a": 1.0}) == 0.0
+    assert OGDRegressor().predict_many(frame(rows(2))).tolist() == [0.0, 0.0]
 
 
 def weights_of(model):

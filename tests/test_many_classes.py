@@ -29,27 +29,21 @@ def few(monkeypatch):
 
 @kernel
 def read_classes(
-    forest: nodes.AdaptiveForest,
-    tree: nodes.AdaptiveTree,
-    statistics: nodes.Statistics,
-    out: Float64s,
+    forest: nodes.AdaptiveForest, tree: nodes.AdaptiveTree, own: nodes.Statistics, out: Float64s
 ) -> None:
     """Read the weights and the sides of all classes at a node."""
     for k in range(forest.n_classes):
-        numbers = seen.numbers_of(forest, tree, statistics, k)
+        numbers = seen.numbers_of(forest, tree, own, k)
         for m in range(1 + nodes.N_FORGETTING):
             out[N_NUMBERS * k + m] = numbers.words[m * numbers.step]
-        out[N_NUMBERS * k + 1 + nodes.N_FORGETTING] = seen.sides_of(forest, tree, statistics, k)
+        out[N_NUMBERS * k + 1 + nodes.N_FORGETTING] = seen.sides_of(forest, tree, own, k)
 
 
-def classes_at(trees, t, j):
-    """Return the weights and sides of all classes at a node, and the numbers of its row."""
-    tree = trees.trees[t]
-    own = tree.nodes.row(j).statistics(tree)
+def classes_at(trees, t, own):
+    """Return the weights and sides of all classes at a node."""
     found = np.zeros((trees.forest.n_classes, N_NUMBERS))
-    read_classes(trees.forest, tree, own, Float64s.of(found.reshape(-1)))
-    head = [own.weight, own.n_seen, own.n_sides, *own.stops.view(), *own.shares.view()]
-    return found, np.array([*head, *own.totals.view(), *own.units.view()])
+    read_classes(trees.forest, trees.trees[t], own, Float64s.of(found.reshape(-1)))
+    return found
 
 
 def draw(n, n_classes, seed):
@@ -72,31 +66,33 @@ def learned(samples, dense, weighted=False):
     return model, predicted
 
 
+def nodes_of(trees):
+    """Yield what the nodes of trees have seen: numbers of classes, and those of the rows."""
+    for t, tree in enumerate(trees.trees):
+        yield [tree.nodes.n_rows, trees.counts(t).sum()]
+        for j in range(tree.nodes.n_rows) if tree.role else ():
+            if tree.nodes.row(j).statistics_row:
+                own = tree.nodes.row(j).statistics(tree)
+                yield classes_at(trees, t, own)
+                yield [own.weight, own.n_seen, own.n_sides, *own.stops.view(), *own.shares.view()]
+                yield [*own.totals.view(), *own.units.view()]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense", [3, 11])
 def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dense):
     """Before and after there are many, and after trees have been rebuilt."""
     samples = draw(700, 25, 1)
-    all_classes, expected = learned(samples, 32, weighted)
-    model, found = learned(samples, dense, weighted)
+    (all_classes, expected), (model, found) = (learned(samples, n, weighted) for n in (32, dense))
     trees, others = model._trees, all_classes._trees
     assert (trees.forest.is_sparse, others.forest.is_sparse) == (1, 0)
-    for t, tree in enumerate(trees.trees):
-        assert tree.nodes.n_rows == others.trees[t].nodes.n_rows
-        np.testing.assert_array_equal(trees.counts(t).sum(), others.counts(t).sum())
-        for j in range(tree.nodes.n_rows) if tree.role else ():
-            if tree.nodes.row(j).statistics_row:
-                for own, other in zip(
-                    classes_at(trees, t, j), classes_at(others, t, j), strict=True
-                ):
-                    np.testing.assert_array_equal(own, other)
+    for own, other in zip(nodes_of(trees), nodes_of(others), strict=True):
+        np.testing.assert_array_equal(own, other)
     for own, other in zip(found, expected, strict=True):
         # Sums of single precision, in another order.
         np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-6)
-    for own, other in zip(trees.cut_gains(0)[1], others.cut_gains(0)[1], strict=True):
-        assert own == other
-    x = samples[0][0]
-    own, other = (each.explain_one(x) for each in (model, all_classes))
+    assert trees.cut_gains(0)[1].tolist() == others.cut_gains(0)[1].tolist()
+    own, other = (each.explain_one(samples[0][0]) for each in (model, all_classes))
     assert own == {k: pytest.approx(v, abs=1e-5) for k, v in other.items()}
 
 
@@ -105,8 +101,7 @@ def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dens
 def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
     """Classes come in any order."""
     rng = np.random.default_rng(seed)
-    model, _ = learned(draw(150, 80, 0), 32)
-    trees = model._trees
+    trees = learned(draw(150, 80, 0), 32)[0]._trees
     forest, tree = trees.forest, trees.trees[0]
     trees.side_rows.grow(0, tree.side_rows, tree.side_rows.n_rows + 200)
     row = new_row(forest, tree)
@@ -127,8 +122,7 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
             own[-1] = bits
     statistics = tree.side_rows.row(row)
     expected = np.array([twin.get(k, np.zeros(N_NUMBERS)) for k in range(int(forest.n_classes))])
-    found = np.zeros_like(expected)
-    read_classes(forest, tree, statistics, Float64s.of(found.reshape(-1)))
+    found = classes_at(trees, 0, statistics)
     found[:, 1:-1] /= statistics.units.view()
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-12)
     assert (statistics.n_seen, statistics.n_sides) == (len(twin), n_sides)
@@ -158,10 +152,10 @@ def test_many_classes_take_memory_by_what_is_seen():
     sizes = []
     for n_classes in (40, 400):
         rng = np.random.default_rng(0)
-        samples = [({"a": float(k) + 0.1 * rng.random()}, int(k)) for k in range(n_classes)] * 3
-        model, _ = learned(samples, 32)
-        rows = sum(tree.side_rows.n_rows for tree in model._trees.trees)
-        sizes.append(rows * model._trees.side_rows.row_bytes / len(samples))
+        samples = [({"a": k + 0.1 * rng.random()}, k) for k in range(n_classes)] * 3
+        trees = learned(samples, 32)[0]._trees
+        rows = sum(tree.side_rows.n_rows for tree in trees.trees)
+        sizes.append(rows * trees.side_rows.row_bytes / len(samples))
     assert sizes[1] < 4.0 * sizes[0]
 
 
@@ -170,11 +164,8 @@ def test_many_classes_are_stored(how, tmp_path):
     samples = draw(400, 60, 2)
     model, _ = learned(samples[:300], 32)
     assert model._trees.forest.is_sparse
-    if how == "pickle":
-        other = pickle.loads(pickle.dumps(model))
-    else:
-        save(model, tmp_path / "model")
-        other = load(tmp_path / "model")
+    save(model, tmp_path / "model")
+    other = pickle.loads(pickle.dumps(model)) if how == "pickle" else load(tmp_path / "model")
     for x, y in samples[300:]:
         assert other.predict_proba_one(x) == model.predict_proba_one(x)
         for each in (model, other):
@@ -185,26 +176,20 @@ def test_many_classes_are_stored(how, tmp_path):
     assert model.predict_proba_many(X).to_numpy().tolist() == expected
 
 
-def first_linked(rows):
-    """Return a row that another one is linked to."""
-    return int(np.flatnonzero(rows[:, nodes.LINKS_WORD])[0])
-
-
 @pytest.mark.parametrize("damage", ["back", "beyond", "twice", "class"])
 def test_damaged_rows_are_refused(damage):
     model, _ = learned(draw(300, 60, 5), 32)
     trees = model._trees
-    t = next(t for t, tree in enumerate(trees.trees) if tree.role)
-    tree = trees.trees[t]
-    rows = trees.side_rows.chunks[tree.slot][0]
-    used = rows[: tree.side_rows.n_rows]
-    j = first_linked(used)
-    if damage == "back":
-        used[j, nodes.LINKS_WORD] = 1
-    elif damage == "beyond":
-        used[j, nodes.LINKS_WORD] = tree.side_rows.n_rows + 1
-    elif damage == "twice":
-        used[j, nodes.LINKS_WORD + 1] = used[j, nodes.LINKS_WORD]
-    else:
-        used[j, nodes.HEAD_WORDS] = 4 * (trees.forest.n_classes + 1)
+    tree = next(tree for tree in trees.trees if tree.role)
+    n = tree.side_rows.n_rows
+    rows = trees.side_rows.chunks[tree.slot][0][:n]
+    # A row that another one is linked to.
+    row = rows[np.flatnonzero(rows[:, nodes.LINKS_WORD])[0]]
+    place, value = {
+        "back": (nodes.LINKS_WORD, 1),
+        "beyond": (nodes.LINKS_WORD, n + 1),
+        "twice": (nodes.LINKS_WORD + 1, row[nodes.LINKS_WORD]),
+        "class": (nodes.HEAD_WORDS, 4 * (trees.forest.n_classes + 1)),
+    }[damage]
+    row[place] = value
     refused(model, "side_rows")

@@ -65,8 +65,7 @@ def test_an_origin_names_the_features():
     assert model.feature_names == NAMES
     assert model.density_one({"a": 0.1}) == 0.0
     model.learn_one({"a": 0.1, "b": 0.2, "c": 5.0})
-    assert model.feature_names == NAMES
-    assert model.clone().feature_names == NAMES
+    assert model.feature_names == model.clone().feature_names == NAMES
     same = copy.deepcopy(model)
     same.learn_one({"c": 1.0})
     # What lacks both counts as at the means so far.
@@ -86,34 +85,31 @@ def test_an_origin_names_the_features():
         DensityForest(3, 1.0, directions=TRIANGLE, origin={"a": 1.0})
 
 
+def density(frame=None, **changes):
+    params = {"n_estimators": 3, "lifetime": 1.0, "seed": 1, "origin": ORIGIN}
+    model = DensityForest(**params | changes)
+    model.learn_many(rows(5, 1) if frame is None else frame)
+    return model
+
+
 def test_densities_that_do_not_add_up():
-    base = {"n_estimators": 3, "lifetime": 1.0, "seed": 1, "origin": ORIGIN}
-
-    def model(frame=None, **changes):
-        made = DensityForest(**(base | changes))
-        made.learn_many(rows(5, 1) if frame is None else frame)
-        return made
-
     for change, match in (
         ({"origin": None}, "trees without an origin begin at the first sample"),
         ({"seed": None}, "without a seed each model draws its own partition"),
         ({"lifetime": None}, "the lifetime must be a number"),
     ):
         with pytest.raises(ValueError, match=match):
-            merge(model(**change), model(**change))
+            merge(density(**change), density(**change))
     for change in ({"seed": 2}, {"lifetime": 2.0}, {"n_estimators": 4}, {"method": "kernel"}):
-        (name,) = change
-        with pytest.raises(ValueError, match=f"but {name} is"):
-            merge(model(), model(**change))
+        with pytest.raises(ValueError, match=f"but {next(iter(change))} is"):
+            merge(density(), density(**change))
+    lacking = rows(5, 1).where(rows(5, 2) < 0.5)[["a"]].fillna(0.0)
     with pytest.raises(ValueError, match="a sample lacked 'b'"):
-        merge(model(), model(rows(5, 1).where(rows(5, 2) < 0.5)[["a"]].fillna(0.0)))
+        merge(density(), density(lacking))
     with pytest.raises(TypeError, match="only DensityForest and RidgeRegressor"):
         merge(rm.MondrianForestClassifier(), rm.MondrianForestClassifier())
     with pytest.raises(TypeError, match="models of one class"):
-        merge(model(), RidgeRegressor())
-
-
-# Ridge regression.
+        merge(density(), RidgeRegressor())
 
 
 def pooled():
@@ -122,14 +118,18 @@ def pooled():
     return features
 
 
+def fourier(seed=1):
+    return rm.RandomFourierFeatures(12, seed=seed)
+
+
+def binning(n=4):
+    return rm.RandomBinningFeatures(n, seed=1)
+
+
 RIDGES = {
-    "fourier": lambda: RidgeRegressor(rm.RandomFourierFeatures(12, seed=1)),
-    "known noise": lambda: RidgeRegressor(
-        rm.RandomFourierFeatures(12, seed=1), noise_variance=0.5, l2=0.3
-    ),
-    "no intercept": lambda: RidgeRegressor(
-        rm.RandomBinningFeatures(5, seed=1), fit_intercept=False
-    ),
+    "fourier": lambda: RidgeRegressor(fourier()),
+    "known noise": lambda: RidgeRegressor(fourier(), noise_variance=0.5, l2=0.3),
+    "no intercept": lambda: RidgeRegressor(binning(5), fit_intercept=False),
     "binning": lambda: RidgeRegressor(rm.RandomBinningFeatures(8, 2.0, seed=1)),
     "pool": lambda: RidgeRegressor(pooled()),
 }
@@ -177,29 +177,21 @@ def test_ridges_of_parts_are_those_of_all(name, tmp_path):
 
 @pytest.mark.blas
 def test_ridges_that_do_not_add_up():
-    def model(features=None, n=30, **arguments):
-        made = RidgeRegressor(features, **arguments)
-        learn_targets(made, rows(n, n))
-        return made
-
-    def fourier(seed=1, n=12):
-        return rm.RandomFourierFeatures(n, seed=seed)
-
-    growing = rm.MondrianFeatures(4, seed=1)
-    for one, other, match in (
-        (model(fourier(2)), model(fourier(1)), "the features have other arguments"),
-        (model(fourier(None)), model(fourier(None)), "without a seed"),
-        (model(fourier()), model(fourier(), l2=0.1), "but l2 is 0.01 and 0.1"),
-        (model(fourier()), model(rm.RandomBinningFeatures(4, seed=1)), "the features are of"),
-        (model(growing), model(growing), "MondrianFeatures depend on the order"),
-        (model(), model(), "IsolationFeatures are drawn from samples"),
-        (model(fourier(), window=9), model(fourier(), window=9), r"no common order.*window=9"),
-        (model(pooled()), model(rm.IsolationFeatures(6, 4, pool_size=40)), "drawn from sam"),
-        (
-            model(rm.RandomBinningFeatures(4, seed=1), max_columns=5),
-            model(rm.RandomBinningFeatures(4, seed=1), max_columns=5),
-            "more than max_columns=5 columns",
-        ),
+    growing, other_pool = rm.MondrianFeatures(4, seed=1), rm.IsolationFeatures(6, 4, pool_size=40)
+    for one, other, params, match in (
+        (fourier(2), fourier(1), {}, "the features have other arguments"),
+        (fourier(None), fourier(None), {}, "without a seed"),
+        (fourier(), binning(), {}, "the features are of"),
+        (growing, growing, {}, "MondrianFeatures depend on the order"),
+        (None, None, {}, "IsolationFeatures are drawn from samples"),
+        (fourier(), fourier(), {"window": 9}, r"no common order.*window=9"),
+        (pooled(), other_pool, {}, "drawn from sam"),
+        (binning(), binning(), {"max_columns": 5}, "more than max_columns=5 columns"),
     ):
+        models = RidgeRegressor(one, **params), RidgeRegressor(other, **params)
+        for model in models:
+            learn_targets(model, rows(30, 30))
         with pytest.raises(ValueError, match=match):
-            merge(one, other)
+            merge(*models)
+    with pytest.raises(ValueError, match=r"but l2 is 0.01 and 0.1"):
+        merge(RidgeRegressor(fourier()), RidgeRegressor(fourier(), l2=0.1))

@@ -31,10 +31,9 @@ def mapping(row):
     return {f"x{j}": v for j, v in enumerate(row.tolist()) if not math.isnan(v)}
 
 
-def learned(X, *args, **params):
-    features = MondrianFeatures(*args, **params)
+def learned(X, *args, seed=1):
     # All features first appear together, so that places are columns.
-    return fed(features, map(mapping, X))
+    return fed(MondrianFeatures(*args, seed=seed), map(mapping, X))
 
 
 def columns_of(features, row):
@@ -45,64 +44,31 @@ def columns_of(features, row):
 def test_cells_are_the_twins(holes):
     X = samples(200, holes=holes)
     X[0] = 0.5
-    features = learned(X, 7, 4.0, seed=3)
+    features = learned(X, 7, 4.0)
     trees = [features.nodes(t) for t in range(7)]
     for row in [*X, *samples(50, seed=9, holes=holes)]:
         expected = [naive.cell(nodes, row, 4.0, 0) for nodes in trees]
         assert columns_of(features, row) == expected
-    leaves = [[node.cell for node in nodes if node.is_leaf] for nodes in trees]
     # Each column is one cell of one partition, and its name says which.
-    assert sorted(itertools.chain(*leaves)) == list(range(features._map.n_columns))
-    for t, cells in enumerate(leaves):
-        names = features._map.names(sorted(cells))
-        assert names == [f"mondrian_{t}_{k}" for k in range(len(cells))]
-    assert features.cells_one(mapping(X[5])).tolist() == [
-        sorted(cells).index(column)
-        for cells, column in zip(leaves, columns_of(features, X[5]), strict=True)
-    ]
-
-
-def test_a_sample_has_one_cell_per_partition_and_keeps_it():
-    X = samples(400, seed=1)
-    features = MondrianFeatures(11, 3.0, seed=2)
-    first = []
-    for n, row in enumerate(X):
-        before = 0 if n == 0 else features._map.n_columns
-        features.learn_one(mapping(row))
-        first.append(features.transform_one(mapping(row)))
-        assert list(first[-1].values()) == [1.0 / math.sqrt(11)] * 11
-        # What the learner gets without a second walk.
-        assert features._map.out.tolist() == columns_of(features, row)
-        assert 0 <= features._map.n_columns - before <= 11
-    for row, expected in zip(X, first, strict=True):
-        assert features.transform_one(mapping(row)) == expected
-    assert len({name for x in first for name in x}) == features._map.n_columns
+    cells = [sorted(node.cell for node in nodes if node.is_leaf) for nodes in trees]
+    assert sorted(itertools.chain(*cells)) == list(range(features._map.n_columns))
+    for t, own in enumerate(cells):
+        assert features._map.names(own) == [f"mondrian_{t}_{k}" for k in range(len(own))]
+    numbers = [own.index(c) for own, c in zip(cells, columns_of(features, X[5]), strict=True)]
+    assert features.cells_one(mapping(X[5])).tolist() == numbers
 
 
 def test_memory_grows_with_cells_only():
     X = samples(500, seed=4)
-    features = learned(X, 10, 2.0, seed=4)
-    size, n_points = features._raw_memory_usage, features._map.trees.n_points
-    assert n_points < features._map.n_columns
-    n_columns = features._map.n_columns
-    fed(features, map(mapping, X))
-    assert features._map.n_columns == n_columns
-    assert features._map.trees.n_points == n_points
+    features, seen = learned(X, 10, 2.0), []
+    for _ in range(3):
+        made = features._map
+        seen.append((made.n_columns, made.trees.n_points, features._raw_memory_usage))
+        fed(features, map(mapping, X))
+    assert seen[0][:2] == seen[1][:2] and seen[1] == seen[2]
+    assert seen[0][1] < seen[0][0]
     # Except the boxes of leaves that were single points.
-    assert features._raw_memory_usage < 1.6 * size
-    size = features._raw_memory_usage
-    fed(features, map(mapping, X))
-    assert features._raw_memory_usage == size
-
-
-def test_samples_without_features():
-    features = MondrianFeatures(3, 5.0, seed=1)
-    features.learn_one({})
-    assert features.cells_one({"a": 1.0}).tolist() == [0, 0, 0]
-    for v in (0.0, 1.0, 5.0):
-        features.learn_one({"a": v})
-    assert len(features.transform_one({})) == 3
-    assert features.kernel({"a": 0.0}, {"a": 5.0}) == 0.0
+    assert seen[1][2] < 1.6 * seen[0][2]
 
 
 # Several lifetimes, and learners that choose among them by their loss.
@@ -110,34 +76,32 @@ def test_samples_without_features():
 GRID = [0.5, 1.0, 2.0, 4.0]
 
 
-MEMORY = Memory(Sample)
-
-
-def sample_of(row):
-    """Return a row as a sample, until the next call."""
-    MEMORY[0].values = Float64s.of(row)
-    return MEMORY[0]
-
-
 def columns(made, rows):
     """Return the columns of rows, shape (rows, lifetimes, partitions)."""
     return made.transform_rows(rows)[0].reshape(len(rows), len(GRID), -1)
 
 
+def test_samples_without_features():
+    features = fed(MondrianFeatures(3, 5.0, seed=1), [{}])
+    assert features.cells_one({"a": 1.0}).tolist() == [0, 0, 0]
+    fed(features, [{"a": v} for v in (0.0, 1.0, 5.0)])
+    assert len(features.transform_one({})) == 3
+    assert features.kernel({"a": 0.0}, {"a": 5.0}) == 0.0
+
+
 def test_one_walk_finds_the_cells_of_all_lifetimes():
-    X = samples(200, dims=2)
+    X, asked = samples(200, dims=2), samples(40, 3, dims=2)
     made = MondrianMap(Partitions(5, math.inf, seed=1), GRID)
     made.add_inputs(list(range(X.shape[1])), X[0])
-    first = []
+    first, memory = [], Memory(Sample)
     for row in X:
-        made.learn(sample_of(row))
+        memory[0].values = Float64s.of(row)
+        made.learn(memory[0])
         first.append(columns(made, row[None])[0])
     # Later samples have not changed them.
     np.testing.assert_array_equal(columns(made, X), first)
     trees = [made.trees.read(t) for t in range(5)]
-    for row, found in zip(
-        [*X, *samples(40, 3, dims=2)], [*first, *columns(made, samples(40, 3, dims=2))], strict=True
-    ):
+    for row, found in zip([*X, *asked], [*first, *columns(made, asked)], strict=True):
         for k, lifetime in enumerate(GRID):
             assert found[k].tolist() == [naive.cell(nodes, row, lifetime, k) for nodes in trees]
     used = [set(np.unique(np.array(first)[:, k])) for k in range(len(GRID))]
@@ -153,18 +117,17 @@ def parts(model, x):
 def test_the_mixture_is_the_twins(log):
     X = samples(500, 5, dims=2)
     y = np.sin(6.0 * X[:, 0]) + X[:, 1] if not log else X[:, 0] > X[:, 1]
+    pairs = list(zip(map(mapping, X), y.tolist(), strict=True))
     features = MondrianFeatures(6, "auto", seed=2)
     model = OGDClassifier(features, "log", 0.3) if log else OGDRegressor(features, "squared", 0.3)
-    for row, target in zip(X[:350], y[:350].tolist(), strict=True):
-        model.learn_one(mapping(row), target)
+    fed(model, pairs[:350])
     weights = model._current
     assert weights.compiled is model._features._map
     twin = Mixture(16, 1.0 / math.sqrt(6), 0.3, log)
     twin.weights = dict(enumerate(weights_of(model)[:, 0].tolist()))
     twin.shares = weights.shares.copy()
     twin.mean, twin.count = weights.record.mean_loss, weights.record.n_losses
-    for row, target in zip(X[350:], y[350:].tolist(), strict=True):
-        x = mapping(row)
+    for x, target in pairs[350:]:
         before = parts(model, x)
         found = model.predict_proba_one(x)[True] if log else model.predict_one(x)
         assert found == pytest.approx(twin.predict(before), rel=1e-9)
@@ -186,16 +149,14 @@ def test_what_it_refuses():
     assert OGDRegressor(MondrianFeatures(lifetime=1.0)).lifetimes == {}
 
 
-def test_several_classes():
-    data = list(datasets.ImageSegments().take(700))
-    for multiclass, loss in (("softmax", "hinge"), ("ovr", "log"), ("ovr", "hinge")):
-        model = OGDClassifier(MondrianFeatures(8, "auto", seed=1), loss, multiclass=multiclass)
-        right = []
-        for x, y in data:
-            right.append(model.predict_one(x) == y)
-            model.learn_one(x, y)
-        assert np.mean(right[300:]) > 0.8
-    proba = OGDClassifier(MondrianFeatures(8, "auto", seed=1), "log")
-    for x, y in data:
-        proba.learn_one(x, y)
-    assert sum(proba.predict_proba_one(data[0][0]).values()) == pytest.approx(1.0)
+KINDS = [("softmax", "hinge"), ("ovr", "log"), ("ovr", "hinge")]
+
+
+@pytest.mark.parametrize("multiclass, loss", KINDS)
+def test_several_classes(multiclass, loss):
+    model = OGDClassifier(MondrianFeatures(8, "auto", seed=1), loss, multiclass=multiclass)
+    right = []
+    for x, y in datasets.ImageSegments().take(700):
+        right.append(model.predict_one(x) == y)
+        model.learn_one(x, y)
+    assert np.mean(right[300:]) > 0.8

@@ -7,12 +7,11 @@ import graphlib
 import importlib
 import inspect
 import pkgutil
-import subprocess
-import sys
 import types
 from pathlib import Path
 
 import pytest
+from test_warmup import run
 
 import benchmarks
 import river_mondrian
@@ -31,29 +30,22 @@ def test_other_names_are_not():
         _ = river_mondrian.Forest
 
 
-ADAPTIVE = (
-    "from river_mondrian import AdaptiveMondrianForestClassifier as Forest; model = Forest(1)"
-)
-RIDGE = (
-    "import river_mondrian as rm; model = rm.RidgeRegressor(rm.RandomFourierFeatures(4, seed=1))"
-)
+ADAPTIVE = "model = rm.AdaptiveMondrianForestClassifier(1); model.learn_one({'a': 1.0}, 0)"
+RIDGE = "model = rm.RidgeRegressor(rm.RandomFourierFeatures(4, seed=1))"
 
 
 @pytest.mark.parametrize(
     ("code", "name"),
     [
-        (
-            "from river_mondrian import MondrianForestClassifier",
-            "river_mondrian.estimators.adaptive",
-        ),
-        (f"{ADAPTIVE}; model.learn_one({{'a': 1.0}}, 0); model.predict_one({{}})", "river.drift"),
+        ("rm.MondrianForestClassifier", "river_mondrian.estimators.adaptive"),
+        (f"{ADAPTIVE}; model.predict_one({{}})", "river.drift"),
         (f"{RIDGE}; model.predict_one({{'a': 1.0}}, with_dist=True)", "river.proba"),
     ],
 )
 def test_what_is_not_needed_is_not_imported(code, name):
     """Imports take long."""
-    code = f"{code}; import sys; sys.exit({name!r} in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    code = f"import river_mondrian as rm; {code}; import sys; sys.exit({name!r} in sys.modules)"
+    run("-c", code)
 
 
 def imports_of(path, package, modules):

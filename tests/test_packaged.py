@@ -33,33 +33,24 @@ CACHE.pack(Path(sys.argv[1]))
 """
 
 USE = """
-import json, logging, os, sys, threading
+import json, os, sys
+from concurrent.futures import ThreadPoolExecutor
 from river_mondrian import RandomFourierFeatures
 from river_mondrian.compiling.cache import CACHE
 from river_mondrian.compiling.first_calls import WATCH
 
-def use():
+def use(_):
     model = RandomFourierFeatures(2, seed=1)
     for i in range(3):
         model.learn_one({"a": i / 2})
     return tuple(model.transform_one({"a": 0.3}).values())
 
-if sys.argv[1] == "fork":
-    child = os.fork()
-    found = use()
-    if not child:
-        os._exit(len(WATCH.names))
-    assert os.waitpid(child, 0)[1] == 0
-elif sys.argv[1] == "threads":
-    results = []
-    threads = [threading.Thread(target=lambda: results.append(use())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (found,) = set(results)
-else:
-    found = use()
+child = os.fork() if sys.argv[1] == "fork" else None
+with ThreadPoolExecutor(4) as threads:
+    (found,) = set(threads.map(use, range(4 if sys.argv[1] == "threads" else 1)))
+if child == 0:
+    os._exit(len(WATCH.names))
+assert not child or os.waitpid(child, 0)[1] == 0
 print(json.dumps([found, len(WATCH.names), CACHE._looked]))
 """
 
@@ -110,28 +101,23 @@ def test_the_processor_that_is_named_does_not_matter(packaged, nowhere):
     assert found == run(USE, packaged, "plain", **nowhere)
 
 
-def changed(place, tmp_path, change):
-    """Return a copy of an installation in which something has changed."""
-    copy = tmp_path / "copy"
+def changed(place, copy, change):
+    """Copy an installation, and change something there."""
     shutil.copytree(place, copy)
     code = copy / PACKAGE.name / "compiled"
     index = json.loads((code / "index.json").read_text())
     if change == "source":
         with (copy / PACKAGE.name / "limits.py").open("a") as file:
             file.write("ANOTHER = 1\n")
+    elif change == "damaged":
+        for path in code.glob("*.nbc"):
+            content = path.read_bytes()
+            path.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
     elif change == "numba":
         index["made_for"]["numba"] = "0.1"
     elif change == "processor":
         index["needs"] = ["qubits"]
-    elif change == "index":
-        index = []
-    if change == "damaged":
-        for path in code.glob("*.nbc"):
-            content = path.read_bytes()
-            path.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
-    else:
-        (code / "index.json").write_text(json.dumps(index))
-    return copy
+    (code / "index.json").write_text(json.dumps([] if change == "index" else index))
 
 
 REASONS = {
@@ -145,8 +131,8 @@ REASONS = {
 
 @pytest.mark.parametrize("change", REASONS)
 def test_what_does_not_fit_is_compiled_and_the_log_says_why(packaged, tmp_path, change):
-    copy = changed(packaged, tmp_path, change)
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    copy, cache = tmp_path / "copy", {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    changed(packaged, copy, change)
     found, told = run(USE, copy, "plain", **cache)
     assert found[1] > 0
     assert told.count("\n") == 1 and REASONS[change] in told

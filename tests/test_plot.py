@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from common import fed
 from naive import stit
-from river import datasets, drift, evaluate, metrics, naive_bayes, utils
+from river import base, datasets, drift, evaluate, metrics, naive_bayes, utils
 from river.datasets import synth
 
-import river_mondrian
 import river_mondrian as rm
 from river_mondrian.plot import canvas
 
@@ -26,8 +25,12 @@ def closed():
     plt.close("all")
 
 
-def bananas(model, n=200):
-    return fed(model, datasets.Bananas().take(n))
+def bananas(model, target=None, n=200):
+    """Let a model learn points of two features with their classes, targets or neither."""
+    pairs = datasets.Bananas().take(n)
+    if isinstance(model, base.AnomalyDetector):
+        return fed(model, [x for x, _ in pairs])
+    return fed(model, [(x, target(x) if target else y) for x, y in pairs])
 
 
 def classifier():
@@ -35,10 +38,7 @@ def classifier():
 
 
 def regressor():
-    model = rm.MondrianForestRegressor(2, seed=1)
-    for x, _ in datasets.Bananas().take(200):
-        model.learn_one(x, x["1"] * x["2"])
-    return model
+    return bananas(rm.MondrianForestRegressor(2, seed=1), lambda x: x["1"] * x["2"])
 
 
 def names(ax):
@@ -46,34 +46,27 @@ def names(ax):
     return [] if legend is None else [text.get_text() for text in legend.get_texts()]
 
 
-# Colours.
-
-
-def test_lines_of_the_truth_have_the_colour_of_text():
-    with mpl.rc_context({"text.color": "white"}):
-        ax = rm.plot.intervals([1.0, 2.0], [None, None])
-    assert ax.lines[0].get_color() == "white"
-
-
 # Trees.
 
 
+def ticks(ax):
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def n_dots(collections):
+    return sum(len(dots.get_offsets()) for dots in collections)
+
+
 def test_a_whole_tree_has_a_dot_for_each_leaf():
-    for model in (
-        classifier(),
-        regressor(),
-        bananas(rm.AdaptiveMondrianForestClassifier(3, seed=1)),
-    ):
-        frame = model.to_dataframe(0)
-        ax = model.draw(0)
-        (lines,), dots = ax.collections[:1], ax.collections[1:]
-        leaves = int(frame.is_leaf.sum())
-        assert sum(len(of_class.get_offsets()) for of_class in dots) == leaves
+    adaptive = bananas(rm.AdaptiveMondrianForestClassifier(3, seed=1))
+    for model in (classifier(), regressor(), adaptive):
+        frame, ax = model.to_dataframe(0), model.draw(0)
+        lines, leaves = ax.collections[0].get_segments(), int(frame.is_leaf.sum())
+        assert n_dots(ax.collections[1:]) == leaves
         # A line down for each node, and one across for each fork.
-        assert len(lines.get_segments()) == len(frame) + leaves - 1
+        assert len(lines) == len(frame) + leaves - 1
         forks = {round(t, 9) for t in frame.time[~frame.is_leaf]}
-        across = [(a, b) for a, b in lines.get_segments() if a[1] == b[1] and a[0] != b[0]]
-        assert {round(a[1], 9) for a, _ in across} == forks
+        assert {round(a[1], 9) for a, b in lines if a[1] == b[1] and a[0] != b[0]} == forks
         assert ax.get_title() == f"tree 0: {leaves} leaves"
         assert not ax.texts and not ax.patches
 
@@ -81,30 +74,23 @@ def test_a_whole_tree_has_a_dot_for_each_leaf():
 @pytest.mark.parametrize("depth", [0, 1, 3, 5])
 def test_the_top_of_a_tree_tells_what_is_below(depth):
     model = classifier()
-    frame = model.to_dataframe(1)
-    ax = rm.plot.tree(model, 1, max_depth=depth)
+    frame, ax = model.to_dataframe(1), rm.plot.tree(model, 1, max_depth=depth)
     below = frame[(frame.depth == depth) & ~frame.is_leaf]
     assert len(ax.patches) == len(below)
     texts = [text.get_text().replace("\n", " ") for text in ax.texts]
-    told = sorted(text for text in texts if "leaves" in text)
     # What is below: the frame is in preorder.
     found = []
     for i in below.index:
         end = next((j for j in range(i + 1, len(frame)) if frame.depth[j] <= depth), len(frame))
-        inside = frame[i:end]
-        found.append(f"{inside.is_leaf.sum()} leaves, {frame.n_samples[i]} samples")
-    assert told == sorted(found)
-    dots = sum(len(c.get_offsets()) for c in ax.collections[1:])
-    assert dots == len(frame[frame.is_leaf & (frame.depth <= depth)])
-    cuts = {
-        f"{row.feature} <= {row.threshold:.3g}"
-        for row in frame[(frame.depth < depth) & ~frame.is_leaf].itertuples()
-    }
+        found.append(f"{frame[i:end].is_leaf.sum()} leaves, {frame.n_samples[i]} samples")
+    assert sorted(text for text in texts if "leaves" in text) == sorted(found)
+    assert n_dots(ax.collections[1:]) == (frame.is_leaf & (frame.depth <= depth)).sum()
+    inner = frame[(frame.depth < depth) & ~frame.is_leaf]
+    cuts = {f"{row.feature} <= {row.threshold:.3g}" for row in inner.itertuples()}
     written = {text for text in texts if "<=" in text}
     assert written <= cuts and bool(written) == bool(cuts)
-    assert ax.get_title() == f"tree 1: {frame.is_leaf.sum()} leaves, {depth} of " + (
-        f"{frame.depth.max()} levels shown"
-    )
+    levels = f"{depth} of {frame.depth.max()} levels shown"
+    assert ax.get_title() == f"tree 1: {frame.is_leaf.sum()} leaves, {levels}"
 
 
 def test_leaves_have_the_colour_and_the_name_of_their_class():
@@ -127,28 +113,28 @@ def test_a_bar_tells_the_means_of_a_regressor():
     assert bar.get_ylim() == pytest.approx((means.min(), means.max()))
 
 
+def test_detectors_have_trees_without_classes():
+    ax = rm.plot.tree(bananas(rm.RandomCutForest(2, seed=1), n=50), max_depth=2)
+    assert ax.get_legend() is None and len(ax.figure.axes) == 1
+
+
 def test_many_classes_make_no_endless_legend():
-    model = rm.MondrianForestClassifier(1, seed=1)
-    for i in range(40):
-        model.learn_one({"a": i * 37 % 41, "b": i * 17 % 43}, i % 20)
-    ax = model.draw()
+    samples = [({"a": i * 37 % 41, "b": i * 17 % 43}, i % 20) for i in range(40)]
+    ax = fed(rm.MondrianForestClassifier(1, seed=1), samples).draw()
     assert len(names(ax)) == canvas.MOST_NAMES
     assert ax.get_legend().get_title().get_text() == "8 more are not named"
 
 
 def test_names_of_users_are_shown_as_they_are():
-    names = ["_hidden", "$50 to $100", "in $"]
-    stream = [({"$a$": float(i), "_b": float(i % 3)}, names[i % 3]) for i in range(60)]
+    labels = ["_hidden", "$50 to $100", "in $"]
+    stream = [({"$a$": float(i), "_b": float(i % 3)}, labels[i % 3]) for i in range(60)]
     model = fed(rm.MondrianForestClassifier(3, seed=1), stream)
     ax = rm.plot.partition(model)
-    ax.figure.canvas.draw()
-    shown = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert [text.strip().replace("\\$", "$") for text in shown] == names
-    rm.plot.tree(model).figure.canvas.draw()
-    rm.plot.importances(model.feature_importances).figure.canvas.draw()
-    ax = rm.plot.progressive({name: [(1, 0.5), (2, 0.6)] for name in names})
-    ax.figure.canvas.draw()
-    assert len(ax.get_legend().get_texts()) == 3
+    assert [text.strip().replace("\\$", "$") for text in names(ax)] == labels
+    curves = rm.plot.progressive({name: [(1, 0.5), (2, 0.6)] for name in labels})
+    assert len(names(curves)) == 3
+    for one in (ax, curves, rm.plot.tree(model), rm.plot.importances(model.feature_importances)):
+        one.figure.canvas.draw()
 
 
 # Partitions.
@@ -176,14 +162,14 @@ def test_curves_are_rivers_progressive_scores():
     samples = list(datasets.Phishing().take(120))
     made = {"forest": rm.MondrianForestClassifier, "NB": naive_bayes.GaussianNB}
 
-    def run(model, metric):
-        return evaluate.iter_progressive_val_score(samples, model, metric, step=30)
+    def run(name, metric):
+        return evaluate.iter_progressive_val_score(samples, made[name](), metric, step=30)
 
     ax = rm.plot.progressive(
-        {name: run(model(), metrics.Accuracy()) for name, model in made.items()}, drifts=[60, 90]
+        {name: run(name, metrics.Accuracy()) for name in made}, drifts=[60, 90]
     )
-    for line, (name, model) in zip(ax.lines, made.items(), strict=False):
-        scores = [state["Accuracy"].get() for state in run(model(), metrics.Accuracy())]
+    for line, name in zip(ax.lines, made, strict=False):
+        scores = [state["Accuracy"].get() for state in run(name, metrics.Accuracy())]
         if name == "NB":
             assert line.get_ydata()[-1] == scores[-1]
         assert line.get_xdata().tolist() == [30, 60, 90, 120]
@@ -191,13 +177,16 @@ def test_curves_are_rivers_progressive_scores():
     assert [line.get_xdata()[0] for line in ax.lines[2:]] == [60, 90]
     assert names(ax) == ["forest", "NB", "drift"]
     assert ax.get_ylabel() == "Accuracy"
-    ax = rm.plot.progressive(
-        {"NB": run(naive_bayes.GaussianNB(), utils.Rolling(metrics.Accuracy, window_size=50))}
-    )
+    latest = utils.Rolling(metrics.Accuracy, window_size=50)
+    ax = rm.plot.progressive({"NB": run("NB", latest)})
     assert ax.get_ylabel() == "Accuracy of the latest 50"
     both = metrics.Accuracy() + metrics.CohenKappa()
-    ax = rm.plot.progressive({"NB": run(naive_bayes.GaussianNB(), both)}, metric="CohenKappa")
+    ax = rm.plot.progressive({"NB": run("NB", both)}, metric="CohenKappa")
     assert ax.get_ylabel() == "CohenKappa"
+    with pytest.raises(ValueError, match="which one to draw"):
+        rm.plot.progressive({"NB": run("NB", both)})
+    with pytest.raises(ValueError, match="not a list of it"):
+        rm.plot.progressive({"NB": list(run("NB", metrics.Accuracy()))})
 
 
 def test_drifts_of_a_model_are_read_after_its_run():
@@ -211,6 +200,12 @@ def test_drifts_of_a_model_are_read_after_its_run():
     assert [line.get_xdata()[0] for line in ax.lines[1:]] == [n for n, _ in model.drift_log]
 
 
+def test_curves_of_pairs():
+    ax = rm.plot.progressive({"a": [(1, 0.5), (2, 0.75)], "b": iter([(1, 0.25)])})
+    drawn = [line.get_xydata().tolist() for line in ax.lines]
+    assert drawn == [[[1, 0.5], [2, 0.75]], [[1, 0.25]]]
+
+
 # Intervals.
 
 
@@ -221,26 +216,20 @@ def test_intervals_are_those_of_the_laws():
         targets.append(y)
         laws.append(model.predict_one(x, with_dist=True) if model.n_samples else None)
         model.learn_one(x, y)
-    ax = rm.plot.intervals(targets, laws, levels=(0.5, 0.9))
-    wide, narrow = ax.collections
-    for band, level in ((wide, 0.9), (narrow, 0.5)):
+    with mpl.rc_context({"text.color": "white"}):
+        ax = rm.plot.intervals(targets, laws, levels=(0.5, 0.9))
+    for band, level in zip(ax.collections, (0.9, 0.5), strict=True):
         drawn = band.get_paths()[0].vertices
         ends = np.array([law.interval(level) for law in laws[1:]])
         inside = np.mean((ends[:, 0] <= targets[1:]) & (targets[1:] <= ends[:, 1]))
         assert band.get_label() == f"{level:.0%} interval, {inside:.1%} inside"
-        assert drawn[:, 1].min() == pytest.approx(ends[:, 0].min())
-        assert drawn[:, 1].max() == pytest.approx(ends[:, 1].max())
-        assert drawn[:, 0].min() == 2
+        reach = [drawn[:, 0].min(), drawn[:, 1].min(), drawn[:, 1].max()]
+        assert reach == pytest.approx([2, ends[:, 0].min(), ends[:, 1].max()])
     target, predicted = ax.lines
+    assert target.get_color() == "white"
     assert target.get_ydata().tolist() == targets
-    assert predicted.get_ydata()[1:].tolist() == [law.mean for law in laws[1:]]
-    assert math.isnan(predicted.get_ydata()[0])
-
-
-def test_without_levels_targets_and_predictions_are_drawn():
-    model = fed(rm.MondrianForestRegressor(2, seed=1), datasets.TrumpApproval().take(20))
-    laws = [model.predict_one(x, with_dist=True) for x, _ in datasets.TrumpApproval().take(3)]
-    ax = rm.plot.intervals([1.0, 2.0, 3.0], laws, levels=())
+    np.testing.assert_array_equal(predicted.get_ydata(), [math.nan, *(d.mean for d in laws[1:])])
+    ax = rm.plot.intervals(targets, laws, levels=())
     assert not ax.collections
     assert [line.get_label() for line in ax.lines] == ["target", "predicted"]
 
@@ -253,8 +242,7 @@ def test_bars_are_importances():
     found = model.feature_importances
     ax = rm.plot.importances(model, most=4)
     ranked = sorted(found, key=lambda name: -abs(found[name]))
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels == [*ranked[:4], f"{len(found) - 4} others"]
+    assert ticks(ax) == [*ranked[:4], f"{len(found) - 4} others"]
     drawn = [bar.get_width() for bar in ax.patches]
     assert drawn[:4] == [found[name] for name in ranked[:4]]
     assert sum(drawn) == pytest.approx(sum(found.values()))
@@ -263,51 +251,43 @@ def test_bars_are_importances():
 
 def test_bars_of_an_explanation_have_signs():
     ax = rm.plot.importances({"a": -2.0, "b": 1.0, 3: 0.5}, most=3)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "3"]
-    below, above = ax.patches[0].get_facecolor(), ax.patches[1].get_facecolor()
-    assert mpl.colors.same_color(below, canvas.COLORS[1])
-    assert mpl.colors.same_color(above, canvas.COLORS[0])
+    assert ticks(ax) == ["a", "b", "3"]
+    for bar, color in zip(ax.patches, canvas.COLORS[1::-1], strict=False):
+        assert mpl.colors.same_color(bar.get_facecolor(), color)
     assert "adds" in ax.get_xlabel()
 
 
 @pytest.mark.parametrize("kind", ["classes", "numbers", "scores"])
 def test_an_explanation_is_drawn_from_the_baseline_to_the_prediction(kind):
-    detector = rm.RandomCutForest(2, seed=1)
-    for x, _ in datasets.Bananas().take(60):
-        detector.learn_one(x)
+    detector = bananas(rm.RandomCutForest(2, seed=1), n=60)
     model = {"classes": classifier, "numbers": regressor, "scores": lambda: detector}[kind]()
     x = {"1": 0.5, "2": -1.25}
     ax = rm.plot.explanation(model, x)
-    ends = [x for line in ax.lines for x in line.get_xdata()]
     found, baseline = model.explain_one(x), getattr(model, "baseline", 0.0)
-    asked = {"numbers": "predict_one", "scores": "score_one"}.get(kind, "predict_one")
-    expected = getattr(model, asked)(x)
+    expected = model.score_one(x) if kind == "scores" else model.predict_one(x)
     if kind == "classes":
         found, baseline = found[expected], baseline[expected]
         expected = model.predict_proba_one(x)[expected]
         other = rm.plot.explanation(model, x, label=not model.predict_one(x))
         assert other.lines[0].get_xdata()[1] == pytest.approx(1.0 - expected)
-    assert ends == pytest.approx([baseline, expected])
+    assert [x for line in ax.lines for x in line.get_xdata()] == pytest.approx([baseline, expected])
     widths = sorted(found.values(), key=lambda added: -abs(added))
     assert [bar.get_width() for bar in ax.patches] == widths
     starts = [bar.get_x() for bar in ax.patches]
     assert starts == pytest.approx([baseline, baseline + widths[0]])
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels[0], labels[-1] == ("baseline", "prediction")
-    assert sorted(labels[1:-1]) == ["1 = 0.5", "2 = -1.25"]
+    first, *inner, last = ticks(ax)
+    assert (first[:8], last[:10]) == ("baseline", "prediction")
+    assert sorted(inner) == ["1 = 0.5", "2 = -1.25"]
+    assert len(rm.plot.explanation(model, x, most=1).patches) == 2
 
 
 def test_nothing_of_an_explanation_is_cut():
     """Not long names, nor such as matplotlib would interpret, nor what is at the ends."""
     model = rm.MondrianForestRegressor(2, seed=1)
-    long = "a name of very many words " * 5
+    long, a = "a name of very many words " * 5, "$1$ & $x_1^2$"
     for x, _ in datasets.Bananas().take(60):
-        x = {
-            "$1$ & $x_1^2$": x["1"],
-            f"_{long}": x["2"],
-            "color\nof": long if x["1"] > 0 else "red",
-        }
-        model.learn_one(x, 1e6 * x["$1$ & $x_1^2$"])
+        x = {a: x["1"], f"_{long}": x["2"], "color\nof": long if x["1"] > 0 else "red"}
+        model.learn_one(x, 1e6 * x[a])
     ax = rm.plot.explanation(model, x)
     figure = ax.figure
     figure.draw_without_rendering()
@@ -316,23 +296,10 @@ def test_nothing_of_an_explanation_is_cut():
             box = label.get_window_extent()
             assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1, label.get_text()
     assert ax.get_window_extent().width > 0.25 * figure.bbox.width
-    texts = [label.get_text() for label in ax.get_yticklabels()]
-    assert any(text.startswith(r"\$1\$ & \$x_1^2\$ = ") for text in texts)
+    assert any(text.startswith(r"\$1\$ & \$x_1^2\$ = ") for text in ticks(ax))
     low, high = ax.get_xlim()
     ends = ax.lines[0].get_xdata()
     assert low < min(ends) and max(ends) < high
-
-
-def test_what_cannot_be_explained_is_named():
-    with pytest.raises(TypeError, match="explain_one"):
-        rm.plot.explanation(rm.DensityForest(2, seed=1), {"a": 1.0})
-    with pytest.raises(ValueError, match=r"label must be one of \[False, True\], got 'x'"):
-        rm.plot.explanation(classifier(), {"1": 0.5}, label="x")
-    with pytest.raises(ValueError, match="label must be one of"):
-        rm.plot.explanation(rm.MondrianForestClassifier(2, seed=1), {"1": 0.5})
-    with pytest.raises(ValueError, match="most"):
-        rm.plot.explanation(classifier(), {"1": 0.5}, most=0)
-    assert len(rm.plot.explanation(regressor(), {"1": 0.5}, most=1).patches) == 2
 
 
 # Weights.
@@ -352,28 +319,24 @@ def test_areas_are_weights_added_up_by_kind():
     history = history_of(model, synth.Sine(seed=1).take(200))
     ax = rm.plot.weights(history)
     assert names(ax) == ["trees of all samples", "trees of all and of recent samples", "lines"]
-    last = history[-1][1]
-    tops = [area.get_paths()[0].vertices for area in ax.collections]
+    n, last = history[-1]
     of_all = sum(weight for name, weight in last.items() if name.endswith(", trees of all samples"))
-    at_end = tops[0][tops[0][:, 0] == history[-1][0]][:, 1].max()
-    assert at_end == pytest.approx(of_all)
-    total = sum(last.values())
-    assert tops[-1][tops[-1][:, 0] == history[-1][0]][:, 1].max() == pytest.approx(total)
+    areas = [area.get_paths()[0].vertices for area in ax.collections]
+    tops = [area[area[:, 0] == n][:, 1].max() for area in areas]
+    assert (tops[0], tops[-1]) == pytest.approx((of_all, sum(last.values())))
     chosen = rm.plot.weights(history, groups=dict.fromkeys(last, "all") | {"naive Bayes": None})
     assert names(chosen) == ["all"]
 
 
 def test_negative_weights_are_lines():
     model = rm.AdaptiveMondrianForestRegressor(3, autoregressive=True, seed=1)
-    stream = [(x, y) for x, y in datasets.TrumpApproval().take(120)]
-    history = history_of(model, stream)
+    history = history_of(model, datasets.TrumpApproval().take(120))
     assert min(min(weights.values()) for _, weights in history[1:]) < 0.0
     ax = rm.plot.weights(history)
     assert not ax.collections
     kinds = {"lines", "bends", "waves", "trees", "trees of residuals", "trees of errors"}
     assert set(names(ax)) == kinds | {"first mixture", "series"}
-    last = [line.get_ydata()[-1] for line in ax.lines[:-1]]
-    assert sum(last) == pytest.approx(1.0)
+    assert sum(line.get_ydata()[-1] for line in ax.lines[:-1]) == pytest.approx(1.0)
 
 
 # Reliability.
@@ -422,24 +385,20 @@ def test_labels_of_scores_do_not_overlap(noise):
     "make", [lambda: rm.RandomCutForest(3, seed=1), rm.NearestNeighborDetector]
 )
 def test_scores_of_a_detector_are_its_own(make):
-    model = make()
-    for x, _ in datasets.Bananas().take(100):
-        model.learn_one(x)
-    drawn, same = rm.plot.scores(model, 0.9), model.draw_scores(0.9)
-    assert drawn.lines[0].get_ydata().tolist() == model.recent_scores
-    assert drawn.lines[0].get_xdata()[-1] == model.n_samples
-    assert drawn.lines[0].get_xydata().tolist() == same.lines[0].get_xydata().tolist()
+    model = bananas(make(), n=100)
+    for ax in (rm.plot.scores(model, 0.9), model.draw_scores(0.9)):
+        assert ax.lines[0].get_ydata().tolist() == model.recent_scores
+        assert ax.lines[0].get_xdata()[-1] == model.n_samples
 
 
 # Maps.
 
 
 def test_maps_show_what_models_say_at_each_place():
-    forest, detector = rm.DensityForest(5, seed=1), rm.RandomCutForest(5, seed=1)
-    rng = np.random.default_rng(1)
-    for a, b in rng.normal(size=(200, 2)).tolist():
-        forest.learn_one({"a": a, "b": b})
-        detector.learn_one({"a": a, "b": b, "c": 0.5})
+    rows = np.random.default_rng(1).normal(size=(200, 2)).tolist()
+    forest = fed(rm.DensityForest(5, seed=1), [{"a": a, "b": b} for a, b in rows])
+    samples = [{"a": a, "b": b, "c": 0.5} for a, b in rows]
+    detector = fed(rm.RandomCutForest(5, seed=1), samples)
     ranges = {"b": (-1.0, 2.0), "a": (0.0, 1.0)}
     density = rm.plot.density_map(forest, ranges, n=4)
     drawn = density.collections[0].get_array().reshape(4, 4)
@@ -458,16 +417,9 @@ def test_maps_show_what_models_say_at_each_place():
 
 def drawings():
     """Return one call of each function, by its name."""
-    model, detector = classifier(), rm.RandomCutForest(2, seed=1)
-    detector.learn_one({"a": 1.0})
-    path = river_mondrian.lifetime_path(
-        np.arange(20.0)[:, None] / 20,
-        np.arange(20.0),
-        lifetime_max=1.0,
-        n_partitions=2,
-        l2=0.1,
-        seed=1,
-    )
+    model, detector = classifier(), fed(rm.RandomCutForest(2, seed=1), [{"a": 1.0}])
+    X = np.arange(20.0)[:, None] / 20
+    path = rm.lifetime_path(X, X[:, 0], lifetime_max=1.0, n_partitions=2, l2=0.1, seed=1)
     unit = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
     return {
         "tree": lambda ax: rm.plot.tree(model, ax=ax),
@@ -495,17 +447,21 @@ def test_each_function_takes_axes_and_returns_them():
         plt.close("all")
 
 
+def explain(model, **arguments):
+    return rm.plot.explanation(model, {"1": 0.5}, **arguments)
+
+
 REFUSED = [
     (lambda: rm.plot.tree(3), TypeError, "forest whose trees can be drawn, got 3"),
     (lambda: rm.plot.tree(rm.MondrianForestClassifier()), RuntimeError, "has to learn"),
     (lambda: rm.plot.tree(classifier(), 2), ValueError, "tree must be in 0..1, got 2"),
     (lambda: rm.plot.tree(classifier(), max_depth=-1), ValueError, "max_depth must be an integer"),
     (lambda: rm.plot.tree(classifier(), ax=[1]), TypeError, "ax must be axes"),
-    (
-        lambda: rm.plot.partition(rm.DensityForest()),
-        TypeError,
-        "must have partitions that can be drawn",
-    ),
+    (lambda: rm.plot.partition(rm.DensityForest()), TypeError, "partitions that can be drawn"),
+    (lambda: rm.plot.explanation(rm.DensityForest(), {"a": 1.0}), TypeError, "explain_one"),
+    (lambda: explain(classifier(), label="x"), ValueError, r"one of \[False, True\], got 'x'"),
+    (lambda: explain(rm.MondrianForestClassifier()), ValueError, "label must be one of"),
+    (lambda: explain(classifier(), most=0), ValueError, "most"),
     (lambda: rm.plot.partition(classifier(), time="now"), ValueError, "time must be a number"),
     (lambda: rm.plot.partition(rm.MondrianFeatures()), RuntimeError, "has to learn"),
     (lambda: rm.plot.progressive([1, 2]), TypeError, "curves must be a mapping"),
@@ -521,43 +477,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[2])
-def test_what_cannot_be_drawn_is_refused(case):
-    call, error, message = case
+@pytest.mark.parametrize("call, error, message", REFUSED)
+def test_what_cannot_be_drawn_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
-
-
-def test_checkpoints_in_a_list_are_refused():
-    run = evaluate.iter_progressive_val_score(
-        datasets.Phishing().take(60), naive_bayes.GaussianNB(), metrics.Accuracy(), step=20
-    )
-    with pytest.raises(ValueError, match="not a list of it"):
-        rm.plot.progressive({"NB": list(run)})
-    run = evaluate.iter_progressive_val_score(
-        datasets.Phishing().take(60),
-        naive_bayes.GaussianNB(),
-        metrics.Accuracy() + metrics.CohenKappa(),
-        step=20,
-    )
-    with pytest.raises(ValueError, match="which one to draw"):
-        rm.plot.progressive({"NB": run})
 
 
 def test_more_things_than_colours_differ_by_more():
     for styles in (canvas.style, canvas.marker, canvas.hatch):
         assert len({(canvas.color(k), styles(k)) for k in range(24)}) == 24
-
-
-def test_detectors_have_trees_without_classes():
-    model = rm.RandomCutForest(2, seed=1)
-    for x, _ in datasets.Bananas().take(50):
-        model.learn_one(x)
-    ax = rm.plot.tree(model, max_depth=2)
-    assert ax.get_legend() is None and len(ax.figure.axes) == 1
-
-
-def test_curves_of_pairs():
-    ax = rm.plot.progressive({"a": [(1, 0.5), (2, 0.75)], "b": iter([(1, 0.25)])})
-    assert ax.lines[0].get_xydata().tolist() == [[1, 0.5], [2, 0.75]]
-    assert ax.lines[1].get_xydata().tolist() == [[1, 0.25]]

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from common import fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import proba
@@ -37,14 +38,13 @@ def test_its_functions_agree(seed):
         assert law.cdf(y) == pytest.approx(naive_cdf(law, y), rel=1e-9)
         slope = (law.cdf(y + 1e-5) - law.cdf(y - 1e-5)) / 2e-5
         assert law.pdf(y) == law(y) == pytest.approx(slope, rel=1e-4, abs=1e-9)
+
+    def square(t):
+        x = math.sinh(t)
+        return 2.0 * x**2 * law(law.mode + x) * math.cosh(t)
+
     # Where tails of the third power end, (10^5)^-1 of the variance is left.
-    end = 1e5 * law.scales.max()
-    second = integrate.quad(
-        lambda t: 2.0 * (math.sinh(t) ** 2) * law(law.mode + math.sinh(t)) * math.cosh(t),
-        0.0,
-        math.asinh(end),
-        limit=400,
-    )[0]
+    second = integrate.quad(square, 0.0, math.asinh(1e5 * law.scales.max()), limit=400)[0]
     assert law.var == pytest.approx(second, rel=1e-3)
     assert law.mean == pytest.approx(law.mode) and law.median == law.mode
 
@@ -96,13 +96,15 @@ def test_levels_are_checked(value):
         law.interval(value)
 
 
+def fourier(**params):
+    return rm.RidgeRegressor(rm.RandomFourierFeatures(8, seed=1), **params)
+
+
 REGRESSORS = {
     "exact": lambda: rm.MondrianForestRegressor(3, seed=1),
     "adaptive": lambda: rm.AdaptiveMondrianForestRegressor(3, seed=1),
-    "ridge": lambda: rm.RidgeRegressor(rm.RandomFourierFeatures(8, seed=1)),
-    "ridge, known noise": lambda: rm.RidgeRegressor(
-        rm.RandomFourierFeatures(8, seed=1), noise_variance=0.2
-    ),
+    "ridge": fourier,
+    "ridge, known noise": lambda: fourier(noise_variance=0.2),
     "sharded": lambda: ShardedForest(rm.MondrianForestRegressor(3, seed=1), n_shards=1),
 }
 
@@ -114,8 +116,7 @@ def test_all_regressors_return_one_class(name):
     assert before.mean == before.median == before.mode == model.predict_one(x) == 0.0
     assert before.var == math.inf and before.interval(0.5) == (-math.inf, math.inf)
     assert before.log_pdf(1.0) == -math.inf and before.crps(1.0) == math.inf
-    for i in range(30):
-        model.learn_one({"a": i / 30}, math.sin(i) + i)
+    fed(model, [({"a": i / 30}, math.sin(i) + i) for i in range(30)])
     found = model.predict_one(x, with_dist=True)
     assert type(found) is type(before) is rm.PredictiveDistribution
     assert isinstance(found, proba.base.ContinuousDistribution)
@@ -127,18 +128,15 @@ def test_all_regressors_return_one_class(name):
     assert found.pdf(found.mode) >= max(found.pdf(y) for y in np.linspace(low, high, 201)) - 1e-12
     assert found.sample(3) == found.sample(np.random.default_rng(3))
     assert repr(found).startswith("PredictiveDistribution(mean=") and "\n" not in repr(found)
-    with pytest.raises(TypeError, match="the model learns"):
-        found.update(1.0)
-    with pytest.raises(TypeError, match="the model learns"):
-        found.revert(1.0)
-    copied = pickle.loads(pickle.dumps(found, 0))
-    assert copied.quantile(0.3) == found.quantile(0.3)
+    for learn in (found.update, found.revert):
+        with pytest.raises(TypeError, match="the model learns"):
+            learn(1.0)
+    assert pickle.loads(pickle.dumps(found, 0)).quantile(0.3) == found.quantile(0.3)
 
 
 def test_ridge_regression_predicts_by_the_t_distribution():
     """The predictive density is the ratio of marginal likelihoods: exact, at any sample."""
-    rng = np.random.default_rng(0)
-    model = rm.RidgeRegressor(rm.RandomFourierFeatures(6, seed=1))
+    rng, model = np.random.default_rng(0), fourier()
     for i in range(40):
         x, y = {"a": rng.normal(), "b": rng.normal()}, rng.normal()
         before = model.log_marginal_likelihood

@@ -25,12 +25,6 @@ values = st.one_of(
 columns = st.integers(0, 40).flatmap(lambda n: st.lists(values, min_size=n, max_size=n))
 
 
-def range_of(column):
-    """Return the range of one column."""
-    low, high = ranges.robust_ranges(np.array(column, dtype=float)[:, None])
-    return float(low[0]), float(high[0])
-
-
 @given(st.integers(0, 40), st.integers(0, 6), st.sampled_from([3.0, 10.0]), st.data())
 @settings(max_examples=300, deadline=None)
 @pytest.mark.filterwarnings("error")
@@ -61,41 +55,10 @@ def test_rounded_numbers_are_joined_as_the_twin_joins_them(column, offset, relat
     np.testing.assert_array_equal(found, naive.without_rounding(ordered.tolist(), errors.tolist()))
 
 
-def test_shapes_of_features(seed):
-    rng = np.random.default_rng(seed)
-    n = 1000
-    assert range_of(rng.random(n) < 0.5) == (0.0, 1.0)
-    assert range_of(rng.random(n) < 0.02) == (0.0, 1.0)
-    # A wild value does not count among sparse ones.
-    counts = np.where(rng.random(n) < 0.1, rng.integers(1, 5, n), 0)
-    counts[3] = 10**6
-    assert range_of(counts) == (0.0, 4.0)
-    # Sparse and signed.
-    signed = np.where(rng.random(n) < 0.1, rng.uniform(-2.0, 5.0, n), 0.0)
-    assert range_of(signed) == (signed.min(), signed.max())
-    # A quarter of the values is not 0, and the upper quartile is about the least of these.
-    pixels = np.where(rng.random(n) < 0.25 + 0.02 * (seed - 1), rng.uniform(0.01, 255.0, n), 0.0)
-    assert range_of(pixels) == (0.0, pixels.max())
-    # Rare, and on one side of what is common.
-    assert range_of(np.where(rng.random(n) < 0.1, rng.uniform(7.0, 9.0, n), 5.0))[0] == 5.0
-    low, high = range_of(rng.standard_cauchy(n))
-    # Quartiles are -1 and 1, fences -7 and 7.
-    assert 4.0 < -low < 9.0
-    assert 4.0 < high < 9.0
-    low, high = range_of(rng.exponential(size=n))
-    assert low < 0.01
-    assert 3.0 < high < 5.5
-    # The whole range, if values grow for ever.
-    assert range_of(np.arange(n)) == (0.0, n - 1.0)
+SEEDS, SHARES = st.integers(0, 2**20), st.sampled_from([0.02, 0.2, 0.3, 0.7, 1.0])
 
 
-@given(
-    st.integers(0, 2**20),
-    st.integers(1, 60),
-    st.integers(0, 8),
-    st.sampled_from([0.02, 0.2, 0.3, 0.7, 1.0]),
-    st.booleans(),
-)
+@given(SEEDS, st.integers(1, 60), st.integers(0, 8), SHARES, st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_ranges_of_sparse_rows_are_those_of_dense_ones(seed, n, d, share, few):
     rng = np.random.default_rng(seed)
@@ -118,12 +81,3 @@ def test_wide_sparse_rows_are_never_dense():
     assert (high[places[0]] >= 1.0).all()
     # Arrays of the width, and no row for each sample.
     assert peak < 200 * (d + n_entries)
-
-
-def test_few_values():
-    assert range_of([7.0, 7.0, 7.0]) == (7.0, 7.0)
-    assert range_of([math.nan, -3.0]) == (-3.0, -3.0)
-    assert range_of([2.0, 1.0]) == (1.0, 2.0)
-    assert np.isnan(range_of([math.nan])).all()
-    assert np.isnan(ranges.robust_ranges(np.empty((0, 2)))).all()
-    assert ranges.robust_ranges(np.empty((5, 0)))[0].shape == (0,)

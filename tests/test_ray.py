@@ -8,8 +8,9 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from common import fed
 from test_merging import ORIGIN, rows
-from test_parts import assert_predicts_the_same, assert_same, begun, samples
+from test_parts import assert_predicts_the_same, assert_same, begun, samples, scattered
 
 import river_mondrian as rm
 from river_mondrian.distributed import KeyedModels, ShardedForest, SpreadKeyedModels, learn_dataset
@@ -26,25 +27,11 @@ def cluster():
 
 
 @pytest.mark.parametrize("name", ["classes", "targets"])
-def test_a_sharded_forest_is_the_one_model(name, tmp_path):
-    whole, category = begun(name)
-    sharded = ShardedForest.scatter(whole, 2, save_every=2)
-    for seed in range(4):
-        X, y = samples(whole, 100, seed, category)
-        for model in (whole, sharded):
-            model.learn_many(X, y)
-    assert_predicts_the_same(sharded, whole, X)
-    assert_same(sharded.gather(), whole, tmp_path)
-    assert len({one["process"] for one in sharded.describe_shards()} - {os.getpid()}) == 2
-    sharded.close()
-
-
-@pytest.mark.parametrize("name", ["classes", "targets"])
-def test_killed_workers_lose_nothing(name, tmp_path):
-    whole, _ = begun(name)
-    sharded = ShardedForest.scatter(whole, 2, save_every=3)
+def test_killed_workers_lose_nothing(name):
+    whole, sharded = scattered(name, save_every=3)
     blocks = [samples(whole, 200, seed) for seed in range(30)]
-    processes = [one["process"] for one in sharded.describe_shards()]
+    processes = {one["process"] for one in sharded.describe_shards()}
+    assert len(processes - {os.getpid()}) == 2
     # While it learns, and while it is asked.
     killers = [
         threading.Timer(wait, os.kill, (process, signal.SIGKILL))
@@ -60,13 +47,12 @@ def test_killed_workers_lose_nothing(name, tmp_path):
         killer.join()
     assert_predicts_the_same(sharded, whole, blocks[0][0])
     assert sharded.n_restarts == 2
-    assert_same(sharded.gather(), whole, tmp_path)
+    assert_same(sharded.gather(), whole)
     sharded.close()
 
 
 def test_workers_that_end_for_ever_are_an_error(tmp_path):
-    whole, _ = begun("classes")
-    sharded = ShardedForest.scatter(whole, 2, folder=str(tmp_path), max_restarts=1)
+    whole, sharded = scattered("classes", folder=str(tmp_path), max_restarts=1)
     block = samples(whole, 100, 1)
     process = sharded.describe_shards()[1]["process"]
     for file in tmp_path.rglob("shard-1"):
@@ -128,15 +114,14 @@ def test_parts_of_a_data_set_are_merged(parquet):
     np.testing.assert_allclose(found.predict_many(asked), ridge.predict_many(asked), atol=1e-9)
 
 
-def test_other_models_learn_a_data_set_batch_by_batch(parquet, tmp_path):
+def test_other_models_learn_a_data_set_batch_by_batch(parquet):
     frame, read = parquet
     whole = rm.MondrianForestRegressor(4, posterior="mean", seed=1)
     sharded = ShardedForest(whole.clone(), 2)
-    context = ray.data.DataContext.get_current()
-    context.execution_options.preserve_order = True
+    ray.data.DataContext.get_current().execution_options.preserve_order = True
     assert learn_dataset(sharded, read("a", "b", "y"), "y") is sharded
     whole.learn_many(frame[["a", "b"]], frame["y"])
-    assert_same(sharded.gather(), whole, tmp_path)
+    assert_same(sharded.gather(), whole)
     sharded.close()
 
 
@@ -157,14 +142,11 @@ def test_data_sets_that_cannot_be_learned(parquet):
 
 
 def test_keys_are_spread_over_workers(tmp_path):
-    folder = str(tmp_path)
     here = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1))
-    made = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1), folder=folder)
+    made = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1), folder=str(tmp_path))
     spread = SpreadKeyedModels(made, 2)
-    samples = [({"user": i % 7, "a": i / 10.0}, i % 3) for i in range(40)]
-    X, y = [x for x, _ in samples], [y for _, y in samples]
-    for x, label in samples:
-        here.learn_one(x, label)
+    X, y = [{"user": i % 7, "a": i / 10.0} for i in range(40)], [i % 3 for i in range(40)]
+    fed(here, zip(X, y, strict=True))
     spread.learn_many(X, y)
     assert spread.ask_many("predict_proba_one", X) == [here.predict_proba_one(x) for x in X]
     counts = [n for n, _ in spread.counts()]

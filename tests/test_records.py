@@ -5,79 +5,63 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_warmup import run
 
+from river_mondrian import records as rec
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.records import (
-    Array,
-    Float32,
-    Float64,
-    Float64s,
-    Int32,
-    Int32s,
-    Int64,
-    Memory,
-    Record,
-    Table,
-    UInt64,
-    derived,
-    inline,
-    instead_of,
-    transient,
-)
 from river_mondrian.records.layout import RowLayout
 from river_mondrian.records.memory import ChunkedRows, TableState
 
 
-class Part(Record):
+class Part(rec.Record):
     """A record that lies within another one."""
 
-    count: Int64
-    share: Float64
+    count: rec.Int64
+    share: rec.Float64
 
 
-class Whole(Record):
+class Whole(rec.Record):
     """A record with a field of each kind."""
 
-    small: Int32
-    other: Int32
-    large: Int64
-    bits: UInt64
-    single: Float32
+    small: rec.Int32
+    other: rec.Int32
+    large: rec.Int64
+    bits: rec.UInt64
+    single: rec.Float32
     # So that the next field does not begin at a multiple of 8 bytes.
-    odd: Int32
-    real: Float64
-    misplaced: Int32
-    after: Int64
-    unlike: Int64 = derived()
-    passing: Int64 = transient()
-    alias: Int32 = instead_of("small")
-    parts: Array[Part] = inline(2)
-    numbers: Float64s
+    odd: rec.Int32
+    real: rec.Float64
+    misplaced: rec.Int32
+    after: rec.Int64
+    unlike: rec.Int64 = rec.derived()
+    passing: rec.Int64 = rec.transient()
+    alias: rec.Int32 = rec.instead_of("small")
+    parts: rec.Array[Part] = rec.inline(2)
+    numbers: rec.Float64s
     next: Whole
 
 
 class Larger(Whole):
     """A kind of it."""
 
-    extra: Int64
+    extra: rec.Int64
 
     def twice(self) -> int:
         """Return a number of this kind."""
         return 2 * self.extra
 
 
-class Holder(Record):
+class Holder(rec.Record):
     """The owner of a table."""
 
-    n: Int64
-    rows: Table[Part]
+    n: rec.Int64
+    rows: rec.Table[Part]
 
 
 @kernel
@@ -97,8 +81,8 @@ def set_all(record: Whole, value: int) -> None:
     record.parts[1].count = value + 3
 
 
-def make_whole() -> tuple[Memory[Whole], Whole]:
-    memory = Memory(Whole, 3)
+def make_whole() -> tuple[rec.Memory[Whole], Whole]:
+    memory = rec.Memory(Whole, 3)
     record = memory[1]
     memory.own("numbers", np.array([1.5, 2.5]), 1)
     return memory, record
@@ -120,7 +104,7 @@ def test_fields_keep_what_is_written(small, large, bits, single, real):
         assert seen.bits == bits and seen.parts[1].count == large
         np.testing.assert_array_equal([seen.single, seen.real], [single, real])
     for neighbour in (memory[0], memory[2]):
-        assert not any(Int32s(neighbour, 0, Whole.SIZE // 4).view())
+        assert not any(rec.Int32s(neighbour, 0, Whole.SIZE // 4).view())
 
 
 def test_kernels_read_and_write_the_same():
@@ -157,7 +141,7 @@ def test_no_record():
 def test_a_kind_has_the_fields_of_its_base_first():
     assert all(Larger.FIELDS[name].offset == field.offset for name, field in Whole.FIELDS.items())
     assert Larger.FIELDS["extra"].offset == Whole.SIZE
-    memory = Memory(Larger)
+    memory = rec.Memory(Larger)
     memory[0].extra = 21
     assert memory[0].twice() == 42
 
@@ -166,11 +150,11 @@ def test_fields_that_no_record_can_have():
     with pytest.raises(TypeError, match="another size"):
 
         class Narrow(Whole):
-            large: Int32
+            large: rec.Int32
 
     with pytest.raises(TypeError, match="no type that a record can hold"):
 
-        class Strange(Record):
+        class Strange(rec.Record):
             what: int | None
 
 
@@ -200,18 +184,27 @@ def test_a_record_keeps_its_memory():
 
 def test_arrays_know_their_lengths():
     _, record = make_whole()
-    for i in (-1, 2):
+    for read in (
+        lambda: record.numbers[-1],
+        lambda: record.numbers[2],
+        lambda: record.parts[-1],
+        lambda: record.parts[2],
+        lambda: record.numbers.part(1, 2),
+    ):
         with pytest.raises(IndexError):
-            record.numbers[i]
-        with pytest.raises(IndexError):
-            record.parts[i]
-    with pytest.raises(IndexError):
-        record.numbers.part(1, 2)
+            read()
     with pytest.raises(TypeError, match="contiguous array of float64"):
-        Float64s.of(np.zeros(4, np.float32))
+        rec.Float64s.of(np.zeros(4, np.float32))
 
 
-def grow(rows: ChunkedRows, table: Table[Part], n: int) -> None:
+def shown(rows: ChunkedRows) -> rec.Table[Part]:
+    """Return a table of rows."""
+    table = rec.Memory(Holder)[0].rows
+    rows.show(0, table)
+    return table
+
+
+def grow(rows: ChunkedRows, table: rec.Table[Part], n: int) -> None:
     """Make room for rows, and number the new ones."""
     first = table.n_rows
     rows.grow(0, table, n)
@@ -220,40 +213,37 @@ def grow(rows: ChunkedRows, table: Table[Part], n: int) -> None:
         table.row(j).count = j
 
 
+def counts(table: rec.Table[Part], n: int) -> list[int]:
+    return [table.row(j).count for j in range(n)]
+
+
 @given(st.lists(st.integers(1, 300), max_size=6))
 def test_rows_never_lose_what_they_hold(steps):
-    memory = Memory(Holder)
-    table = memory[0].rows
-    rows = ChunkedRows(1, Part.SIZE // 4)
-    rows.show(0, table)
-    n = 0
+    rows, n = ChunkedRows(1, Part.SIZE // 4), 0
+    table = shown(rows)
     for step in steps:
         n += step
         grow(rows, table, n)
         assert table.capacity == rows.capacities[0] >= n
-        assert [table.row(j).count for j in range(n)] == list(range(n))
+        assert counts(table, n) == list(range(n))
     with pytest.raises(IndexError):
         table.row(table.capacity)
     state = TableState(rows, [n], RowLayout(Part))
     again = pickle.loads(pickle.dumps(state)).restored(state.layout)
-    again.show(0, table)
-    assert [table.row(j).count for j in range(n)] == list(range(n))
+    assert counts(shown(again), n) == list(range(n))
     again.trim(0, n // 2)
-    again.show(0, table)
-    assert [table.row(j).count for j in range(n // 2)] == list(range(n // 2))
+    assert counts(shown(again), n // 2) == list(range(n // 2))
 
 
 def test_rows_get_wider():
-    memory = Memory(Holder)
-    table, words = memory[0].rows, Part.SIZE // 4
+    words = Part.SIZE // 4
     rows = ChunkedRows(1, words)
-    rows.show(0, table)
-    grow(rows, table, 200)
+    grow(rows, shown(rows), 200)
     # Two words more before the share.
     rows = rows.relaid(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
-    rows.show(0, table)
+    table = shown(rows)
     for j in (0, 127, 128, 199):
-        found = Int32s(table.row(j), 0, words + 2).view().tolist()
+        found = rec.Int32s(table.row(j), 0, words + 2).view().tolist()
         assert found == [j, 0, -1, -1, 0, 0]
 
 
@@ -262,10 +252,8 @@ def test_rows_get_wider():
 )
 def test_the_checked_mode_refuses_wrong_places(place, tmp_path):
     code = f"""
-import numpy as np
 import test_records
 from river_mondrian.compiling.kernels import kernel
-from river_mondrian.records import Memory
 from test_records import Whole
 
 def read(record: Whole) -> float:
@@ -277,11 +265,6 @@ try:
 except IndexError as error:
     print("refused", error)
 """
-    environ = os.environ | {
-        "RIVER_MONDRIAN_CHECKS": "1",
-        "NUMBA_CACHE_DIR": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
-    }
-    run = [sys.executable, "-c", code]
-    done = subprocess.run(run, capture_output=True, text=True, env=environ, check=False)
-    assert done.stdout.startswith("refused"), done.stderr
+    paths = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    modes = {"RIVER_MONDRIAN_CHECKS": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run("-c", code, PYTHONPATH=paths, **modes)[0].startswith("refused")

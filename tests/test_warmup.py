@@ -1,5 +1,6 @@
 """First calls: what `warmup` leaves to compile, what the log says, and what is not imported."""
 
+import contextlib
 import errno
 import gc
 import json
@@ -9,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from river import base
 
 import river_mondrian
 from river_mondrian import progress
@@ -18,86 +20,77 @@ from river_mondrian.compiling.cache import CACHE, CodeCache
 from river_mondrian.compiling.first_calls import Watch
 from river_mondrian.compiling.kernels import COMPILES
 
-# Counts what a process compiles or loads, calls `warmup`, and then uses a model in its own way.
-CHILD = """
-import json, logging, pickle, random, sys
+# Notes the functions that a process compiles or loads.
+NOTING = """
+import json, sys
 from numba.core.dispatcher import Dispatcher
 
 made = []
 add = Dispatcher.add_overload
 
 def noting(self, compiled):
-    made.append(self.py_func.__qualname__)
+    made.append(self.py_func)
     add(self, compiled)
 
 Dispatcher.add_overload = noting
-import polars
 import river_mondrian
+cls = getattr(river_mondrian, sys.argv[1])
+"""
+
+# Calls `warmup`, and then uses a model in its own way.
+CHILD = f"""{NOTING}
+import inspect, pickle, random
+import polars
 from river import base
 
-cls = getattr(river_mondrian, sys.argv[1])
 cls.warmup()
 after_warmup = len(made)
 model = cls()
 rng = random.Random(7)
-rows = [{"u": rng.gauss(0.0, 1.0), "v": rng.random(), "w": 5.0 * rng.random()} for _ in range(1100)]
-classes = ["no", "yes"] if sys.argv[1].endswith("OGDClassifier") else ["a", "b", "c", "d"]
+rows = [dict(u=rng.gauss(0.0, 1.0), v=rng.random(), w=5.0 * rng.random()) for _ in range(1100)]
+n_classes = 2 if cls.__name__.endswith("OGDClassifier") else 4
+targets = [x["u"] + 0.1 * rng.random() for x in rows]
+if isinstance(model, base.Classifier):
+    targets = ["abcd"[int(x["u"] * 7) % n_classes] for x in rows]
+elif not isinstance(model, base.Regressor):
+    targets = None
 
-def target(i):
-    x = rows[i]
-    if isinstance(model, base.Regressor):
-        return x["u"] + 0.1 * rng.random()
-    return classes[int(x["u"] * 7) % len(classes)]
+def samples(first, last):
+    return zip(rows[first:last], *([targets[first:last]] if targets else []))
 
-supervised = isinstance(model, (base.Classifier, base.Regressor))
-own = [name for name in dir(cls) if not name.startswith("_") and name.endswith(("_one", "_many"))]
-own = [name for name in own if getattr(cls, name).__module__.startswith("river_mondrian")]
-left = ("learn", "forget", "explain", "debug")
-reads = [name for name in own if not name.startswith(left)]
-if sys.argv[1] == "DualOGDClassifier":
+left = ("_", "learn", "forget", "explain", "debug")
+reads = [name for name, one in inspect.getmembers(cls)
+         if name.endswith(("_one", "_many")) and not name.startswith(left)
+         and one.__module__.startswith("river_mondrian")]
+if cls.__name__ == "DualOGDClassifier":
     reads.remove("predict_proba_one")
-for i, x in enumerate(rows[:-8]):
-    model.learn_one(x, target(i)) if supervised else model.learn_one(x)
+for i, sample in enumerate(samples(0, -8)):
+    model.learn_one(*sample)
     if i % 97 == 0 and getattr(model, "frozen", True):
         for name in reads:
             if name.endswith("_one"):
-                getattr(model, name)(x)
-                getattr(model, name)({"v": 0.5})
+                getattr(model, name)(sample[0])
+                getattr(model, name)(dict(v=0.5))
 frame = polars.DataFrame(rows[-8:])
 if hasattr(model, "learn_many"):
-    if supervised:
-        model.learn_many(frame, polars.Series([target(i) for i in range(-8, 0)]))
-    else:
-        model.learn_many(frame)
+    model.learn_many(frame, *([polars.Series(targets[-8:])] if targets else []))
 for name in reads:
     if name.endswith("_many"):
         getattr(model, name)(frame)
 model = pickle.loads(pickle.dumps(model))
-model.learn_one(rows[0], target(0)) if supervised else model.learn_one(rows[0])
-print(json.dumps([after_warmup, made[after_warmup:], sorted(reads)]))
+model.learn_one(*next(samples(0, 1)))
+print(json.dumps([after_warmup, [f.__qualname__ for f in made[after_warmup:]], sorted(reads)]))
 """
-
 
 # Prints how many functions first calls load, which have been compiled before.
-FIRST = """
-import sys
-from numba.core.dispatcher import Dispatcher
-
-n = 0
-add = Dispatcher.add_overload
-
-def counting(self, compiled):
-    global n
-    n += self.py_func.__module__.startswith("river_mondrian.")
-    add(self, compiled)
-
-Dispatcher.add_overload = counting
-import river_mondrian
+FIRST = f"""{NOTING}
 from river_mondrian.rehearsal import call_first
 
-call_first(getattr(river_mondrian, sys.argv[1])())
-print(n)
+call_first(cls())
+print(sum(function.__module__.startswith("river_mondrian.") for function in made))
 """
+
+needs_compiler = pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
 
 # Functions of the first calls of learning and predicting, with room for some more.
 MOST_FUNCTIONS = {
@@ -121,17 +114,16 @@ def run(*arguments, **environ):
     return done.stdout, done.stderr
 
 
+@needs_compiler
 @pytest.mark.parametrize("name", estimators())
 def test_nothing_is_left_to_compile_after_the_warmup(name):
-    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
-        pytest.skip("nothing is compiled")
     n_before, left, reads = json.loads(run("-c", CHILD, name)[0])
     assert n_before > 0
     assert left == []
     assert any(one.endswith("_one") for one in reads)
 
 
-@pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
+@needs_compiler
 @pytest.mark.parametrize("name", MOST_FUNCTIONS)
 def test_first_calls_need_few_functions(name):
     run("-c", FIRST, name)
@@ -139,23 +131,21 @@ def test_first_calls_need_few_functions(name):
 
 
 def test_every_estimator_has_a_warmup():
-    from river import base
-
-    for name in river_mondrian.__all__:
-        one = getattr(river_mondrian, name)
-        if isinstance(one, type) and issubclass(one, base.Estimator) and name != "Calibrated":
-            assert name in estimators()
-            assert one.warmup.__doc__.startswith("Compile")
+    named = {name: getattr(river_mondrian, name) for name in river_mondrian.__all__}
+    kinds = {name: one for name, one in named.items() if isinstance(one, type)}
+    found = {name for name, one in kinds.items() if issubclass(one, base.Estimator)}
+    assert found - {"Calibrated"} == {*estimators()}
+    assert all(named[name].warmup.__doc__.startswith("Compile") for name in estimators())
 
 
-@pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
+FOURIER, BINNING = "RandomFourierFeatures", "RandomBinningFeatures"
+
+
+@needs_compiler
 def test_the_command_says_what_it_compiled_and_where_code_is(capsys):
-    main(["warmup", "RandomFourierFeatures", "RandomBinningFeatures"])
+    main(["warmup", FOURIER, BINNING])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines[:2]] == [
-        "RandomFourierFeatures",
-        "RandomBinningFeatures",
-    ]
+    assert [line.partition(":")[0] for line in lines[:2]] == [FOURIER, BINNING]
     assert lines[2].startswith("Code is in ")
 
 
@@ -163,18 +153,18 @@ def test_the_command_fails_at_once_where_nothing_is_kept(monkeypatch, capsys):
     monkeypatch.setattr(CACHE, "_looked", True)
     monkeypatch.setattr(CACHE, "_folder", None)
     with pytest.raises(SystemExit, match="is not kept" if COMPILES else "Nothing is compiled"):
-        main(["warmup", "RandomFourierFeatures"])
+        main(["warmup", FOURIER])
     monkeypatch.setattr(river_mondrian.__main__, "COMPILES", False)
     with pytest.raises(SystemExit, match="NUMBA_DISABLE_JIT is set"):
-        main(["warmup", "RandomFourierFeatures"])
+        main(["warmup", FOURIER])
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
+@needs_compiler
 def test_the_command_fails_where_code_could_not_be_written(monkeypatch):
     monkeypatch.setattr(CACHE, "n_unkept", 2)
     with pytest.raises(SystemExit, match="Code of 2 functions could not be written"):
-        main(["warmup", "RandomFourierFeatures"])
+        main(["warmup", FOURIER])
 
 
 def test_code_that_could_not_be_written_is_counted(monkeypatch, tmp_path):
@@ -207,11 +197,17 @@ def test_warmup_takes_arguments_of_the_model():
         river_mondrian.MondrianForestClassifier.warmup(n_estimators=0)
 
 
+def compiling(watch, wanted=True, folder=None, expected=False):
+    """Let a watch see that two functions are compiled."""
+    with watch.expected(wanted) if expected else contextlib.nullcontext(), watch.call():
+        watch.compiles("one", folder)
+        watch.compiles("two", folder)
+
+
 def test_the_first_function_is_a_warning_and_the_others_are_not(caplog):
     watch = Watch()
-    with caplog.at_level(logging.DEBUG, "river_mondrian"), watch.call():
-        watch.compiles("one", None)
-        watch.compiles("two", None)
+    with caplog.at_level(logging.DEBUG, "river_mondrian"):
+        compiling(watch)
     assert [(one.levelname, one.getMessage().partition(".")[0]) for one in caplog.records] == [
         ("WARNING", "kernels are compiled at their first call, which takes seconds"),
         ("DEBUG", "compiling one"),
@@ -222,9 +218,8 @@ def test_the_first_function_is_a_warning_and_the_others_are_not(caplog):
 
 
 def test_who_calls_warmup_is_not_warned(caplog, tmp_path):
-    watch = Watch()
-    with caplog.at_level(logging.INFO, "river_mondrian"), watch.expected(), watch.call():
-        watch.compiles("one", tmp_path)
+    with caplog.at_level(logging.INFO, "river_mondrian"):
+        compiling(Watch(), folder=tmp_path, expected=True)
     assert [one.levelname for one in caplog.records] == ["INFO"]
     assert str(tmp_path) in caplog.text
 
@@ -236,24 +231,16 @@ def test_who_calls_warmup_sees_what_is_compiled(capsys, monkeypatch):
         with watch.expected(wanted):
             pass
         assert capsys.readouterr().err == ""
-        with watch.expected(wanted), watch.call():
-            watch.compiles("one", None)
-            watch.compiles("two", None)
-        lines = capsys.readouterr().err.splitlines()
-        assert lines == wanted * [
+        compiling(watch, wanted, expected=True)
+        assert capsys.readouterr().err.splitlines() == wanted * [
             "1 functions, compiling one, 0 s",
             "2 functions, compiling two, 0 s",
             "2 functions, 0 s",
         ]
-
-
-def test_without_stderr_nothing_is_shown(monkeypatch):
-    monkeypatch.setattr(progress, "EVERY_IN_A_LOG", 0.0)
+    # Without stderr nothing is shown.
     monkeypatch.setattr(sys, "stderr", None)
-    watch = Watch()
-    with watch.expected(True), watch.call():
-        watch.compiles("one", None)
-    assert watch.names == ["one"]
+    compiling(watch, expected=True)
+    assert watch.names == ["one", "two"] * 3
 
 
 def test_all_objects_are_searched_for_garbage_again_after_the_outermost_call():

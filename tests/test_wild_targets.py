@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from common import fed
 from naive import moments as twin
 from test_gaussian import assert_up_to_date, dense, draw, grow, make
-from test_regressor import SETTINGS, make_data, rows
+from test_regressor import make_data, rows
 
 from river_mondrian import MondrianForestRegressor
 
@@ -51,11 +52,9 @@ def check_moments(trees, y, w):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_moments_are_those_of_the_targets_within_the_fences(stream, plain_means, weighted):
     X, y = draw(520, 3)
-    y = STREAMS[stream](y)
-    w = np.ones(len(y))
+    y, w = STREAMS[stream](y), np.ones(520)
     if weighted:
-        w = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], len(y))
-        w[:4] = 1.0
+        w[4:] = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], 516)
     trees = make(plain_means=plain_means)
     trees.add_inputs(list(range(X.shape[1])), X[0])
     for i in range(len(y)):
@@ -87,11 +86,10 @@ def test_the_posterior_is_that_of_the_targets_within_the_fences(params, n):
     trees = grow(X, y, w, **params)
     own = w * twin.counted(y.tolist(), w.tolist())
     assert (own == 0.0).sum() == 4
-    twin_posterior = dense(trees, 0, X, np.where(own > 0.0, y, 0.0), own)
-    means = [node.mean for node in trees.read(0)]
-    np.testing.assert_allclose(means, twin_posterior.mean, rtol=0, atol=1e-8)
-    leaves = [node for node in trees.read(0) if node.is_leaf]
-    assert math.fsum(leaf.weight for leaf in leaves) == pytest.approx(own.sum())
+    nodes, expected = trees.read(0), dense(trees, 0, X, np.where(own > 0.0, y, 0.0), own).mean
+    np.testing.assert_allclose([node.mean for node in nodes], expected, rtol=0, atol=1e-8)
+    total = math.fsum(node.weight for node in nodes if node.is_leaf)
+    assert total == pytest.approx(own.sum())
 
 
 @pytest.mark.parametrize("params", [{}, {"plain_means": True}, {"min_samples_split": 5}])
@@ -101,27 +99,29 @@ def test_messages_are_those_of_a_pass_over_the_tree(params):
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
     # Targets that counted at first are set aside at 512.
     y[240:256] += 35.0
-    trees = grow(X, y, n_trees=2, scale=False, **params)
-    assert_up_to_date(trees)
+    assert_up_to_date(grow(X, y, n_trees=2, scale=False, **params))
 
 
-@pytest.mark.parametrize("params", SETTINGS[:6])
+SETTINGS = [{}, {"min_samples_split": 5}, {"tails": "normal"}, {"lifetime": 2.0, "scale": False}]
+SETTINGS += [{"posterior": "mean"}, {"posterior": "mean", "lifetime": math.sqrt}]
+
+
+@pytest.mark.parametrize("params", SETTINGS)
 def test_a_wild_target_is_as_one_without_a_weight(params):
     X, y = make_data(700)
-    places = [16, 40, 255, 256, 511, 600]
-    wild = MondrianForestRegressor(seed=3, n_estimators=3, **params)
+    asked = rows(X)
+    wild = MondrianForestRegressor(3, seed=3, **params)
     without = copy.deepcopy(wild)
-    for i, (x, target) in enumerate(zip(rows(X), y.tolist(), strict=True)):
-        is_wild = i in places
+    for i, (x, target) in enumerate(zip(asked, y.tolist(), strict=True)):
+        is_wild = i in (16, 40, 255, 256, 511, 600)
         wild.learn_one(x, (-1.0) ** i * 1e30 if is_wild else target)
         without.learn_one(x, target, w=float(not is_wild))
         if i % 20 == 0 or is_wild:
-            asked = rows(X[i : i + 2])
-            assert [wild.predict_one(x) for x in asked] == [without.predict_one(x) for x in asked]
-    assert wild.hyperparameters == without.hyperparameters
-    assert wild.tail_weights == without.tail_weights
-    assert wild.feature_importances == without.feature_importances
-    assert wild.explain_one(rows(X)[0]) == without.explain_one(rows(X)[0])
+            for one in asked[i : i + 2]:
+                assert wild.predict_one(one) == without.predict_one(one)
+    for name in ("hyperparameters", "tail_weights", "feature_importances"):
+        assert getattr(wild, name) == getattr(without, name)
+    assert wild.explain_one(asked[0]) == without.explain_one(asked[0])
 
 
 # The extent of the data.
@@ -152,6 +152,5 @@ def test_gamma2_follows_the_robust_extent():
 def test_a_full_forest_counts_all_targets():
     X, y = make_data(700)
     model = MondrianForestRegressor(seed=1, n_estimators=2, max_nodes=7)
-    for x, target in zip(rows(X), shifted(y, 400, 1e5).tolist(), strict=True):
-        model.learn_one(x, target)
+    fed(model, zip(rows(X), shifted(y, 400, 1e5).tolist(), strict=True))
     assert model._trees.forest.y_weight == 700.0

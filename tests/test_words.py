@@ -31,8 +31,8 @@ def documents(n, n_classes=4, seed=0, n_words=25):
     return found
 
 
-def features(method="anne", n_partitions=10):
-    return IsolationFeatures(n_partitions, 8, method, POOL, seed=1)
+def features(method="anne"):
+    return IsolationFeatures(10, 8, method, POOL, seed=1)
 
 
 def learned(samples, model=None, **params):
@@ -49,17 +49,13 @@ def probabilities(model, samples):
     ("loss", "rate", "adagrad"), [("log", 0.4, True), ("hinge", 0.0731, False)]
 )
 def test_cells_and_words_are_learned_as_by_the_twin(method, multiclass, loss, rate, adagrad):
-    samples = documents(POOL + 260)
-    one = features(method)
-    for x, _ in samples[:POOL]:
-        one.learn_one(x)
+    samples, names = documents(POOL + 260), []
+    one = fed(features(method), [x for x, _ in samples[:POOL]])
     while not one.frozen:
         one.learn_one({})
     twin = naive.TextOGD(loss, lambda step: rate, adagrad, multiclass == "softmax")
-    model = OGDClassifier(
-        one, loss, optim.AdaGrad(rate) if adagrad else rate, multiclass=multiclass
-    )
-    names = []
+    optimizer = optim.AdaGrad(rate) if adagrad else rate
+    model = OGDClassifier(one, loss, optimizer, multiclass=multiclass)
     for i, (x, y) in enumerate(samples[POOL:]):
         # One score at first.
         y = y if i > 60 else f"class {int(y[-1]) % 2}"
@@ -97,46 +93,35 @@ def test_the_final_weights_learn_the_words_of_stored_samples_again():
 @pytest.mark.parametrize("n", [1, 40, 59, 62, 90, 150])
 def test_copies_frames_and_other_orders_of_keys_continue_bit_for_bit(loss, n):
     params = {"loss": optim.losses.BinaryFocalLoss(), "multiclass": "ovr"} if loss != "log" else {}
-    samples = documents(200)
+    samples, queries = documents(200), documents(30, seed=1)
     model = learned(samples[:n], **params)
-    others = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), learned((), **params)]
-    for x, y in samples[:n]:
-        others[2].learn_one(dict(reversed(x.items())), y)
-    X = pd.DataFrame([x for x, _ in samples])
-    many = learned((), **params)
-    for part in (slice(0, n), slice(n, None)):
-        many.learn_many(X[part], [y for _, y in samples[part]])
-    queries = documents(30, seed=1)
-    for other in others:
-        assert probabilities(other, queries) == probabilities(model, queries)
-        learned(samples[n:], other)
-    learned(samples[n:], model)
+    turned = learned([(dict(reversed(x.items())), y) for x, y in samples[:n]], **params)
+    others = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), turned]
+    many, X, y = learned((), **params), *map(list, zip(*samples, strict=True))
+    X = pd.DataFrame(X)
+    many.learn_many(X[:n], y[:n])
+    many.learn_many(X[n:], y[n:])
     expected = probabilities(model, queries)
-    for other in (*others, many):
-        assert probabilities(other, queries) == expected
+    assert all(probabilities(other, queries) == expected for other in others)
+    expected = probabilities(learned(samples[n:], model), queries)
+    for other in others:
+        assert probabilities(learned(samples[n:], other), queries) == expected
+    assert probabilities(many, queries) == expected
     table = pd.DataFrame([x for x, _ in queries])
-    found = model.predict_proba_many(table)
-    assert [dict(zip(found, row, strict=True)) for row in found.to_numpy()] == expected
+    assert model.predict_proba_many(table).to_dict("records") == expected
     assert model.predict_many(table).tolist() == [model.predict_one(x) for x, _ in queries]
 
 
 def test_only_texts_have_words():
-    rng = np.random.default_rng(0)
-    rows = [dict(enumerate(row)) for row in rng.random((200, 5)).tolist()]
-    labels = [int(x[0] > x[1]) for x in rows]
-    models = [OGDClassifier(features(), linear=linear) for linear in (True, False)]
-    for x, y in zip(rows, labels, strict=True):
-        for model in models:
-            model.learn_one(x, y)
-    first, second = ([m.predict_proba_one(x) for x in rows] for m in models)
+    rows = [dict(enumerate(row)) for row in np.random.default_rng(0).random((200, 5)).tolist()]
+    samples, switches = [(x, int(x[0] > x[1])) for x in rows], (True, False)
+    first, second = (probabilities(learned(samples, linear=is_on), samples) for is_on in switches)
     assert first == second
-    text = [learned(documents(150), linear=linear) for linear in (True, False)]
+    text = [learned(documents(150), linear=is_on) for is_on in switches]
     assert [model._current.has_words for model in text] == [True, False]
     assert text[1]._words is None
-    regressor = OGDRegressor(features())
-    for i, (x, _) in enumerate(documents(100)):
-        regressor.learn_one(x, i % 2)
-    assert not regressor._current.has_words
+    targets = [(x, i % 2) for i, (x, _) in enumerate(documents(100))]
+    assert not fed(OGDRegressor(features()), targets)._current.has_words
 
 
 def test_words_that_came_once_take_next_to_no_memory():
@@ -155,10 +140,8 @@ def test_words_that_came_once_take_next_to_no_memory():
 def test_a_bad_word_is_named_and_changes_nothing(n, value, known):
     samples = documents(n + 40)
     name = next(iter(samples[0][0])) if known else "never seen"
-    model = learned(samples[:n])
-    n_words = len(model._words or ())
-    untouched = copy.deepcopy(model)
-    bad = {**samples[0][0], name: value}
+    model, untouched = learned(samples[:n]), learned(samples[:n])
+    n_words, bad = len(model._words or ()), {**samples[0][0], name: value}
     with pytest.raises((TypeError, ValueError), match=name):
         model.learn_one(bad, "class 1")
     assert len(model._words or ()) == n_words
@@ -166,8 +149,8 @@ def test_a_bad_word_is_named_and_changes_nothing(n, value, known):
     if known or model._words is not None:
         with pytest.raises((TypeError, ValueError), match=name):
             model.predict_one(bad)
-    learned(samples[n:], model)
-    learned(samples[n:], untouched)
+    for one in (model, untouched):
+        learned(samples[n:], one)
     assert probabilities(model, samples) == probabilities(untouched, samples)
 
 
@@ -180,25 +163,23 @@ def test_what_is_missing_is_no_word():
     assert len(model._words) == known + 1
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda state: state["word_slots"].__setitem__(0, 1 << 20),
-        lambda state: state["word_slots"].__setitem__(0, -1),
-        lambda state: state["word_squares"].__setitem__(0, -1.0),
-        lambda state: state["word_factors"].__setitem__(0, np.nan),
-        lambda state: state["word_counts"].__setitem__(0, 101.0),
-        lambda state: state.__setitem__("word_factors", state["word_factors"][:-1]),
-        lambda state: state.__setitem__("column_squares", state["column_squares"][:-1]),
-    ],
-)
-def test_damaged_words_are_refused(damage):
+DAMAGES = [("word_slots", 1 << 20), ("word_slots", -1), ("word_squares", -1.0)]
+DAMAGES += [("word_factors", np.nan), ("word_counts", 101.0)]
+# Or arrays that are too short.
+DAMAGES += [("word_factors", None), ("column_squares", None)]
+
+
+@pytest.mark.parametrize("name, value", DAMAGES)
+def test_damaged_words_are_refused(name, value):
     weights = learned(documents(100))._current
-    state = copy.deepcopy(weights.__getstate__())
-    type(weights).__new__(type(weights)).__setstate__(copy.deepcopy(state))
-    damage(state)
+    state, made = copy.deepcopy(weights.__getstate__()), object.__new__(type(weights))
+    made.__setstate__(copy.deepcopy(state))
+    if value is None:
+        state[name] = state[name][:-1]
+    else:
+        state[name][0] = value
     with pytest.raises(ModelFormatError):
-        type(weights).__new__(type(weights)).__setstate__(state)
+        made.__setstate__(state)
 
 
 def test_the_words_are_those_of_the_map_and_more():

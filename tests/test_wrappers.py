@@ -8,18 +8,8 @@ import pytest
 from river import evaluate, metrics, utils
 
 import river_mondrian as rm
+from tests import wrappers
 from tests.test_contract import MODELS, learn, stream
-from tests.wrappers import (
-    CLASSIFIERS,
-    KINDS,
-    REGRESSORS,
-    WRAPPERS,
-    mappings,
-    number,
-    pairs,
-    tables,
-    two,
-)
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "river.md"
 
@@ -33,35 +23,36 @@ def numbers_in(found):
     return [found] if isinstance(found, (int, float)) else []
 
 
-@pytest.mark.parametrize(("kind", "path", "name"), list(pairs()))
+@pytest.mark.parametrize(("kind", "path", "name"), list(wrappers.pairs()))
 def test_a_class_in_a_wrapper(kind, path, name):
-    wrapper = WRAPPERS[kind][path]
+    wrapper = wrappers.WRAPPERS[kind][path]
     if not wrapper.fits(name):
         with pytest.raises(NotImplementedError, match="no probabilities: use OGDClassifier"):
-            wrapper.result(path, KINDS[kind][name])
+            wrapper.result(path, wrappers.KINDS[kind][name])
         return
-    found = wrapper.result(path, KINDS[kind][name])
+    found = wrapper.result(path, wrappers.KINDS[kind][name])
     assert found is not None and found != {}
     assert all(math.isfinite(one) for one in numbers_in(found))
 
 
 def test_the_table_of_the_docs():
-    assert tables().strip() in PAGE.read_text()
+    assert wrappers.tables().strip() in PAGE.read_text()
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS | REGRESSORS)
+@pytest.mark.parametrize("name", wrappers.CLASSIFIERS | wrappers.REGRESSORS)
 def test_evaluate(name):
-    make = (CLASSIFIERS | REGRESSORS)[name]
-    target = two if name in CLASSIFIERS else number
-    samples = [(x, target(x)) for x in mappings(200)]
-    metric = metrics.Accuracy() if name in CLASSIFIERS else metrics.MAE()
-    whole = evaluate.progressive_val_score(samples, make(), metric.clone(), moment=None, delay=None)
-    late = evaluate.progressive_val_score(samples, make(), metric.clone(), delay=5)
-    steps = list(evaluate.iter_progressive_val_score(samples, make(), metric.clone(), step=50))
+    if is_classifier := name in wrappers.CLASSIFIERS:
+        make, target, metric = wrappers.CLASSIFIERS[name], wrappers.two, metrics.Accuracy
+    else:
+        make, target, metric = wrappers.REGRESSORS[name], wrappers.number, metrics.MAE
+    samples = [(x, target(x)) for x in wrappers.mappings(200)]
+    whole = evaluate.progressive_val_score(samples, make(), metric(), moment=None, delay=None)
+    late = evaluate.progressive_val_score(samples, make(), metric(), delay=5)
+    steps = list(evaluate.iter_progressive_val_score(samples, make(), metric(), step=50))
     assert len(steps) == 4
     assert all(math.isfinite(found.get()) for found in (whole, late))
     # Chance is one half, and so is nearly the mean error of the mean.
-    assert whole.get() > 0.7 if name in CLASSIFIERS else whole.get() < 0.4
+    assert whole.get() > 0.7 if is_classifier else whole.get() < 0.4
 
 
 @pytest.mark.parametrize("name", MODELS)
