@@ -213,8 +213,9 @@ def _warn_of_text(name: Hashable, text: Any) -> None:
         except ValueError:
             continue
         warnings.warn(
-            f"feature {name!r} begins with the text {text!r}, so that it is a category: if it is a "
-            f"{what}, convert it, such as by river.stream.iter_csv(converters={{{name!r}: ...}})",
+            f"feature {name!r} begins with the text {text!r}, so it is a category. If it is a "
+            f"{what}, convert it, such as by river.stream.iter_csv(converters={{{name!r}: ...}}). "
+            "If it is a category, ignore this warning",
             stacklevel=2,
         )
         return

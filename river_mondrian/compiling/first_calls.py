@@ -97,12 +97,12 @@ class Watch:
         if is_first:
             kept = f"Code is kept in {folder}, for later processes"
             if folder is None:
-                kept = "Code cannot be kept, so that every process compiles anew"
+                kept = "Code cannot be kept, so every process compiles again"
             if unused:
                 kept += f". The package's own code is not used: {unused}"
             level = logging.WARNING if shown is None else logging.INFO
             what = "kernels are compiled at their first call, which takes seconds."
-            LOGGER.log(level, "%s %s. `%s` compiles them ahead.", what, kept, _COMMAND)
+            LOGGER.log(level, "%s %s. `%s` compiles them in advance.", what, kept, _COMMAND)
         LOGGER.debug("compiling %s", name)
 
 

@@ -66,7 +66,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         1,000.
     max_bytes
         Largest size of the model in bytes. Fewer samples are kept for it, but at least 512. None
-        for no such limit.
+        for no such limit. Features are never forgotten: new names without end exceed it.
     drift_detector
         A drift detector of River's. It is fed 1 for each mistake and 0 else. None stands for
         `river.drift.ADWIN()`, `river.drift.NoDrift()` switches detection off. After a drift the

@@ -73,7 +73,7 @@ class AdaptiveMondrianForestRegressor(
         half is forgotten. Up to twice as many are stored.
     max_bytes
         Largest size of the model in bytes. Fewer samples are kept for it, but at least 512. None
-        for no such limit.
+        for no such limit. Features are never forgotten: new names without end exceed it.
     drift_detector
         A drift detector of River's. It is fed the size of each error, in units of four mean errors
         and at most 1. None stands for `river.drift.ADWIN()`, `river.drift.NoDrift()` switches

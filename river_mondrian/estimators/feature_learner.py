@@ -116,7 +116,7 @@ class FeatureLearner(Model, base.Estimator):
         n_stored = len(self._targets)
         if self._next is None:
             return n_stored
-        # The new weights have learned the replayed samples, and all that were not stored.
+        # The new weights have learned `_position` replayed samples, and those that were not stored.
         return n_stored + self._next.n_learned - self._position
 
     # Learning.

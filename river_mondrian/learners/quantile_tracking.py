@@ -194,7 +194,7 @@ def score_of(probability: float) -> float:
 
 
 def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> Thresholds:
-    """Return thresholds of sets moved after a score; `old` are those of the time of the set."""
+    """Return thresholds of sets moved after a score; the set was made with `old`."""
     moved = zip(WITHIN_LEVELS, BEYOND_LEVELS, thresholds, old, strict=True)
     return tuple(
         [h + eta * (within if score <= then else beyond) for within, beyond, h, then in moved]

@@ -234,7 +234,9 @@ def _interval(law: Any, level: float) -> tuple[float, float]:
     if law is None:
         return math.nan, math.nan
     if not hasattr(law, "interval"):
-        raise TypeError(f"distributions must be those of predict_one, got {told(law)}")
+        raise TypeError(
+            f"distributions must be those of predict_one(x, with_dist=True), got {told(law)}"
+        )
     low, high = law.interval(level)
     return low, high
 

@@ -534,7 +534,7 @@ class NeighborTable(Learned[Neighbors]):
         return score_one(self.record, self._out)
 
     def learn(self) -> int:
-        """Learn the sample in `vector`; returns as `learn_one` does."""
+        """Learn the sample in `vector`, and return the status of `learn_one`."""
         return learn_one(self.record)
 
     def learn_rows(self, rows: rec.Floats) -> None:

@@ -386,7 +386,7 @@ class PredictiveDistribution:
         return float(self.centres[k] + self.scales[k] * drawn)
 
     def update(self, *_: Any) -> NoReturn:
-        """Refuse to learn: the model does.
+        """Raise an error: the model learns, not its distributions.
 
         Parameters
         ----------

@@ -82,7 +82,7 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
 
 @lowered(box_vectors.distance_to_points)
 def distance_to_batch(batch: Array[PointAt], n: int, word: int, x: Float32s, n_dims: int) -> float:
-    """Sum how far `x` lies outside the box of a batch's first `n` points, as `distance_outside`.
+    """Return `distance_outside` of `x` and the box of a batch's first `n` points.
 
     There are at least BLOCK dimensions. The points' values are at a word of their rows.
     """

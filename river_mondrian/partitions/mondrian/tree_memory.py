@@ -115,7 +115,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     version = CLOSED + 1
     # Whether this owner has closed the trees.
     is_changing = False
-    # The trees before a change that is undone unless it learns a sample.
+    # A copy of the trees before a change. The change is undone if its sample is not learned.
     _before: SavedTrees | None = None
     # Parts of a change that other threads work on.
     _jobs: Sequence[Future[None]] = ()
