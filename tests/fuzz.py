@@ -38,15 +38,9 @@ Row = dict[Any, Any]
 
 
 # Values of arguments that are always drawn if a class has them; then those of all arguments.
-SIZES = {
-    "n_estimators": [1, 2, 5],
-    "n_candidates": [1, 5, 20],
-    "n_partitions": [1, 5, 20],
-    "n_cells": [2, 4],
-    "pool_size": [4, 64, 200],
-    "n_landmarks": [2, 5, 20],
-    "n_components": [None, 1, 2, 20],
-}
+SIZES = {"n_estimators": [1, 2, 5], "n_candidates": [1, 5, 20], "n_partitions": [1, 5, 20]}
+SIZES |= {"n_cells": [2, 4], "pool_size": [4, 64, 200], "n_landmarks": [2, 5, 20]}
+SIZES |= {"n_components": [None, 1, 2, 20]}
 CHOICES = SIZES | {
     "lifetime": [math.inf, 0.0, 0.5, 5.0, 20.0, stats.gamma(2.0), math.sqrt, None, "auto"],
     "max_nodes": [None, None, 1, 7, 101],
@@ -56,12 +50,10 @@ CHOICES = SIZES | {
     "window": [None, None, 1, 20, 300, 1000],
     "shingle": [1, 1, 4],
     "directions": [None, None, 1, 5, [{"a": 1.0, "b": -2.0}, {"late": 1e-3, 1: 5.0}]],
-    "scale": [True, True, False],
-    "rescale": [True, True, False],
+    **dict.fromkeys(["scale", "rescale"], (True, True, False)),
+    **dict.fromkeys(["split_pure", "autoregressive", "fit_intercept"], (False, True)),
     "missing": ["unknown", "zero"],
     "n_jobs": [1, 2],
-    "split_pure": [False, True],
-    "autoregressive": [False, True],
     "drift_detector": [None, drift.NoDrift(), drift.PageHinkley(threshold=3)],
     "posterior": ["gaussian", "mean"],
     "prior_rate": [None, 1e-6, 1e-3, 10.0, 1e6],
@@ -72,7 +64,6 @@ CHOICES = SIZES | {
     "multiclass": ["softmax", "ovr"],
     "learning_rate": [0.1, 1.0],
     "l2": [1e-6, 0.01, 1.0],
-    "fit_intercept": [True, False],
     "method": [None, "forest", "laplace", "kernel", "anne", "iforest"],
     "kernel": ["laplace", "gaussian"],
     "n_neighbors": [1, 4, 16],

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from common import Adaptive, AdaptiveTargets, Exact, Targets
+from common import Adaptive, AdaptiveTargets, Exact, Targets, fed
 from river import base, drift, optim
 from scipy import stats
 from test_configurations import CELLS, CONFIGURATIONS, FOURIER
@@ -23,32 +23,11 @@ FORMAT_IS_FINAL = True
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def weighted(model):
-    """Return a model that has learned a sample of another weight than 1."""
-    model.learn_one({"a": 0.5, "b": 1.0}, 1, 2.5)
-    return model
-
-
-def with_levels(model):
-    """Return a model that has learned levels of two categories."""
-    model.learn_one({"a": 0.5, "b": 1.0, "color": "red"}, 1)
-    model.learn_one({"a": 0.1, "color": "blue", "flag": True}, 0)
-    return model
-
-
-def wide(model, n_features=128):
-    """Return a model that has learned a sample with enough features for light nodes."""
-    more = {f"c{i}": 0.1 * i for i in range(n_features - 2)}
-    model.learn_one({"a": 0.5, "b": 1.0} | more, 1)
-    return model
-
-
-def with_a_level(model):
-    """Return a model without labels that has learned a level of a category."""
-    model.learn_one({"a": 0.5, "b": 1.0, "color": "red"})
-    return model
-
-
+WEIGHTED = [({"a": 0.5, "b": 1.0}, 1, 2.5)]
+LEVEL = {"a": 0.5, "b": 1.0, "color": "red"}
+LEVELS = [(LEVEL, 1), ({"a": 0.1, "color": "blue", "flag": True}, 0)]
+# Enough features for light nodes.
+WIDE = [({"a": 0.5, "b": 1.0} | {f"c{i}": 0.1 * i for i in range(126)}, 1)]
 PAIR = [rm.NearestNeighborDetector(window=24, seed=1), rm.RandomCutForest(2, seed=1)]
 SHINGLES = rm.RandomCutForest(2, window=None, shingle=3, seed=1)
 NEIGHBORS = rm.NearestNeighborDetector(window=24, max_samples=12, shingle=2, seed=1)
@@ -61,32 +40,32 @@ def watched(detector, **params):
 
 # Models whose files have what those of `CONFIGURATIONS` have not.
 OWN = {
-    "adaptive, weights": lambda: weighted(Adaptive(2, n_candidates=3, seed=1)),
+    "adaptive, weights": lambda: fed(Adaptive(2, n_candidates=3, seed=1), WEIGHTED),
     "adaptive, ADWIN": watched(drift.ADWIN(grace_period=5), window=1000),
     "adaptive, Page-Hinkley": watched(drift.PageHinkley(threshold=5.0)),
     "adaptive, KSWIN": watched(drift.KSWIN(seed=1), autoregressive=True),
     "adaptive, HDDM-W": watched(drift.binary.HDDMW(), max_bytes=1 << 20),
-    "adaptive, levels": lambda: with_levels(Adaptive(2, 3, missing="zero", seed=1)),
+    "adaptive, levels": lambda: fed(Adaptive(2, 3, missing="zero", seed=1), LEVELS),
     "adaptive regressor": lambda: AdaptiveTargets(
         5, n_candidates=3, autoregressive=True, drift_detector=drift.NoDrift(), seed=1
     ),
-    "adaptive regressor, levels": lambda: with_levels(AdaptiveTargets(3, loss="squared", seed=1)),
-    "classifier, wide": lambda: wide(Exact(2, seed=1)),
+    "adaptive regressor, levels": lambda: fed(AdaptiveTargets(3, loss="squared", seed=1), LEVELS),
+    "classifier, wide": lambda: fed(Exact(2, seed=1), WIDE),
     "classifier, given directions": lambda: Exact(2, directions=RISING, seed=1),
-    "classifier, weights": lambda: weighted(Exact(3, seed=1)),
-    "classifier, levels": lambda: with_levels(Exact(3, seed=1)),
-    "regressor, levels": lambda: with_levels(Targets(2, seed=1)),
+    "classifier, weights": lambda: fed(Exact(3, seed=1), WEIGHTED),
+    "classifier, levels": lambda: fed(Exact(3, seed=1), LEVELS),
+    "regressor, levels": lambda: fed(Targets(2, seed=1), LEVELS),
     "regressor, normal": lambda: Targets(
         2, lifetime=2, tails="normal", min_samples_split=4, seed=1
     ),
     "density, mixed": lambda: rm.DensityForest(2, window=20, seed=1),
     "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
-    "random cuts, shingles": lambda: with_a_level(SHINGLES.clone()),
-    "nearest neighbors": lambda: with_a_level(NEIGHBORS.clone()),
-    "alarms": lambda: with_a_level(rm.Alarms(PAIR, average=5, window=100, calendar=["d"])),
+    "random cuts, shingles": lambda: fed(SHINGLES.clone(), [LEVEL]),
+    "nearest neighbors": lambda: fed(NEIGHBORS.clone(), [LEVEL]),
+    "alarms": lambda: fed(rm.Alarms(PAIR, average=5, window=100, calendar=["d"]), [LEVEL]),
     "calibrated": lambda: rm.Calibrated(Exact(2, seed=1), by_class=True),
     "calibrated regressor": lambda: rm.Calibrated(Targets(2, seed=1)),
-    "mondrian, levels": lambda: with_a_level(rm.MondrianFeatures(4, seed=1)),
+    "mondrian, levels": lambda: fed(rm.MondrianFeatures(4, seed=1), [LEVEL]),
     "mondrian, gamma": lambda: rm.MondrianFeatures(3, stats.expon(scale=2.0), directions=2, seed=1),
     "ogd, ovr": lambda: rm.OGDClassifier(
         CELLS,

@@ -127,8 +127,7 @@ def test_files_hold_pipelines_of_selected_features(tmp_path):
     samples = told(400, seed=10)
     run(alarms, samples[:300])
     rm.save(alarms, tmp_path / "alarms")
-    other = rm.load(tmp_path / "alarms")
-    assert run(other, samples[300:]) == run(alarms, samples[300:])
+    assert run(rm.load(tmp_path / "alarms"), samples[300:]) == run(alarms, samples[300:])
 
 
 @pytest.mark.parametrize(

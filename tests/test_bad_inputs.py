@@ -28,15 +28,8 @@ GOOD = {"a": 1.0, "b": 2.0}
 @functools.cache
 def trained(name):
     model = getattr(rm, name)()
-    if name == "DualOGDClassifier":
-        for x, y in zip(X.to_dict("records"), LABELS, strict=True):
-            model.learn_one(x, y)
-    elif name.endswith("Classifier"):
-        model.learn_many(X, LABELS)
-    elif name.endswith("Regressor"):
-        model.learn_many(X, TARGETS)
-    else:
-        model.learn_many(X)
+    y = [LABELS] if name.endswith("Classifier") else [TARGETS] if name.endswith("Regressor") else []
+    model.learn_many(X, *y)
     return model
 
 

@@ -72,14 +72,13 @@ def predicted(model, x):
 
 
 @pytest.mark.parametrize("level", ["red", "", "naïve \U0001f980", True, False, 7, 2.5])
-def test_places_are_the_twins(level):
+@pytest.mark.parametrize("feature", [0, 1, 9])
+def test_places_are_the_twins(level, feature):
     states = np.array([5, -3, 2**62], dtype=np.int64)
     categories = Categories(states)
-    places = categories.finish()
-    for t, key in enumerate(naive.keys(states)):
-        for feature in (0, 1, 9):
-            got = place_of(places, t, feature, level_of(level))
-            assert np.float32(got) == naive.place(key, feature, level)
+    places, keys = categories.finish(), naive.keys(states)
+    found = [np.float32(place_of(places, t, feature, level_of(level))) for t in range(3)]
+    assert found == [naive.place(key, feature, level) for key in keys]
 
 
 def test_places_are_uniform_and_independent(seed):

@@ -281,27 +281,14 @@ BAD_VALUES = [
     ({"b": 2.0, "c": 3.0, "d": 1.0, "a": math.inf}, ValueError, "'a'.*inf"),
     ({"new": math.inf, "a": 1.0}, ValueError, "'new'"),
 ]
-BAD_LABELS = [
-    ([1], TypeError, "hashable.*\\[1\\]"),
-    (None, ValueError, "missing.*None"),
-    (math.nan, ValueError, "missing.*nan"),
-]
-BAD_TARGETS = [
-    ("high", TypeError, "target.*'high'"),
-    (None, TypeError, "target.*None"),
-    (math.nan, ValueError, "target.*nan"),
-    (-math.inf, ValueError, "target.*-inf"),
-    (10**400, ValueError, "target must be finite"),
-    (1e121, ValueError, "the target must be"),
-]
-BAD_WEIGHTS = [
-    (-1.0, ValueError, "weight.*-1"),
-    (math.nan, ValueError, "weight.*nan"),
-    (math.inf, ValueError, "weight.*inf"),
-    (1e31, ValueError, "weight.*1e\\+31"),
-    ("heavy", TypeError, "weight.*'heavy'"),
-    (None, TypeError, "weight.*None"),
-]
+BAD_LABELS = [([1], TypeError, r"hashable.*\[1\]"), (None, ValueError, "missing.*None")]
+BAD_LABELS += [(math.nan, ValueError, "missing.*nan")]
+BAD_TARGETS = [("high", TypeError, "target.*'high'"), (None, TypeError, "target.*None")]
+BAD_TARGETS += [(y, ValueError, f"target.*{y}") for y in (math.nan, -math.inf)]
+BAD_TARGETS += [(y, ValueError, "the target must be") for y in (10**400, 1e121)]
+BAD_WEIGHTS = [("heavy", TypeError, "weight.*'heavy'"), (None, TypeError, "weight.*None")]
+BAD_WEIGHTS += [(w, ValueError, f"weight.*{w}") for w in (-1.0, math.nan, math.inf)]
+BAD_WEIGHTS += [(1e31, ValueError, r"weight.*1e\+31")]
 
 
 def frozen(model):

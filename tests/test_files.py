@@ -404,18 +404,12 @@ def test_files_that_are_no_models_are_refused(change, path):
     raises(rm.ModelFormatError, "is no stored model", lambda: rm.load(path))
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        "types:SimpleNamespace",
-        "os:system",
-        "river.base.base:types.SimpleNamespace",
-        "river.datasets.base:get_data_home",
-        "river_mondrian.files.forms:TableColumns",
-        "river.none:None",
-        "river.drift:none",
-    ],
-)
+FORGED = ["types:SimpleNamespace", "os:system", "river.base.base:types.SimpleNamespace"]
+FORGED += ["river.datasets.base:get_data_home", "river_mondrian.files.forms:TableColumns"]
+FORGED += ["river.none:None", "river.drift:none"]
+
+
+@pytest.mark.parametrize("forged", FORGED)
 def test_no_class_but_those_of_river_is_found(forged, path):
     rm.save(learned("classifier", 30), path)
     seed = {"river": forged, "arguments": [], "state": None, "number": 900}
@@ -423,17 +417,11 @@ def test_no_class_but_those_of_river_is_found(forged, path):
     refused(path.read_bytes(), path, r"is no class of River's|version of River has no")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"data_offsets": [8, 24]},
-        {"dtype": "F8"},
-        {"shape": [-1, -2]},
-        {"shape": [1], "data_offsets": [0, 8]},
-        {},
-    ],
-    ids=repr,
-)
+HEADERS = [{"data_offsets": [8, 24]}, {"dtype": "F8"}, {"shape": [-1, -2]}]
+HEADERS += [{"shape": [1], "data_offsets": [0, 8]}, {}]
+
+
+@pytest.mark.parametrize("change", HEADERS, ids=repr)
 def test_headers_that_are_none_are_refused(change, path):
     array = {"dtype": "F64", "shape": [2], "data_offsets": [0, 16]} | change
     checksum = {"dtype": "U8", "shape": [4], "data_offsets": [16, 20]}

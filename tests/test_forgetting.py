@@ -137,14 +137,8 @@ def stored(model, samples):
     assert rest.predict_one({"z": 1.0}) == 1
 
 
-PARAMS = {
-    "plain": {},
-    "lifetime": {"lifetime": 3.0},
-    "zero": {"missing": "zero"},
-    "directions": {"directions": 4},
-    "unscaled": {"scale": False},
-    "window": {"window": 40},
-}
+PARAMS = {"plain": {}, "lifetime": {"lifetime": 3.0}, "zero": {"missing": "zero"}}
+PARAMS |= {"directions": {"directions": 4}, "unscaled": {"scale": False}, "window": {"window": 40}}
 
 
 @kinds

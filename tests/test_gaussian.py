@@ -19,12 +19,8 @@ from river_mondrian.posteriors.targets.target_trees import SPREAD_FROM, TargetTr
 moments_of_branch, is_used = as_kernels(components.moments_of_branch, scale_mixture.is_used)
 
 
-SETTINGS = [
-    {},
-    {"min_samples_split": 6},
-    {"lifetime": 2.0},
-    {"lifetime": 1.5, "min_samples_split": 3},
-]
+SETTINGS = [{}, {"min_samples_split": 6}, {"lifetime": 2.0}]
+SETTINGS += [{"lifetime": 1.5, "min_samples_split": 3}]
 
 
 def draw(n, seed, dims=3, places=0):

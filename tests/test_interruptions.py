@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -37,8 +38,8 @@ def growing(n, first):
 @pytest.mark.parametrize("n", some([30, 0, 250]))
 def test_signals_while_a_model_learns(name, n):
     state = pickle.dumps(learned(name, n))
-    history = signals.History(lambda: pickle.loads(state), growing(60, n), learn_one, look)
-    n_struck = signals.attack(history, SIGNALS, np.random.default_rng(n))
+    given = partial(pickle.loads, state), growing(60, n), learn_one, look
+    n_struck = signals.attack(*given, SIGNALS, np.random.default_rng(n))
     assert n_struck > 0
 
 

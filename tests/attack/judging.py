@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from functools import partial
 
 from .allocations import count_allocations, fail_allocation
 from .interrupts import count_lines, interrupt
@@ -9,6 +10,7 @@ from .tally import note
 
 LINES = "exceptions at lines of Python"
 ALLOCATIONS = "allocations that fail"
+WAYS = {LINES: (count_lines, interrupt), ALLOCATIONS: (count_allocations, fail_allocation)}
 
 # Lines of a call that are attacked at most.
 MOST = 5000
@@ -53,20 +55,23 @@ class Judge:
 
         The set has 0 where a model was as before the call, and 1 where it was as after.
         """
-        return self._attack(state, call, LINES, count_lines, interrupt, self.every)
+        return self._attack(state, call, LINES, self.every)
 
     def allocations(self, state, call):
         """Let allocations of a call fail; returns like `lines`."""
-        every = 1 + self.every // 8
-        return self._attack(state, call, ALLOCATIONS, count_allocations, fail_allocation, every)
+        return self._attack(state, call, ALLOCATIONS, 1 + self.every // 8)
 
-    def _attack(self, state, call, what, count, strike, every):
+    def _attack(self, state, call, what, every, between=()):
+        """Let a call fail at every so many places; `between` has calls that do a part of it."""
+        count, strike = WAYS[what]
         # Kernels are compiled, or loaded, at their first use.
         call(pickle.loads(state))
-        before, after = pickle.loads(state), pickle.loads(state)
-        n = count(lambda: call(after))
-        expected = self.looks(before), self.looks(after)
-        futures = self._future(before), self._future(after)
+        models = [pickle.loads(state) for _ in range(len(between) + 2)]
+        for part, model in zip(between, models[1:], strict=False):
+            part(model)
+        n = count(lambda: call(models[-1]))
+        expected = [self.looks(model) for model in models]
+        futures = [self._future(model) for model in models]
         # Where there are few, all of them; of very many those that are evenly spread.
         every = max(1, min(every, n // 8), n // MOST)
         found, n_struck = set(), 0
@@ -95,25 +100,6 @@ class Judge:
         `learn_many(model, n)` learns the first `n` rows. The model is as after some number of them;
         returns these numbers.
         """
-        learn_many(pickle.loads(state), n_rows)
-        reached, futures = [], []
-        for n in range(n_rows + 1):
-            model = pickle.loads(state)
-            if n:
-                learn_many(model, n)
-            reached.append(self.looks(model))
-            futures.append(self._future(model))
-        whole = pickle.loads(state)
-        n_lines = count_lines(lambda: learn_many(whole, n_rows))
-        found, tried = set(), range(1, n_lines + 1, 1 if self.every == 1 else 3 * self.every)
-        note(LINES, len(tried))
-        for k in tried:
-            model = pickle.loads(state)
-            assert interrupt(lambda model=model: learn_many(model, n_rows), k)
-            seen = self.looks(model)
-            assert seen in reached, f"{k} of {n_lines}"
-            which = reached.index(seen)
-            if which not in found:
-                found.add(which)
-                assert self._future(model) == futures[which], f"{k} of {n_lines}"
-        return found
+        *between, call = (partial(learn_many, n=n) for n in range(1, n_rows + 1))
+        every = 1 if self.every == 1 else 3 * self.every
+        return self._attack(state, call, LINES, every, between)

@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
+
 from .levels import place
+from .stit import lift
 
 
 def scaled(value, offset, factor):
@@ -26,12 +29,6 @@ def along(sample, scaling, means, directions):
 
     What is missing counts as one of the `means`; a direction without any input is missing.
     """
-    found = []
-    for direction in directions:
-        total, n_known = 0.0, 0
-        for value, own, mean, u in zip(sample, scaling, means, direction, strict=True):
-            n_known += u != 0.0 and not math.isnan(value)
-            raw = mean if math.isnan(value) else value
-            total += u * (raw - own[0]) * own[1]
-        found.append(max(-1e30, min(1e30, total)) if n_known else math.nan)
-    return found
+    offsets, factors = np.transpose(scaling)
+    known, usual = ((np.array(values) - offsets) * factors for values in (sample, means))
+    return np.clip(lift(directions, known, usual), -1e30, 1e30)

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from .mondrian import n_points, walk
 
 # Counts.
@@ -94,42 +96,31 @@ def shares(node, x):
     return n_left / (n_left + n_right), n_right / (n_left + n_right)
 
 
-def predict(root, x, gamma, base):
-    """Algorithm 8: class probabilities of x, averaged over all extensions of the tree by x.
+def predict(node, x, gamma, above):
+    """Algorithm 8: class probabilities of x, averaged over all extensions of a tree by x.
 
     Parameters
     ----------
-    root
-        The tree.
+    node
+        The root of the tree.
     x
         The query.
     gamma
         Strength of the discount exp(-gamma Delta).
-    base
+    above
         Prior probability of each class.
 
     """
-    s = [0.0] * len(base)
-    # Only a missing value makes a walk part; `stays` is the weight that has reached a node.
-    waiting = [(root, 1.0, list(base))]
-    while waiting:
-        node, stays, above = waiting.pop()
-        delta = node.time - node.parent_time
-        eta = node.distance(x)
-        # A node within which x lies never lets it branch off, though delta may be infinite.
-        branches = -math.expm1(-delta * eta) if eta > 0.0 else 0.0
-        if branches > 0.0:
-            tables = [min(c, 1) for c in node.count]
-            g = smooth(tables, tables, expected_discount(eta, gamma, delta), above)
-            s = [a + stays * branches * b for a, b in zip(s, g, strict=True)]
-        stays *= 1.0 - branches
-        here = smooth(node.count, node.tab, discount(gamma, delta), above)
-        if node.is_leaf:
-            s = [a + stays * b for a, b in zip(s, here, strict=True)]
-            continue
-        to_left, to_right = shares(node, x)
-        if to_left > 0.0:
-            waiting.append((node.left, stays * to_left, here))
-        if to_right > 0.0:
-            waiting.append((node.right, stays * to_right, here))
-    return s
+    delta, eta = node.time - node.parent_time, node.distance(x)
+    here = smooth(node.count, node.tab, discount(gamma, delta), above)
+    found = np.array(here)
+    if not node.is_leaf:
+        sides = zip((node.left, node.right), shares(node, x), strict=True)
+        found = sum(share * predict(side, x, gamma, here) for side, share in sides if share > 0.0)
+    # A node within which x lies never lets it branch off, though delta may be infinite.
+    branches = -math.expm1(-delta * eta) if eta > 0.0 else 0.0
+    if branches > 0.0:
+        tables = [min(c, 1) for c in node.count]
+        beside = smooth(tables, tables, expected_discount(eta, gamma, delta), above)
+        found = branches * np.array(beside) + (1.0 - branches) * found
+    return found
