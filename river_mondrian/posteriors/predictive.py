@@ -324,7 +324,11 @@ class PredictiveDistribution:
         """
         if not (is_real(level) and 0.0 < level < 1.0):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
+        low = self.quantile(0.5 - level / 2.0)
+        centre = float(self.centres[0])
+        if (self.centres == centre).all():
+            return low, centre + (centre - low)
+        return low, self.quantile(0.5 + level / 2.0)
 
     def crps(self, y: float) -> float:
         """Return the continuous ranked probability score of a value; less is better.
