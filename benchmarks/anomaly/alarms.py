@@ -49,10 +49,12 @@ ALARMS: dict[str, Callable[[int], Any]] = {
         [_value(_near(s)), _near(s + 100)], calendar=CALENDAR
     ),
     "Alarms, RandomCutForest": lambda s: Alarms(_value(RandomCutForest(seed=s)), calendar=CALENDAR),
+    "Alarms, DensityForest": lambda s: Alarms(_value(DensityForest(seed=s)), calendar=CALENDAR),
 }
 BARE: dict[str, Callable[[int], Any]] = {
     "NearestNeighborDetector": lambda s: _value(_near(s)),
     "RandomCutForest": lambda s: _value(RandomCutForest(seed=s)),
+    "DensityForest": lambda s: _value(DensityForest(seed=s)),
     "HalfSpaceTrees, 10": lambda s: _value(
         preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=s)
     ),
