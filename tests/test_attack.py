@@ -111,10 +111,8 @@ BATCHES = [
 @pytest.mark.parametrize(("kind", "n"), BATCHES if IS_FULL else BATCHES[1::14])
 def test_an_exception_at_any_line_of_learning_many(kind, n):
     """The model has learned a number of whole rows, `n_samples`."""
-    found = JUDGE.lines_of_many(
-        pickle.dumps(moments.forest(kind, n)), moments.learn_rows, len(moments.FRAME)
-    )
-    assert 0 in found
+    state = pickle.dumps(moments.forest(kind, n))
+    assert 0 in JUDGE.lines_of_many(state, moments.learn_rows, len(moments.FRAME))
 
 
 def test_memory_of_kernels_can_be_made_to_fail():

@@ -179,7 +179,7 @@ OF_CLASSIFIERS = {
     "imblearn.HardSamplingClassifier": Wrapper(HARD, two),
     **{f"imblearn.{name}": Wrapper(EVEN, two, asks_probabilities=False) for name in SAMPLERS},
     "model_selection.BanditClassifier": Wrapper(
-        lambda kind, make: kind([make(), make()], metrics.Accuracy(), GREEDY), two
+        lambda kind, make: kind([make(), make()], metrics.Accuracy(), GREEDY.clone()), two
     ),
     "model_selection.SuccessiveHalvingClassifier": Wrapper(
         lambda kind, make: kind([make(), make()], metrics.Accuracy(), budget=100), two
@@ -210,7 +210,7 @@ OF_REGRESSORS = {
     "imblearn.ChebyshevUnderSampler": Wrapper({"seed": 1}, number),
     "imblearn.HardSamplingRegressor": Wrapper(HARD, number),
     "model_selection.BanditRegressor": Wrapper(
-        lambda kind, make: kind([make(), make()], metrics.MAE(), GREEDY), number
+        lambda kind, make: kind([make(), make()], metrics.MAE(), GREEDY.clone()), number
     ),
     "model_selection.GreedyRegressor": Wrapper(
         lambda kind, make: kind([make(), make()], metrics.MAE()), number

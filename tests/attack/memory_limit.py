@@ -66,8 +66,8 @@ def _run(state, learn, look, grown):
         learn(other, sample)
     if look(model) != look(other):
         learn(other, grown[k])
-        if look(model) != look(other):
-            return 3
+    if look(model) != look(other):
+        return 3
     for sample in samples(3, len(grown)):
         learn(model, sample)
         learn(other, sample)

@@ -78,11 +78,8 @@ class Discriminants:
     def predict(self, x, labels):
         """Return three distributions over the labels, a row for each."""
         z = self.standardized(x)
-        scores = [
-            [sum(weights[k, name] * v for name, v in z.items()) for k in labels]
-            for weights in self.weights
-        ]
-        scores.append([self._log_likelihood(x, z, k, len(labels)) for k in labels])
+        lines = ([sum(w[k, i] * v for i, v in z.items()) for k in labels] for w in self.weights)
+        scores = [*lines, [self._log_likelihood(x, z, k, len(labels)) for k in labels]]
         return special.softmax(np.reshape(scores, (3, -1)), axis=1)
 
     def _log_likelihood(self, x, z, k, n_classes):

@@ -42,10 +42,8 @@ class OneVersusRest:
         self.n_supports = 0
 
     def decision(self, x):
-        return {
-            label: math.fsum(alpha * self.kernel(z, x) for z, alpha in supports)
-            for label, supports in self.supports.items()
-        }
+        known = self.supports.items()
+        return {k: math.fsum(a * self.kernel(z, x) for z, a in own) for k, own in known}
 
     def learn(self, x, y):
         if y not in self.supports:

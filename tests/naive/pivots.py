@@ -125,10 +125,8 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
                 reach = min((place for _, place, _ in known), default=math.inf)
                 if reach < bound:
                     cell[j][upper] = value + (reach if upper else -reach) / rates[j]
-        gone = [part for part in region.parts.values() if part.time < until]
-        inside = [
-            z for z in region.samples if not any(z is other for p in gone for other in p.samples)
-        ]
+        gone = {id(z) for p in region.parts.values() if p.time < until for z in p.samples}
+        inside = [z for z in region.samples if id(z) not in gone]
         if cut is None:
             return cell, inside
         _, place, own, side = cut
