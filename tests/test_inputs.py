@@ -96,7 +96,7 @@ def test_numbers_of_any_type_are_features_targets_and_weights(model):
             assert answer(one, x) == answer(other, x)
 
 
-@pytest.mark.parametrize("value", [np.array([0.5]), 1j, b"1", [1.0], {}, object()], ids=repr)
+@pytest.mark.parametrize("value", [np.array([0.5]), 1j, b"1", [1.0], {}, object()], ids=type)
 def test_what_is_not_a_number_is_named(model, value):
     with pytest.raises(TypeError, match="'a' must be a number"):
         answer(model, {"a": value, "b": 0.2})

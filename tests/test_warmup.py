@@ -213,7 +213,7 @@ def test_the_first_function_is_a_warning_and_the_others_are_not(caplog):
         ("DEBUG", "compiling one"),
         ("DEBUG", "compiling two"),
     ]
-    assert "every process compiles anew" in caplog.text
+    assert "every process compiles again" in caplog.text
     assert watch.names == ["one", "two"]
 
 
