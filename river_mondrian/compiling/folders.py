@@ -127,7 +127,7 @@ def write(path: Path, content: bytes) -> None:
 
 def _warn(package: str, problem: str, folder: Path | None) -> None:
     if folder is None:
-        outcome = "is not kept, and every process compiles anew"
+        outcome = "is not kept, and every process compiles again"
     else:
         outcome = f"is kept in {folder}"
     warnings.warn(
