@@ -284,12 +284,13 @@ class MondrianForestRegressor(
         if bad >= 0:
             self._check_input(trees, bad)
 
-    def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> list[float]:
+    def _predict(self, x: Mapping[Any, Any], trees: TargetTrees) -> Floats:
+        """Return the mean and the variance of a sample's prediction, shape (1, 2)."""
         self._write(x, trees)
         bad = trees.predict()
         if bad >= 0:
             self._check_input(trees, bad)
-        return trees.out[0].tolist()
+        return trees.out
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Predict the target of a sample.
@@ -322,7 +323,7 @@ class MondrianForestRegressor(
                 self._read(x)
                 return unknown() if with_dist else 0.0
             if not with_dist:
-                return self._predict(x, trees)[0]
+                return self._predict(x, trees).item(0)
             self._write(x, trees)
             bad, mixture = trees.predict_mixture()
             self._check_input(trees, bad)
@@ -411,7 +412,7 @@ class MondrianForestRegressor(
         trees = self._trees
         if trees is None:
             return []
-        mean, variance = self._predict(x, trees)
+        mean, variance = self._predict(x, trees)[0].tolist()
         if self.posterior == "mean":
             return [f"mean {mean:.6g}"]
         return [f"mean {mean:.6g}, standard deviation {math.sqrt(variance):.6g}"]
