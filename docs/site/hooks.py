@@ -118,10 +118,12 @@ def on_post_page(output: str, **_: Any) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Check that no style loads anything from another host; remove what only debuggers load."""
-    for path in Path(config.site_dir).rglob("*.min.*.map"):
+    """Check that no style loads anything from another host; remove what no reader loads."""
+    site = Path(config.site_dir)
+    # Maps are for debuggers, word lists for searches in other languages.
+    for path in [*site.rglob("*.min.*.map"), *site.rglob("javascripts/lunr/**/*.js")]:
         path.unlink()
-    for path in Path(config.site_dir).rglob("*.css"):
+    for path in site.rglob("*.css"):
         for address in re.findall(r"(?:url\(|@import)\s*[\"']?([^\"')]+)", path.read_text()):
             if _is_elsewhere(address):
                 LOG.warning("%s would load %s from another host", path.name, address)
