@@ -38,7 +38,7 @@ def watched(detector, **params):
     return lambda: Adaptive(2, drift_detector=detector, **params, seed=1)
 
 
-# Models whose files have what those of `CONFIGURATIONS` have not.
+# Models whose files hold something that no file of `CONFIGURATIONS` holds.
 OWN = {
     "adaptive, weights": lambda: fed(Adaptive(2, n_candidates=3, seed=1), WEIGHTED),
     "adaptive, ADWIN": watched(drift.ADWIN(grace_period=5), window=1000),

@@ -186,6 +186,11 @@ class Classes:
     odds: Mapping[Hashable, Odds]
 
 
+def likeliest(probabilities: Mapping[Hashable, float]) -> Hashable:
+    """Return the most probable class; among equal ones, the first."""
+    return max(probabilities, key=probabilities.__getitem__)
+
+
 def score_of(probability: float) -> float:
     """Return minus the log-odds of a class, within the bound."""
     if not 0.0 < probability < 1.0:
@@ -219,7 +224,7 @@ def judge_label(
         delay = now.n - old.n
     eta, score = step(SETS, now.n, delay), score_of(probabilities[y])
     # The most probable class is in each set that is never empty.
-    is_first = y == max(probabilities, key=probabilities.__getitem__)
+    is_first = y == likeliest(probabilities)
     never_empty = _moved(now.never_empty, old.never_empty, -math.inf if is_first else score, eta)
     exact = _moved(now.exact, old.exact, score, eta)
     never_empty = tuple([max(h, -SETS.bound) for h in never_empty])
@@ -235,12 +240,9 @@ def least_of(odds: Odds, coverage: float, exact: bool) -> float:
 def set_of(predicted: Classes, coverage: float, by_class: bool, exact: bool) -> set[Hashable]:
     """Return the set of classes of a coverage, never empty unless it is exact."""
     probabilities, odds = predicted.probabilities, predicted.odds
-    if by_class:
-        leasts = {k: least_of(odds.get(k, NO_ODDS), coverage, exact) for k in probabilities}
-        found = {label for label, p in probabilities.items() if p >= leasts[label]}
-    else:
-        least = least_of(odds.get(None, NO_ODDS), coverage, exact)
-        found = {label for label, p in probabilities.items() if p >= least}
+    names = probabilities if by_class else (None,)
+    leasts = {name: least_of(odds.get(name, NO_ODDS), coverage, exact) for name in names}
+    found = {k for k, p in probabilities.items() if p >= leasts[k if by_class else None]}
     if not exact and probabilities:
-        found.add(max(probabilities, key=probabilities.__getitem__))
+        found.add(likeliest(probabilities))
     return found

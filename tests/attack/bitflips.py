@@ -202,7 +202,7 @@ def run(state, bits, kind):
 def attack(name, n, seed=0, is_file=False):
     """Return how often each outcome comes of `n` damages, and those that must not be.
 
-    These are flips in pickles, or forged files, of which the array is told.
+    The damages are flipped bits in pickles, or forged files, whose forged array is reported.
     """
     counts, bad = Counter(), []
     for learned_n, state in zip(LEARNED, states(name, is_file), strict=True):
