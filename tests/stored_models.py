@@ -77,7 +77,7 @@ OWN = {
         FOURIER, optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
     ),
 }
-# Of the others, one has a lifetime that is code.
+# One is left out: its lifetime is a function, which no file holds.
 MODELS = {name: make for name, make in CONFIGURATIONS.items() if name != "means, growing"} | OWN
 
 # One for each class, which earlier versions have written.
