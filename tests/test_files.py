@@ -463,12 +463,12 @@ def test_links_stay_and_files_may_be_read_by_others(path):
 def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
     small, large = learned("classifier", 3), learned("classifier", 260)
     expected = {1: answers(small), 2: answers(large)}
-    # Writing it takes long enough to be killed meanwhile.
+    # Both take equally long to write, so that either is found after about half of the kills.
     room = np.arange(1 << 20)
 
     def save_both():
         rm.save(large, path, extra={"n": 2, "room": room})
-        rm.save(small, path, extra={"n": 1})
+        rm.save(small, path, extra={"n": 1, "room": room})
 
     start = time.perf_counter()
     save_both()
