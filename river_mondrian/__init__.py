@@ -62,7 +62,7 @@ __all__ = [
     "save",
 ]
 
-# Modules of the names that files do not know.
+# Modules of the names that are not in `files.classes.HOMES`.
 _HOMES = {
     "Alarm": "estimators.alarms",
     "Calibrated": "estimators.calibrated",
@@ -77,7 +77,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: importing all takes twice as long as one estimator."""
+    """Import a name when it is first used: importing all takes twice as long as importing one."""
     if name == "plot":
         return importlib.import_module(f".{name}", __name__)
     if name not in __all__:

@@ -1,4 +1,4 @@
-"""Command line: `python -m river_mondrian warmup` compiles ahead, for images and functions."""
+"""Command line: `python -m river_mondrian warmup` compiles kernels, for images and functions."""
 
 import argparse
 import contextlib
@@ -30,7 +30,7 @@ def estimators() -> list[str]:
 
 
 def warmup(names: list[str], n_jobs: int = 1) -> None:
-    """Compile the kernels of classes; print how long it took and where code is kept.
+    """Compile the kernels of classes; print the time and the folder of the code.
 
     If `n_jobs` is not 1, each class is compiled in its own process: numba compiles in one thread at
     a time.
@@ -38,7 +38,7 @@ def warmup(names: list[str], n_jobs: int = 1) -> None:
     Raises
     ------
     SystemExit
-        If nothing is compiled, or code is not kept.
+        If compilation is disabled, or compiled code cannot be stored.
 
     """
     if not COMPILES:
@@ -77,7 +77,7 @@ def _warmup_apart(name: str) -> str:
 
 
 def _show_progress(waiting: list[Future[str]], folder: Path) -> None:
-    """Print the line of each process when it ends, and on stderr the number of functions so far."""
+    """Print each process's output when it ends, and the number of compiled functions on stderr."""
     before, start = set(folder.glob("*.nbc")), time.perf_counter()
     n_classes, shown_at = len(waiting), start
     every = EVERY if sys.stderr.isatty() else EVERY_IN_A_LOG

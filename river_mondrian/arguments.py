@@ -15,7 +15,7 @@ from .limits import LARGEST, LARGEST_WINDOW
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
-# Random cut trees draw which samples enter, and have no lifetimes to draw.
+# Random cut trees draw which samples enter, but no lifetimes.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
 # Longest `repr` of an argument that a message shows.
@@ -23,19 +23,19 @@ LONGEST_TOLD = 80
 
 
 def told(value: Any) -> str:
-    """Describe an argument for a message, in one line: the `repr` of a model has many."""
+    """Return the text of an argument for a message, in one line: a model's `repr` has many."""
     kind = type(value).__name__
     text = repr(value)
     return f"{text} ({kind})" if len(text) <= LONGEST_TOLD and "\n" not in text else f"a {kind}"
 
 
 def is_real(value: Any) -> bool:
-    """Return whether an argument is a real number, and no truth value."""
+    """Return whether an argument is a real number, but not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether an argument is an integer, and no truth value."""
+    """Return whether an argument is an integer, but not a truth value."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
@@ -66,7 +66,7 @@ def check_place(name: str, value: Any, n: int) -> None:
 
 
 def check_window(window: Any) -> None:
-    """Refuse a largest number of stored samples that is no integer >= 1; None stores all."""
+    """Refuse a window that is neither None nor an integer from 1 to `LARGEST_WINDOW`."""
     check_integer("window", window, 1, None)
     if window is not None and window > LARGEST_WINDOW:
         raise ValueError(f"window must be at most {LARGEST_WINDOW}, got {window!r}")
@@ -79,7 +79,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_missing(missing: Any) -> float:
-    """Check `missing`; return the value of features yet to come: 0 if any reads as 0, else NaN."""
+    """Check `missing`; return the value of new features: 0 if any meaning is "zero", else NaN."""
     is_mapping = isinstance(missing, Mapping)
     meanings = missing if is_mapping else {"": missing}
     for name, meaning in meanings.items():
@@ -104,12 +104,12 @@ def check_ranges(ranges: Any, scale: bool) -> None:
 
 
 def draw_seed(seed: int | None) -> int:
-    """Return a seed, a fresh one for None."""
+    """Return the seed, or a fresh seed for None."""
     return int(np.random.SeedSequence().entropy if seed is None else seed)  # type: ignore[arg-type]
 
 
 def n_threads_of(n_jobs: int) -> int:
-    """Return the number of threads for jobs; -1 stands for the processors of this process."""
+    """Return the number of threads for `n_jobs`; -1 means all processors of this process."""
     if n_jobs != -1:
         return n_jobs
     if hasattr(os, "sched_getaffinity"):
@@ -118,7 +118,7 @@ def n_threads_of(n_jobs: int) -> int:
 
 
 def check_positive(name: str, value: Any) -> None:
-    """Refuse an argument that is no finite number above 0."""
+    """Refuse an argument that is not a finite number above 0."""
     if not is_real(value) or not 0.0 < value < math.inf:
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
 
@@ -144,7 +144,7 @@ RULES: dict[str, Callable[[str, Any], object]] = {
 
 
 def check_arguments(model: object) -> None:
-    """Check the arguments of a model by the rules of their names."""
+    """Check the arguments of a model whose names are in `RULES`."""
     for name, value in vars(model).items():
         if name in RULES:
             RULES[name](name, value)
@@ -182,9 +182,9 @@ def check_kernel(kernel: Any, lifetime: Any, gamma: Any) -> None:
 
 
 def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: float) -> list[float]:
-    """Return the lifetimes, a function of the number of samples, after each of `more` samples.
+    """Return the lifetime after each of `more` samples; `lifetime` is a function of their number.
 
-    After the `n` samples before them the lifetime is `last`. Lifetimes may not decrease.
+    `last` is the lifetime after the `n` samples before them. Lifetimes may not decrease.
     """
     found = []
     for i in range(n + 1, n + more + 1):
@@ -208,7 +208,7 @@ def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: flo
 # None for the axes, a number of random directions, or the directions as mappings from feature to
 # coefficient.
 Directions: TypeAlias = int | Sequence[Mapping[Any, float]] | None
-# "unknown" or "zero", or a mapping to these from features or prefixes of their names.
+# "unknown" or "zero", or a mapping from features, or prefixes of their names, to these words.
 Missing: TypeAlias = str | Mapping[Any, str]
 
 
@@ -220,7 +220,7 @@ def check_directions(directions: Any) -> None:
     TypeError
         If the directions or one of them have the wrong type.
     ValueError
-        If there is no direction, or a direction is all 0 or has a coefficient that is not finite.
+        If there is no direction, or a direction's coefficients are all 0 or not all finite.
 
     """
     if directions is None or is_integer(directions):
@@ -249,16 +249,16 @@ def coefficients(
 
 
 def isotropic_scale(d: int) -> float:
-    """Return the c such that the mean of c |<u, v>|, u uniform on the unit sphere, is |v|_2.
+    """Return the factor c for which c |<u, v>| has the mean |v|_2, u uniform on the unit sphere.
 
-    That is d kappa_d / (2 kappa_(d-1)) with kappa_d the volume of the unit ball: the inverse of
+    c = d kappa_d / (2 kappa_(d-1)), where kappa_d is the volume of the unit ball: the inverse of
     the factor of Equation 9.
     """
     return math.sqrt(math.pi) * math.exp(math.lgamma((d + 1) / 2) - math.lgamma(d / 2))
 
 
 def sphere_directions(n: int, d: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Draw directions uniform on the sphere, scaled towards the isotropic exponential kernel.
+    """Draw uniform directions, scaled for the isotropic exponential kernel.
 
     Returns
     -------
@@ -280,7 +280,7 @@ def distances(
     ----------
     directions
         As for `check_directions`: h is |v|_1 along the axes, |v|_2 for random directions (the
-        isotropic limit, Equation 9), |U v|_1 for given ones (Equation 10).
+        isotropic limit, Equation 9), |U v|_1 for given directions (Equation 10).
     names
         The features.
     gaps
@@ -310,9 +310,10 @@ def level_kernel(lifetime: float) -> float:
 def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
     """Return the mean of exp(-lifetime h): the limit kernel at distance h (Theorem 4.2).
 
-    Each of `n_levels` categories in which two samples differ is a factor within the mean (see
-    `level_kernel`). Without any the mean has a closed form for a number and for gamma, exponential
-    and uniform distributions (Corollary 4.2), and is integrated numerically for others.
+    Within the mean, each of the `n_levels` categories in which two samples differ multiplies the
+    exponential by `level_kernel`. Without categories, the mean has a closed form for a number and
+    for gamma, exponential and uniform distributions (Corollary 4.2). Otherwise it is integrated
+    numerically.
     """
     if not is_distribution(lifetime):
         return math.exp(-float(lifetime) * h) * level_kernel(float(lifetime)) ** n_levels

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 class ModelFormatError(ValueError):
     """A stored model that this version cannot read.
 
-    A file is damaged, cut off, or of the format of a later version; a pickle is of another version,
-    or byte order, whose memory is laid out otherwise. The message names both versions.
+    A file is damaged, incomplete, or has the format of a later version. A pickle was written by
+    another version, or with another byte order, so its memory layout differs. The message names
+    both versions.
     """
 
 
@@ -28,7 +29,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
     extra
         Name of the extra of this package that installs it.
     purpose
-        What needs the module; the error begins with it.
+        The part of the package that needs the module; the error message begins with it.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def require(module: str, extra: str, purpose: str) -> Any:
         ) from None
 
 
-# No model comes near this size: sums and products of smaller sizes stay within 64 bits.
+# Models are far smaller. Sums and products of smaller sizes stay within 64 bits.
 LARGEST_SIZE = 1 << 40
 
 # Bounds of numbers that are finite and above 0.
@@ -66,7 +67,7 @@ def refuse(owner: object, what: str, value: Any, why: str) -> None:
     Raises
     ------
     ModelFormatError
-        Always: it names the object, the wrong part, its value and the reason.
+        Always. The message names the object, the wrong part, its value and the reason.
 
     """
     name = owner if isinstance(owner, str) else type(owner).__name__
@@ -78,14 +79,14 @@ def refuse(owner: object, what: str, value: Any, why: str) -> None:
 def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
     """Refuse a stored object with an attribute that is missing or of another type.
 
-    A truth value is no integer. NumPy's numbers are accepted in place of Python's.
+    A truth value is not accepted as an integer. NumPy's numbers are accepted in place of Python's.
 
     Parameters
     ----------
     owner
         The object.
     kinds
-        By name: a type, or several in a tuple.
+        The type of each attribute, by its name; a tuple allows several types.
 
     """
     for name, kind in kinds.items():
@@ -101,7 +102,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of numbers; refuse types that only look like types of numbers."""
+    """Return an array of numbers; refuse object types and types with unusual flags."""
     found = array.dtype
     if found.hasobject or found.flags != np.dtype(found.str).flags:
         refuse("an array", "its type", found, "but that is not how numbers are stored")
@@ -153,8 +154,8 @@ def check_arrays(
     owner
         The object.
     arrays
-        By the name of an attribute: the type and the shape; then the least and the largest number,
-        unless any number is valid.
+        By attribute name: the type and the shape, then the least and the largest number, unless any
+        number is valid.
     held
         The arrays by name, if they are not the object's attributes.
 
@@ -169,7 +170,7 @@ def check_arrays(
 
 
 def check_starts(owner: object, what: str, starts: NDArray[Any], end: int) -> None:
-    """Refuse starts of rows that do not go from 0 to `end` without falling."""
+    """Refuse row starts unless they begin at 0, end at `end` and never decrease."""
     check_array(owner, what, starts, np.int64, 0, end)
     if starts.ndim != 1 or len(starts) == 0 or starts[0] != 0 or starts[-1] != end:
         refuse(owner, what, starts, f"but it should go from 0 to {end}")
@@ -186,7 +187,7 @@ def check_ascending_rows(
     if len(places) < 2:
         return
     rises = places[1:] > places[:-1]
-    # Where a row begins, a place may be less than the one before.
+    # The first place of a row may be smaller than the place before it.
     begins = starts[(starts > 0) & (starts < len(places))]
     rises[begins - 1] = True
     if not rises.all():

@@ -12,22 +12,23 @@ from .records.numba_types import lowered
 
 # Elementary functions of arrays: logarithms, and probabilities from log weights.
 #
-# The logarithm and the exponential function are plain arithmetic, which LLVM can compute for
-# several numbers at once; the C library's own are called for one number at a time.
+# The logarithm and the exponential function are plain arithmetic, so LLVM can vectorize them. The C
+# library's functions compute one number at a time.
 
 
 _WORD = ir.IntType(64)
 _HALF, _DOUBLE = ir.IntType(32), ir.DoubleType()
 _MANTISSA_BITS = 52
 _MANTISSA_MASK = 2**_MANTISSA_BITS - 1
-# The bits of the square root of 1/2: mantissas are from it to the square root of 2.
+# The bits of sqrt(1/2): mantissas are in [sqrt(1/2), sqrt(2)).
 _LEAST_MANTISSA = 0x3FE6A09E667F3BCD
 _BIAS = 1023
-# A number's bits minus these are its biased exponent, then its mantissa's distance from the least.
+# A number's bits minus these hold its biased exponent, then its mantissa's distance from the least
+# mantissa.
 _START = (_LEAST_MANTISSA - (_BIAS << _MANTISSA_BITS)) % 2**64
 
 _LN2 = math.log(2.0)
-# Terms of the series of the inverse hyperbolic tangent: the next is below 1e-17 of the first.
+# Terms of the series of the inverse hyperbolic tangent: the next term is below 1e-17 of the first.
 _N_TERMS = 11
 
 
@@ -42,7 +43,7 @@ def _lower_distance(builder: Any, x: Any) -> Any:
 
 
 def _lower_exponent(context: Any, builder: Any, x: Any) -> Any:
-    # In 32 bits, since vectors of these can be converted.
+    # In 32 bits: LLVM can convert vectors of 32-bit integers to floats.
     shifted = builder.lshr(_lower_distance(builder, x), _WORD(_MANTISSA_BITS))
     biased = builder.trunc(shifted, _HALF)
     return builder.sitofp(builder.sub(biased, _HALF(_BIAS)), _DOUBLE)
@@ -55,7 +56,7 @@ def _lower_mantissa(context: Any, builder: Any, x: Any) -> Any:
 
 @lowered(_lower_exponent)
 def exponent_of(x: float) -> float:
-    """Return the power of 2 in a positive normal number, next to a mantissa from `mantissa_of`."""
+    """Return the exponent of 2 of a positive normal number whose mantissa is `mantissa_of(x)`."""
     return float((_distance(x) >> _MANTISSA_BITS) - _BIAS)
 
 
@@ -68,7 +69,7 @@ def mantissa_of(x: float) -> float:
 
 @inlined
 def logarithm(x: float) -> float:
-    """Return the natural logarithm of a positive normal number; for others it is undefined."""
+    """Return the natural logarithm of a positive normal number; undefined for other numbers."""
     # x = 2^k m; log x = k log 2 + 2 artanh(s) with s = (m - 1) / (m + 1), since
     # artanh(s) = log((1 + s) / (1 - s)) / 2, and artanh(s) = s + s^3 / 3 + s^5 / 5 + ...
     mantissa = mantissa_of(x)
@@ -80,7 +81,7 @@ def logarithm(x: float) -> float:
     return exponent_of(x) * _LN2 + s * series
 
 
-# Terms of the series of the exponential function: the next is below 1e-17 of the first.
+# Terms of the series of the exponential function: the next term is below 1e-17 of the first.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
 # Below this, an exponential divided by the sum of many might not be a normal number.
@@ -107,7 +108,7 @@ def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
 
 @lowered(_lower_exponential)
 def exponential(x: float) -> float:
-    """Return exp(x) of a number that is not above 0; below `_LEAST_LOG`, exp of that."""
+    """Return exp(x) for x <= 0; return exp(`_LEAST_LOG`) for smaller x."""
     # x = k log 2 + r; exp x = 2^k exp r, and exp r = 1 + r + r^2 / 2 + r^3 / 6 + ...
     x = max(x, _LEAST_LOG)
     k = int(x * (1.0 / _LN2) - 0.5)
@@ -124,14 +125,14 @@ def logarithms(values: Float64s, n: int, out: Float64s) -> None:
         out[i] = logarithm(values[i])
 
 
-# For more numbers, exponentials are computed several at once, and divisions become products. For
-# fewer, results are rounded as in earlier versions.
+# For more numbers, exponentials are vectorized and divisions become products. For fewer numbers,
+# results are those of `math.exp` and of exact division.
 FEW = 128
 
 
 @inlined
 def largest_of(values: Float64s, n: int) -> float:
-    """Return the largest of `n` numbers, by four maxima that do not wait for each other."""
+    """Return the largest of `n` numbers, by four maxima that the processor updates in parallel."""
     first = second = third = fourth = -math.inf
     whole = n - n % 4
     for k in range(0, whole, 4):
@@ -158,7 +159,7 @@ def divide(values: Float64s, n: int, by: float) -> None:
 def normalize_logs(values: Float64s, n: int) -> None:
     """Turn `n` log weights into the probabilities exp(v_k) / sum_j exp(v_j), in place."""
     largest, total = largest_of(values, n), 0.0
-    # Subtracted so that nothing overflows: a common factor cancels.
+    # The largest is subtracted against overflow: a common factor cancels.
     if n > FEW:
         for k in range(n):
             values[k] = exponential(values[k] - largest)
@@ -186,10 +187,9 @@ def sort(values: Sorted, n: int) -> None:
             values[j] = value
 
 
-# Random bits by splitmix64 (Steele, Lea and Flood 2014), from which all partitions draw.
-#
-# A state is 64 bits, read as a signed integer. The i-th output after a state is the mixed state
-# i + 1 steps later.
+# Random bits by splitmix64 (Steele, Lea and Flood 2014). All partitions draw from them. A state is
+# 64 bits, read as a signed integer. The i-th output after a state is the mixed state i + 1 steps
+# later.
 
 
 # The step of the state, and the shifts and factors of the mixing function.
@@ -237,5 +237,5 @@ def mixed(state: int) -> int:
 
 @exact_inlined
 def uniform_of(bits: int) -> float:
-    """Return a uniform of the open interval (0, 1) from 64 random bits."""
+    """Return a uniform number in the open interval (0, 1) from 64 random bits."""
     return (((bits >> _UNUSED_BITS) & _UNIFORM_BITS) + 0.5) * _UNIFORM_STEP

@@ -1,7 +1,7 @@
 """Read frames, arrays and series into checked numbers.
 
-River's and narwhals' functions are imported with the first frame: the import takes as long as
-loading all kernels from disk, and learning single samples does not need it.
+River's and narwhals' functions are imported when the first frame is read. The import takes as long
+as loading all kernels from disk, and single samples do not need it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     X
         The frame or array.
     features
-        The known features, if columns may hold levels; their columns must be of their kinds.
+        The known features, if columns may hold levels. The column of a known feature must be of its
+        kind.
 
     Returns
     -------
-    The frame as a narwhals one, or the array itself; the column names; and the values, shape
-    (n, columns), with NaN for nulls and codes for levels.
+    The frame as a narwhals frame, or the array itself; the column names; and the values, shape (n,
+    columns), with NaN for nulls and codes for levels.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
 
 
 def _lacks_numpy_type(kind: Any) -> bool:
-    """Check for numbers that are cast to floats, since NumPy has no type for them."""
+    """Return whether NumPy lacks the type of a column, so that its numbers are cast to floats."""
     import narwhals.stable.v2 as nw
 
     return kind in (nw.Int128, nw.UInt128, nw.Decimal)
@@ -86,7 +87,7 @@ def _lacks_numpy_type(kind: Any) -> bool:
 def _numbers(
     array: NDArray[Any], names: list[Hashable], features: FeatureIndex | None
 ) -> Floats | None:
-    """Return an array's numbers, NaN where they are masked.
+    """Return an array's numbers, with NaN for masked numbers.
 
     Return None if a number may have to be refused or columns may hold levels: the caller then
     reads column by column.
@@ -136,7 +137,7 @@ def _check_frame(X: Any) -> None:
 def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Hashable], Floats]:
     """Return the names of an array's columns, and its values."""
     if isinstance(X, np.matrix):
-        # Its columns have two dimensions.
+        # A column of a matrix has two dimensions.
         X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"an array must have the shape (samples, features), got {X.shape}")
@@ -160,7 +161,7 @@ def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Ha
 
 
 def _check_sizes(names: Sequence[Hashable], values: Floats) -> None:
-    """Refuse values that are not finite in single precision; codes of levels stay."""
+    """Refuse values that are not finite in single precision; codes of levels are allowed."""
     with np.errstate(invalid="ignore"):
         bad = (np.abs(values) > LARGEST) & ~(values >= LEAST_LEVEL)
     if bad.any():
@@ -180,10 +181,10 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
 def _kinds(
     name: Any, features: FeatureIndex | None, may_be: bool
 ) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
-    """Return whether a column's numbers are read at once, if it is a category, and their check.
+    """Return whether a column is read at once, whether it is a category, and its values' check.
 
-    The second is None for an unknown feature: its first value decides. `may_be` is whether the
-    column has a type of levels. Truth values are numbers if the known feature is no category.
+    The second result is None for an unknown feature: its first value decides. `may_be` means that
+    levels have the column's type. Truth values are numbers if the known feature is not a category.
     """
     if features is None:
         return True, False, inputs.check_value
@@ -222,7 +223,7 @@ def _plain(name: Hashable, values: Floats) -> Floats:
 def _one_by_one(
     name: Hashable, given: list[Any], is_category: bool | None, check: Callable[[Any, Any], float]
 ) -> Floats:
-    """Return the checked values of a column, None being missing; all are of one kind."""
+    """Return the checked values of a column, all of one kind; None is a missing value."""
     values = np.full(len(given), math.nan)
     for row, item in enumerate(given):
         value = math.nan if item is None else check(name, item)
@@ -302,8 +303,8 @@ def _checked(values: list[Any], check: Callable[[Any], Any]) -> list[Any]:
 def _checked_numbers(
     values: list[Any], check: Callable[[Any], float], least: float, most: float
 ) -> Floats:
-    """Check the number of each row, which is to be from `least` to `most`."""
-    # Floats are usual, and checked at once.
+    """Return the number of each row; check that it is from `least` to `most`."""
+    # Usually all values are floats, which are checked at once.
     if set(map(type, values)) == {float}:
         found = np.array(values)
         if ((found >= least) & (found <= most)).all():
@@ -324,7 +325,7 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
     """
     labels = _listed(y, n, "labels", like)
     try:
-        # Each label once: rows are many, and labels few.
+        # Each label is checked once: there are many rows and few labels.
         for label in set(labels):
             inputs.check_label(label)
     except (TypeError, ValueError):
@@ -338,7 +339,7 @@ def read_targets(y: Any, n: int, like: Any = None) -> Floats:
     Raises
     ------
     TypeError
-        If a target is no number.
+        If a target is not a number.
     ValueError
         If there are not `n` targets, or one is not finite or larger than 1e120 in size.
 
@@ -353,7 +354,7 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
     Raises
     ------
     TypeError
-        If a weight is no number.
+        If a weight is not a number.
     ValueError
         If there are not `n` weights, or one is negative or not finite.
 
@@ -366,7 +367,7 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
 
 
 def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
-    """Return columns as a frame like the one read, or as an array of shape (n, columns)."""
+    """Return columns as a frame of the type of `like`, or as an array of shape (n, columns)."""
     if isinstance(like, np.ndarray):
         found = np.empty((len(like), len(columns)))
         for place, column in enumerate(columns.values()):
@@ -380,7 +381,7 @@ def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
 
 
 def _check_texts(names: Iterable[Any]) -> None:
-    """Refuse names with the same text: frames other than pandas' name columns by text."""
+    """Refuse names with the same text: frames other than pandas' use a name's text."""
     seen: dict[str, Any] = {}
     for name in names:
         other = seen.setdefault(str(name), name)
@@ -400,7 +401,7 @@ def native_moments(moments: Floats, with_dist: bool, like: Native) -> Any:
 
 
 def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:
-    """Return values as a series like the frame read, or as an array of shape (n,).
+    """Return values as a series of the library of `like`, or as an array of shape (n,).
 
     The array holds objects if another type would change the labels, such as numbers beside strings.
     """

@@ -35,9 +35,9 @@ _CODES = 2**52
 class Level(float):
     """A level of a category as its code: `LEAST_LEVEL` times (1 + a hash of the level in [0, 1)).
 
-    Numbers of features are smaller, so codes are recognized by their size, in arrays, too. Since
-    codes are hashes, levels need no table, and their number is not limited. Of 100,000 levels two
-    have the same code with probability one in a million.
+    Values of numeric features are smaller, so a code is recognized by its size, in arrays, too.
+    Since codes are hashes, levels need no table, and their number is not limited. Two of 100,000
+    levels have the same code with probability one in a million.
     """
 
     __slots__ = ("level",)
@@ -54,7 +54,7 @@ class Level(float):
 @functools.lru_cache(MOST_CACHED, typed=True)
 def level_of(value: Any) -> Level:
     """Return the level that a string, a truth value or a number stands for."""
-    # NumPy's values are the same levels as Python's; members of string enums are their strings.
+    # NumPy's values are the same levels as Python's. A member of a string enum is its string.
     value = value.item() if isinstance(value, np.generic) else value
     text = str.__str__(value) if isinstance(value, str) else repr(value)
     kind = "str" if isinstance(value, str) else type(value).__name__
@@ -64,13 +64,13 @@ def level_of(value: Any) -> Level:
     return Level(LEAST_LEVEL * (1.0 + fraction), value)
 
 
-# Numbers of truth values by their codes as levels; their levels by these numbers.
+# Truth values as numbers, by their codes as levels; their levels, by these numbers.
 TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}
 TRUTH_LEVELS = {float(value): level_of(value) for value in (False, True)}
 
 
 # After this many samples with new features, a sample with less than this share of the known
-# features is taken for a bag of words.
+# features is considered a bag of words.
 MANY_GROWTHS, FEW_KNOWN = 50, 0.2
 
 # Number of classes at which `warn_of_numbers` checks whether they are fractions.
@@ -78,22 +78,22 @@ MANY_LABELS = 50
 
 
 def ordered(names: Iterable[Hashable]) -> list[Any]:
-    """Sort names whatever their types, so that the order of a mapping's keys does not matter."""
+    """Return names of any types, sorted, so that the order of a mapping's keys does not matter."""
     names = list(names)
     try:
         return sorted(names)
     except (TypeError, ValueError):
-        # A NumPy scalar is compared with each item of a tuple.
+        # Comparing a NumPy scalar with a tuple raises a ValueError.
         return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
 
 
 def check_value(name: Hashable, value: Any) -> float:
-    """Return a feature's value as a float; None is missing, as NaN is.
+    """Return a feature's value as a float; None becomes NaN: the value is missing.
 
     Raises
     ------
     TypeError
-        If the value is no number.
+        If the value is not a number.
     ValueError
         If the value is infinite or larger than single precision holds.
 
@@ -115,21 +115,21 @@ def number_of(value: Any) -> float | None:
     """Return a number as a float, NaN if it is missing; None if it is not a number."""
     if is_missing(value):
         return math.nan
-    # NumPy takes some time spans for integers, and some arrays for numbers.
+    # NumPy converts some time spans to integers, and some arrays to numbers.
     has_axes = getattr(value, "ndim", 0) != 0
     if has_axes or isinstance(value, (np.datetime64, np.timedelta64)):
         return None
     try:
-        # Unlike `float`, it does not parse text.
+        # Unlike `float`, packing does not parse text.
         (number,) = struct.unpack("d", struct.pack("d", value))
     except (struct.error, OverflowError, TypeError, ValueError):
-        # Packing does not say that a number is too large.
+        # A real number that cannot be packed is too large.
         return math.inf if isinstance(value, numbers.Real) else None
     return float(number)
 
 
 def is_missing(value: Any) -> bool:
-    """Check for None, NaN and the missing values of NumPy and pandas, which may not be imported."""
+    """Return whether a value is None, NaN or a missing value of NumPy or pandas."""
     if value is None or (isinstance(value, float) and value != value):
         return True
     if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -138,7 +138,7 @@ def is_missing(value: Any) -> bool:
     return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
-# How times become numbers.
+# Code that turns times into numbers, for error messages.
 _AS_NUMBERS = {
     datetime.datetime: "value.timestamp()",
     datetime.date: "value.toordinal()",
@@ -150,7 +150,7 @@ _AS_NUMBERS = {
 
 
 def as_dict(x: Any) -> dict[Any, Any]:
-    """Return a sample as a dict: looking a key up in another mapping may insert it.
+    """Return a sample as a dict: another mapping may insert a key that is looked up.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def too_large(name: Hashable, value: Any, where: str = "") -> ValueError:
 
 
 def check_value_or_level(name: Hashable, value: Any) -> float:
-    """Return a feature's value as `check_value` does, or a level where it is no number."""
+    """Return a feature's value as `check_value` does; text and truth values become levels."""
     if type(value) is Level:
         return value
     if isinstance(value, (str, bool, np.bool_)):
@@ -222,7 +222,7 @@ def _warn_of_text(name: Hashable, text: Any) -> None:
 
 
 def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
-    """Warn once there are `MANY_LABELS` classes, if all are fractions."""
+    """Warn if all of the first `MANY_LABELS` classes are fractions."""
     if len(labels) == MANY_LABELS and all(
         isinstance(label, (float, np.floating)) and not label.is_integer() for label in labels
     ):
@@ -264,8 +264,8 @@ def check_level(name: Hashable, value: Any) -> Level:
 def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") -> float:
     """Return a checked value as a level if its feature is a category, else as a number.
 
-    Truth values are the same as the numbers 0 and 1: a category reads both as levels, another
-    feature reads both as numbers. `where` ends the error message.
+    A category reads truth values and the numbers 0 and 1 as levels. Other features read both as
+    numbers. `where` ends the error message.
 
     Raises
     ------
@@ -288,7 +288,7 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
 def agreed(
     values: dict[Hashable, float], known: Container[Hashable], categories: Container[Hashable]
 ) -> dict[Hashable, float]:
-    """Return checked values; `of_kind` converts those of known features."""
+    """Return checked values; `of_kind` converts the values of features in `known`."""
     if not categories and max(values.values(), default=0.0) < LEAST_LEVEL:
         return values
     return {
@@ -311,8 +311,8 @@ def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
 def gap_of(name: Hashable, missing: Any) -> float:
     """Return the number that an absent feature is read as: 0, or NaN if its value is unknown.
 
-    In a mapping, the longest key that is a prefix of the name counts. A tuple that is no key counts
-    as its first item.
+    In a mapping, the longest key that is a prefix of the name counts. A tuple that is not a key
+    counts as its first item.
     """
     if isinstance(missing, str):
         return 0.0 if missing == "zero" else math.nan
@@ -345,7 +345,7 @@ class FeatureIndex:
         self.places: dict[Hashable, int] = {}
         # Replaced, not changed: other threads may be reading it.
         self.categories: frozenset[Hashable] = frozenset()
-        # Numbers that absent features are read as; replaced, too.
+        # Numbers that absent features are read as. Also replaced, not changed.
         self.gaps = np.empty(0)
         self._refresh()
 
@@ -365,7 +365,7 @@ class FeatureIndex:
         """Set `_put`, which writes all features' values to the beginning of a vector."""
         if vector is not None:
             pack_into = struct.Struct(f"{len(self.names)}d").pack_into
-            # Binding these arguments, and a plain view, halve the time of a call.
+            # Bound arguments and a plain view halve the time of a call.
             self._put: Callable[..., None] = functools.partial(pack_into, memoryview(vector), 0)
         # Set last: after an interruption the next call binds again.
         self._vector = vector
@@ -376,7 +376,7 @@ class FeatureIndex:
         return sorted(self.places[name] for name in self.categories)
 
     def __getstate__(self) -> Any:
-        # Never empty: older protocols of pickle leave empty states out.
+        # Never empty: older pickle protocols omit empty states.
         known = self.names, self.category_places
         return known if self.missing == "unknown" else (*known, self.missing)
 
@@ -400,7 +400,7 @@ class FeatureIndex:
         self._refresh()
 
     def with_more(self, names: Iterable[Hashable]) -> FeatureIndex:
-        """Return these features and more (see `add`); this one stays as it is."""
+        """Return a copy with more features (see `add`)."""
         made = FeatureIndex(self.missing)
         made.names, made.places, made.gaps = self.names.copy(), self.places.copy(), self.gaps
         made.categories, made.n_growths = self.categories, self.n_growths
@@ -408,7 +408,7 @@ class FeatureIndex:
         return made
 
     def add(self, names: Iterable[Hashable]) -> None:
-        """Add features at the next places; categories are known from a mapping to first values."""
+        """Add features at the next places; first values in a mapping determine the categories."""
         if isinstance(names, Mapping):
             for name, value in names.items():
                 if type(value) is Level:
@@ -438,7 +438,7 @@ class FeatureIndex:
             self._refresh()
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
-        """Write a mapping to a vector the fast way; return False if that is not possible."""
+        """Write a mapping to a vector by the fast path; return False if it cannot be used."""
         if type(x) is not dict:
             x = as_dict(x)
         if len(x) != self._n_fast:
@@ -460,11 +460,11 @@ class FeatureIndex:
         return True
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, float]:
-        """Return a mapping's checked values without missing ones, of their features' kinds."""
+        """Return a mapping's values that are not missing, checked and converted by `agreed`."""
         return self.agreed(read_values(x, levels))
 
     def agreed(self, values: dict[Hashable, float]) -> dict[Hashable, float]:
-        """Return checked values; those of known features are of their kinds (see `of_kind`)."""
+        """Return checked values; `of_kind` converts the values of known features."""
         return agreed(values, self.places, self.categories)
 
     def agree(self, names: Sequence[Hashable], columns: Floats, first_row: int = 0) -> None:
@@ -484,7 +484,7 @@ class FeatureIndex:
                     columns[row, place] = of_kind(name, level, is_category, where)
 
     def write(self, values: Mapping[Hashable, float], vector: Floats) -> None:
-        """Write checked values to a vector without those of unknown features."""
+        """Write the checked values of known features to a vector."""
         vector[: len(self.gaps)] = self.gaps
         vector[len(self.gaps) :] = np.nan
         for name, value in values.items():
@@ -493,14 +493,14 @@ class FeatureIndex:
                 vector[place] = value
 
     def read_into(self, x: Mapping[Any, Any], vector: Floats, levels: bool = False) -> None:
-        """Check a mapping's values, and write those of known features to a vector."""
+        """Check a mapping's values, and write the values of known features to a vector."""
         if not self.read_known(x, vector):
             self.write(self.read(x, levels), vector)
 
     def first_rows(self, names: Sequence[Hashable], columns: Floats) -> dict[Hashable, int]:
         """Return a frame's new features, each with the row of its first value.
 
-        They are in the order in which adding row by row would meet them.
+        Features are in the order in which reading row by row would add them.
         """
         known = zip(names, ~np.isnan(columns.T), strict=True)
         new = [(name, rows) for name, rows in known if name not in self.places]
@@ -564,7 +564,7 @@ def check_target(target: Any) -> float:
 
 
 def check_weight(weight: Any) -> float:
-    """Return a sample's weight as a float; refuse a negative one and one that is not finite."""
+    """Return a sample's weight as a float; refuse weights that are negative or not finite."""
     number = _check_finite("weight", weight)
     if not 0.0 <= number <= LARGEST_WEIGHT:
         raise ValueError(f"the weight must be >= 0 and <= {LARGEST_WEIGHT:g}, got {weight!r}")

@@ -6,8 +6,8 @@ import numpy as np
 LARGEST = float(np.finfo(np.float32).max)
 FARTHEST = 1e30
 
-# If a feature is not scaled and its first value is at least this in size, that value is its origin:
-# it is subtracted from all values before they are rounded to single precision.
+# If an unscaled feature's first value is at least this in size, it is the feature's origin. The
+# origin is subtracted from all values before they are rounded to single precision.
 FAR = 1024.0
 
 # From this number of features on, samples may be sparse.
@@ -30,18 +30,18 @@ LARGEST_WINDOW = 1 << 28
 
 # Codes that kernels return instead of an answer, the same in all kernels.
 #
-# An answer is 0 or more. The kernel's docstring says whether it is a class, the place of a bad
-# input, or the number of a tree that needs room for more rows.
+# An answer is 0 or more. The kernel's docstring says whether the answer is a class, the place of a
+# bad input, or the number of a tree that needs room for more rows.
 
 
 # The call is complete.
 DONE = -1
 # Memory is short: the owner makes room and calls again, and the kernel continues.
 NO_ROOM = -2
-# The same for a stored point.
+# There is no room for a stored point: the owner makes room and calls again.
 NO_POINT_ROOM = -4
 # The owner has work to do, such as making room for a point or refreshing ranges, before it calls
-# again or to complete the call.
+# again or completes the call.
 WAITS = -5
 # The budget was spent before the work was done.
 BUDGET_SPENT = -7

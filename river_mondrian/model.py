@@ -1,4 +1,4 @@
-"""The base class of models: a lock, so that threads may share a model, and independent copies."""
+"""The base class of models: a lock for models that threads share, and independent copies."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .records import Memory
 
 # How the next call undoes or completes an interrupted one.
 #
-# A change is prepared behind a `Snapshot`: attributes are replaced by assignment, or extended past
-# the counts in use, and never overwritten. If the call is interrupted there, the next one restores
-# the snapshot. Changes that cannot be undone come last, as `Steps`. The assignment of these steps
-# ends the preparation: from there on the next call completes them.
+# A `Snapshot` is taken before a change is prepared. The preparation replaces attributes by
+# assignment, or extends them past the counts in use, and overwrites nothing. If it is interrupted,
+# the next call restores the snapshot. Changes that cannot be undone come last, as `Steps`. Once the
+# steps are assigned, the next call completes an interrupted change.
 
 
 # The attribute of a model with the snapshot or the steps of an interrupted call.
@@ -37,7 +37,7 @@ class Snapshot:
 
     A class whose objects are read for each sample names the attributes that change (`_SAVED`):
     reading an object's attributes takes longer once its `__dict__` has been accessed. A class with
-    `begin_change` keeps the state itself.
+    `begin_change` saves its own state.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _attributes_of(part: Any) -> dict[str, Any]:
 
 
 class Steps:
-    """Steps that are left to do; a step that has been done does nothing when it is repeated.
+    """Remaining steps of a change; repeating a completed step has no effect.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class ModelLock(_ReentrantLock):  # type: ignore[misc]
         return new_lock()
 
 
-# Key in the memo of a deep copy that is made to be pickled. Other keys are ids of objects.
+# Key in the memo of a deep copy that will be pickled. Other keys are ids of objects.
 _SNAPSHOT: Any = "snapshot"
 
 _LOCKS: weakref.WeakSet[ModelLock] = weakref.WeakSet()
@@ -170,7 +170,7 @@ class ClonesWhole:
             vars(made)["lifetime"] = lifetime
         if not include_attributes:
             return made
-        # In one copy: attributes refer to each other.
+        # All attributes are copied at once: they refer to each other.
         copied = copy.deepcopy(self)
         for name in new_params or {}:
             setattr(copied, name, getattr(made, name))
@@ -187,14 +187,14 @@ def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
 
 
 class Model(ClonesWhole):
-    """A model that any number of threads may call, and whose copies are independent models.
+    """A model that threads may share, and whose copies are independent models.
 
     Kernels write to a model's memory, so two models must never share memory. A subclass is a
-    dataclass whose fields are its parameters. Public methods hold `_lock` while they run: those
-    for one sample by `with self._lock`, others by `locked`.
+    dataclass whose fields are its parameters. Public methods hold `_lock` while they run. Methods
+    for one sample use `with self._lock`; others are decorated with `locked`.
     """
 
-    # Attributes that are no part of the learned state.
+    # Attributes that are not part of the learned state.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset()
     # Attributes that become None once they are no longer needed.
     _ENDS: ClassVar[frozenset[str]] = frozenset({"_pool"})
@@ -215,9 +215,10 @@ class Model(ClonesWhole):
     def warmup(cls, progress: bool = True, **arguments: Any) -> None:
         """Compile or load the kernels of learning and predicting before the first sample.
 
-        A model is made, learns some 500 samples, one by one and an array of them, predicts, and is
-        pickled and loaded. Left to their first use are weights other than 1, `forget_one`, strings
-        and truth values, text, `explain_one`, `feature_importances`, pictures and `gram`.
+        A model learns about 500 samples one by one and an array of samples, predicts, and is
+        pickled and loaded. The kernels for the following are compiled at their first use: weights
+        other than 1, `forget_one`, strings and truth values, text, `explain_one`,
+        `feature_importances`, pictures and `gram`.
 
         Numba compiles in one thread at a time. To compile several classes in several processes, use
         `python -m river_mondrian warmup --jobs N`.
@@ -225,11 +226,12 @@ class Model(ClonesWhole):
         Parameters
         ----------
         progress
-            Whether to show on stderr which function is compiled, and how many have been. Nothing is
-            shown if all code has been compiled before.
+            Whether to show on stderr which function is compiled, and how many functions have been
+            compiled. Nothing is shown if all code has been compiled before.
         **arguments
             Arguments of the model that decide which kernels are compiled, such as `features` of a
-            learner, `directions`, `window`, or `posterior`. By default they are the class's.
+            learner, `directions`, `window`, or `posterior`. By default, the class's defaults are
+            used.
 
         """
         # Imported here, since it imports River, which the rest of this module does not need.
@@ -253,7 +255,7 @@ class Model(ClonesWhole):
 
     @property
     def _is_inside(self) -> bool:
-        """Whether this thread holds the lock: the model calls itself, or user code calls it."""
+        """Whether this thread holds the lock: the model, or user code within its call, calls it."""
         return self._lock._is_owned()
 
     @property
@@ -275,7 +277,7 @@ class Model(ClonesWhole):
         return {name: self.__dict__[name] for name in names}
 
     def __repr__(self) -> str:
-        # River's own shows the arguments of River's models only.
+        # River's `__repr__` shows the arguments of River's models only.
         shown = super().__repr__()
         for name, value in self._arguments().items():
             if isinstance(value, Model):
@@ -309,7 +311,7 @@ class Model(ClonesWhole):
             return self._state()
         # A copy is pickled, since other threads may learn before the pickle is complete. Inner
         # models are parts of the copy. Arguments belong to the caller and are not copied, since
-        # some objects cannot be.
+        # some objects cannot be copied.
         memo = {_SNAPSHOT: True} | {id(one): one for one in self._arguments().values()}
         with self._lock:
             self._enter()
@@ -323,7 +325,7 @@ class Model(ClonesWhole):
             try:
                 content = pickle.dumps(state, protocol)
             except (AttributeError, TypeError, pickle.PicklingError):
-                # Other picklers take more types; their pickles have no checksum.
+                # Other picklers accept more types; their pickles have no checksum.
                 pass
             else:
                 return _unsealed, (type(self), content, zlib.crc32(content))
@@ -338,7 +340,7 @@ class Model(ClonesWhole):
         self._check_attributes()
 
     def _check_attributes(self) -> None:
-        """Compare a stored model's attributes with those of a new one with its arguments.
+        """Compare a stored model's attributes with those of a new model with the same arguments.
 
         Raises
         ------

@@ -12,9 +12,10 @@ import numpy as np
 from .arguments import check_flag
 from .inputs import Floats
 
-# Rows between two updates: some milliseconds up to a tenth of a second.
+# Rows between two updates, which take from some milliseconds to a tenth of a second.
 PIECE = 1024
-# Seconds between lines of text: on a terminal, where each line replaces the last one, and in a log.
+# Seconds between lines of text: on a terminal, where each line replaces the line before, and in a
+# log.
 EVERY, EVERY_IN_A_LOG = 0.5, 10.0
 
 
@@ -78,7 +79,7 @@ class Progress:
         done
             Amount of work done.
         note
-            Text to show after it.
+            Text to show after the amount.
 
         """
         if not self._wanted:
@@ -106,7 +107,7 @@ class Progress:
 
 
 def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
-    """Yield the rows of a call as slices: one of all rows, or pieces if progress is shown.
+    """Yield the rows of a call as slices: one slice, or several if progress is shown.
 
     Parameters
     ----------
@@ -128,6 +129,6 @@ def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
 def in_pieces(
     function: Callable[[Floats], Floats], rows: Floats, progress: bool, size: int = PIECE
 ) -> Floats:
-    """Return a function's results for rows, called in pieces; rows must not affect each other."""
+    """Return a function's results for rows, computed in pieces; rows must not affect each other."""
     found = [function(rows[part]) for part in pieces(len(rows), progress, size)]
     return found[0] if len(found) == 1 else np.concatenate(found) if found else function(rows)

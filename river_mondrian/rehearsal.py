@@ -1,4 +1,4 @@
-"""Let a model learn and predict made-up samples, so that its kernels are compiled in advance."""
+"""Make a model learn and predict made-up samples, so that its kernels are compiled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from river import base
 
 # After this many samples forests have redrawn their trees; later they renew widths.
 N_CHANGES = 256
-# By then the feature maps that `warmup` makes have their points.
+# After this many samples, the feature maps that `warmup` makes have their points.
 N_SAMPLES = 2 * N_CHANGES + 8
 N_ROWS = 4
-# Forests of this many features have light nodes, which have kernels of their own.
+# Forests of this many features have light nodes, which need further kernels.
 N_WIDE = 128
 PACKAGE = f"{__name__.partition('.')[0]}."
 # Prefixes of methods that read a model, for one sample or for many.
@@ -52,7 +52,7 @@ def samples(n: int) -> list[tuple[Values, int]]:
 
 
 def call_first(model: Any) -> None:
-    """Let a model learn and predict three samples, which compiles the kernels of first calls."""
+    """Make a model learn and predict three samples, to compile the kernels of first calls."""
     for x, y in samples(3):
         _learn_one(model, x, y)
         for name, method in _readings(model, "one"):
@@ -62,7 +62,7 @@ def call_first(model: Any) -> None:
 
 
 def rehearse(make: Callable[[], Any]) -> None:
-    """Let a model learn and predict single samples and rows, at the beginning and later.
+    """Make a model learn and predict single samples and rows, at the beginning and later.
 
     At the end it is pickled and loaded, which compiles the checks of restored models.
     """
@@ -128,7 +128,7 @@ def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
         model.learn_many(rows, np.array([_target(model, y) for _, y in given[:N_ROWS]]))
     else:
         model.learn_many(rows)
-    # Some rows have not been learned.
+    # Includes rows that have not been learned.
     rows = _array(given[:N_ROWS] + samples(N_SAMPLES + N_ROWS)[N_SAMPLES:])
     for _, method in _readings(model, "many"):
         with contextlib.suppress(NotImplementedError):
@@ -136,7 +136,7 @@ def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
 
 
 def _learn_wide(model: Any) -> None:
-    """Let a forest learn a sample with enough features for light nodes."""
+    """Make a forest learn a sample with enough features for light nodes."""
     if getattr(getattr(model, "_trees", None), "_may_have_light", False):
         _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
 

@@ -1,8 +1,8 @@
-"""Check restored tables by the declarations of their fields: numbers, and references of rows.
+"""Check numbers and row references of restored tables by the declarations of their fields.
 
 If each reference is in range and no row is referred to twice, the rows that are reached from the
-roots form no cycle. Kernels that follow references then end, and read only rows. One kernel visits
-all rows that are reached, whatever the records are, in linear time.
+roots form no cycle. Kernels that follow references then terminate, and read only rows. One kernel
+visits all reached rows of any kind of record, in linear time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .records import Case, ChunkedRows, Int64, Int64s, Memory, Record, Ref, RowL
 from .records.layout import Column
 from .records.record import WORD_BYTES
 
-# Instead of a row's number in `Walk.edges`: no reference, and a wrong one.
+# Values in `Walk.edges` that are not a row's number: no reference, and a wrong reference.
 NOTHING = -1
 WRONG = -2
 
-# Instead of a number in `Walk.parents`: no row that refers to this one has been met.
+# Value in `Walk.parents` of a row to which no reference has been met.
 UNMET = -1
 
 
 class Rows:
-    """Some stored rows of one kind, by their columns.
+    """Stored rows of one kind, which are read as columns.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Rows:
         return column.over(self._memory, self.n, self._stride)
 
     def which(self, case: Case | None) -> NDArray[np.bool_]:
-        """Return for which rows a case holds; None holds for all."""
+        """Return a mask of the rows for which a case holds; None holds for all rows."""
         if case not in self._which:
             found = np.ones(self.n, np.bool_)
             if case is not None:
@@ -99,7 +99,7 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
     rows
         The rows.
     shared
-        The record that the rows share; bounds may be its fields.
+        The record that the rows share; its fields may be bounds.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
         if bounds is None or rows.n == 0:
             continue
         found, most = rows.column(name), bounds.most
-        # In single precision bounds would be rounded.
+        # Compared in double precision: single precision would round the bounds.
         found = found.astype(np.float64) if found.dtype.kind == "f" else found
         if bounds.below:
             assert shared is not None
@@ -138,11 +138,11 @@ class Walk(Record):
     """Rows of several tables, numbered together, with their references and the rows met so far."""
 
     n_rows: Int64
-    # References of each row: the number of a row; this number plus `n_rows` if that row's own
-    # references are not followed; NOTHING or WRONG.
+    # The references of each row. A reference is a row's number, plus `n_rows` if that row's own
+    # references are not followed, or NOTHING or WRONG.
     n_edges: Int64
     edges: Int64s
-    # `order`: the rows in the order in which they are met; the first `n_roots` are given.
+    # `order`: the rows in the order in which they are met; the first `n_roots` are the roots.
     # `parents`: the row that refers to each row, or UNMET. `sizes`: the number of counted rows at
     # each row and below it.
     n_roots: Int64
@@ -194,7 +194,7 @@ class Followed(NamedTuple):
     sizes: dict[str, NDArray[np.int64]]
 
     def met(self, table: str) -> NDArray[np.bool_]:
-        """Return which rows of a table have been met."""
+        """Return a mask of the rows of a table that have been met."""
         return np.asarray(self.parents[table] != UNMET, np.bool_)
 
 
@@ -206,7 +206,7 @@ def check_references(
     chain: str = "",
     counted: str = "",
 ) -> Followed:
-    """Refuse restored tables if a reference leads to no row, or two lead to the same row.
+    """Refuse restored tables if a reference leads to no row, or several lead to the same row.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def check_references(
     tables
         Rows by the names of tables that references use. The rows of the first table are the roots.
     more
-        References that are in no field of a record.
+        References that are not fields of a record.
     chain
         The chain of the references that are followed (see `Ref`).
     counted

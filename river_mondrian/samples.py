@@ -18,7 +18,7 @@ from .records import Float64s, Int32s, Ints, Memory, Singles
 
 
 class _Entries(NamedTuple):
-    """Buffer for the entries of a sparse sample; a larger one is a new object."""
+    """Buffer for the entries of a sparse sample; a new object replaces it if it is too small."""
 
     places: NDArray[np.int32]
     values: Floats
@@ -52,7 +52,7 @@ class SampleReader:
 
     def _use(self, index: FeatureIndex, origins: Floats | None) -> None:
         """Set the known features and their origins, with buffers for them."""
-        # None if values are taken as they are.
+        # None if values are not shifted.
         self.origins: Any = origins
         self._is_shifted = origins is not None and bool(origins.any())
         self.vector = np.full(max(1, len(index)), np.nan)
@@ -60,11 +60,11 @@ class SampleReader:
         self.whole = Memory(Sample)[0]
         self.whole.values = Float64s.of(self.vector)
         self._entries = _Entries.of(16)
-        # Set last: the buffers have room for the features of the index at any time.
+        # Set last, so that the buffers always have room for the features of the index.
         self.index = index
 
     def __getstate__(self) -> tuple[FeatureIndex, Floats | None]:
-        # Never empty: older protocols of pickle leave empty states out.
+        # Never empty: older pickle protocols omit empty states.
         return self.index, self.origins
 
     def __setstate__(self, state: tuple[FeatureIndex, Floats | None]) -> None:
@@ -80,7 +80,7 @@ class SampleReader:
         index, origins = self.index.with_more(first), self.origins
         if origins is not None:
             more = np.array([*first.values()])
-            # Many features are words, whose counts may be sparse.
+            # Many features are usually words: their counts may be sparse.
             is_far = (np.abs(more) >= FAR) & (len(index) < MANY_FEATURES)
             origins = np.append(origins, np.where(is_far, more, 0.0))
         self._use(index, origins)
@@ -115,7 +115,7 @@ class SampleReader:
     def read_sparse(
         self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
     ) -> Sample:
-        """Return a mapping's entries; their places are `places`, or those of the features."""
+        """Return a mapping's entries; `places` has the places of keys, by default of features."""
         x = as_dict(x)
         n = len(x)
         room = self._entries
@@ -144,15 +144,15 @@ class SampleReader:
         """Return a mapping's entries, sorted by their places in a dictionary.
 
         If `adds`, unknown words with values are added to the dictionary: they get the next places
-        in the order of their names. After an interruption it may hold words that no learned sample
-        has.
+        in the order of their names. After an interruption, the dictionary may hold words that no
+        learned sample has.
         """
         x = as_dict(x)
         sample = self.read_sparse(x, places)
         room, n = self._entries, len(x)
         found, values = room.places[:n], room.values[:n]
         unknown = found < 0
-        # Unknown words count in the length of the text, too.
+        # Unknown words also count towards the length of the text.
         bad = np.abs(values) > LARGEST
         if bad.any():
             raise too_large(*list(x.items())[int(bad.argmax())])
@@ -163,14 +163,14 @@ class SampleReader:
             found[:] = list(map(places.get, x, itertools.repeat(-1)))
         self._sort_entries(n)
         if n and found[0] < 0:
-            # Unknown words have no places to be sorted by.
+            # Unknown words have no places, so they are sorted by value.
             values[: np.searchsorted(found, 0)].sort()
         return sample
 
     def read_ordered(self, x: Mapping[Any, Any]) -> Sample:
         """Return a mapping's entries, sorted by place.
 
-        Sums over these do not depend on the order of the keys.
+        Sums over sorted entries do not depend on the order of the keys.
         """
         sample = self.read_sparse(x)
         self._sort_entries(len(x))
@@ -184,7 +184,7 @@ class SampleReader:
             places[:], values[:] = places[order], values[order]
 
     def entries(self, values: Mapping[Hashable, float]) -> tuple[NDArray[np.int32], Singles]:
-        """Return the places and values of a checked sample's non-zero entries, by place.
+        """Return the places and values of a checked sample's non-zero entries, sorted by place.
 
         Unknown features are left out.
         """

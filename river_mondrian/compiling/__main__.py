@@ -8,9 +8,9 @@ from .cache import CACHE
 
 
 def main(folder: Path, n_jobs: int) -> None:
-    """Compile all classes, and leave the code in a folder.
+    """Compile all classes, and copy the code to a folder.
 
-    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` are those of the baseline (`hatch_build.py`).
+    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` must name the baseline (`hatch_build.py`).
     """
     warmup(estimators(), n_jobs)
     CACHE.pack(folder)

@@ -1,10 +1,11 @@
 """Boxes in blocks of dimensions: the vector instructions of `partitions.mondrian.boxes`.
 
-The last block overlaps the one before where it must. LLVM's own vectors leave dimensions after the
-last whole block to a loop over single dimensions. With such loops instead of these instructions,
-learning in an exact forest of ten trees took 1.04 times as long at 9 dimensions, 1.14 at 16, 1.05
-at 21 and 1.27 at 54, and predicting 1.0 to 1.08 times, 1.17 at 54. Padding scratch memory would not
-help: the boxes are in rows without padding, behind which other rows begin.
+If the dimensions do not fill whole blocks, the last block overlaps the block before it. LLVM's
+vectorizer handles the dimensions after the last whole block in a loop over single dimensions. With
+LLVM's loops, learning with an exact forest of ten trees took 1.04 times as long at 9 dimensions,
+1.14 at 16, 1.05 at 21 and 1.27 at 54. Predicting took 1.0 to 1.08 times as long, and 1.17 times at
+54. Padding scratch memory would not help: boxes are stored in rows without padding, which other
+rows follow.
 """
 
 import math
@@ -27,7 +28,7 @@ _ALIGNMENT = 4
 
 
 def _place(builder: Any, address: Any, d: Any) -> Any:
-    """Return the pointer to a block of float32 that begins with the d-th after an address."""
+    """Return the pointer to the block of float32 that begins at index d after an address."""
     word = builder.gep(builder.inttoptr(address, _FLOAT.as_pointer()), [d])
     return builder.bitcast(word, _FLOATS.as_pointer())
 
@@ -40,7 +41,7 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
 def _blocks(builder: Any, n: Any, visit: Any) -> None:
     """Call `visit(d, repeated)` for blocks of n >= BLOCK dimensions.
 
-    `repeated` is None, or how many dimensions of the last block have been in the one before.
+    `repeated` is None, or the number of the last block's dimensions that the block before has, too.
     """
     size = n.type(BLOCK)
     with cgutils.for_range(builder, builder.udiv(n, size)) as loop:
@@ -51,7 +52,7 @@ def _blocks(builder: Any, n: Any, visit: Any) -> None:
 
 
 def _overlap(builder: Any, gaps: Any, repeated: Any) -> Any:
-    """Return a last block's gaps without those that have been in the one before."""
+    """Return a last block's gaps, with 0 in dimensions that the block before has, too."""
     if repeated is None:
         return gaps
     first = builder.insert_element(ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0))
@@ -77,7 +78,7 @@ def _sum(builder: Any, total: Any) -> Any:
 
 
 def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any, n: Any) -> Any:
-    """Sum how far `x` lies outside a box of at least BLOCK dimensions."""
+    """Return the L1 distance of `x` to a box of at least BLOCK dimensions."""
     x, lower, upper = (address_in(builder, array) for array in (x, lower, upper))
     zeros = ir.Constant(_FLOATS, None)
     furthest = cgutils.alloca_once_value(builder, zeros)
@@ -106,7 +107,7 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
 
 
 class _Points:
-    """Points of a batch, whose values are at a word of their rows, and a sample."""
+    """A sample, and the points of a batch, whose values begin at a given word of their rows."""
 
     def __init__(self, builder: Any, batch: Any, word: Any, x: Any) -> None:
         self.builder = builder
@@ -132,7 +133,7 @@ class _Points:
                 builder.store(builder.select(moves, v, known), side)
 
     def gaps(self, d: Any) -> Any:
-        """Return how far the sample is outside of the block; 0 in dimensions without values."""
+        """Return the sample's distances to the block; 0 in dimensions without values."""
         builder, zeros = self.builder, ir.Constant(_FLOATS, None)
         low, high = (builder.load(side) for side in self.sides)
         v = builder.load(_place(builder, self.x, d), align=_ALIGNMENT)
@@ -169,9 +170,10 @@ def distances_to_points(
     dims: Any,
     out: Any,
 ) -> None:
-    """Do the same for the points from each of `n` starts to the end, at most MOST_PARTS times.
+    """Write the L1 distances of `x` to the boxes of the points from each of `n` starts to the end.
 
-    Each block of dimensions goes over the points once, from the last part to the first.
+    `n` is at most MOST_PARTS. Each block of dimensions visits the points once, from the last part
+    to the first.
     """
     points, one = _Points(builder, batch, word, x), n.type(1)
     totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
@@ -196,7 +198,7 @@ def distances_to_points(
 
 
 def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Return sides that hold values, too; a NaN side takes the value."""
+    """Return the sides of a box that grows to hold values; a NaN side becomes the value."""
 
     def moves(passes: str, side: Any) -> Any:
         return builder.or_(
@@ -224,7 +226,7 @@ def hold_points(
             moved = _moved(builder, v, *[builder.load(side) for side in sides])
             for side, value in zip(sides, moved, strict=True):
                 builder.store(value, side)
-        # Unchanged sides are stored, too: a branch would take longer, since it is hard to predict.
+        # Unchanged sides are stored, too: a branch would be slower, since it is hard to predict.
         for side, place in zip(sides, places, strict=True):
             builder.store(builder.load(side), place, align=_ALIGNMENT)
 

@@ -1,13 +1,13 @@
-"""Compiled code on disk, which is never older than the sources that it was made from.
+"""Compiled code on disk, which always matches the sources.
 
 Numba's own cache checks only the file that defines a kernel, not the files of its constants and
 helpers. Its index may also name another function's code, if two processes write it at once. Here
-each compiled function is a file of its own, in a folder for the key of the whole package's sources
+each compiled function has its own file, in a folder for the key of the whole package's sources
 (`Sources.key`). The file's name has a digest of the function, the types, the processor and the
 settings for which it was compiled (`CodeCache.name_of`).
 
 Code that comes with the package (`packaged`) is used first, then code in the user's folder.
-Functions that call each other by name come from the same place.
+Functions that call each other by name are loaded from the same place.
 """
 
 import functools
@@ -59,8 +59,8 @@ SEPARATE = "river_mondrian:"
 class CodeCache:
     """The compiled code of a package.
 
-    The sources are read when this is made, before the modules that define functions. The folder is
-    searched when the first function is called.
+    The sources are read when this object is created, before the modules that define functions. The
+    folder is searched when the first function is called.
 
     Parameters
     ----------
@@ -83,21 +83,22 @@ class CodeCache:
         self._folder: Path | None = None
         self._warned = False
         self.n_unkept = 0
-        # Modules read the package's own switches as they are imported.
+        # Modules read the package's environment variables when they are imported.
         prefix = package.upper() + "_"
         own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
         self._settings = own, sys.flags.optimize
 
     def enable(self, dispatcher: D, links: Any = None, is_separate: bool = False) -> D:
-        """Make a function of the package load its compiled code from disk, and keep it there.
+        """Make a function of the package load its compiled code from disk, and store it there.
 
         `links` handles other functions that the code refers to by name: `find` returns their names
-        and types, which are pickled; `load` compiles or loads them first. `is_separate` says that
-        others refer to this function.
+        and types, which are pickled; `load` compiles or loads them first. `is_separate` means that
+        other functions refer to this function.
 
         Functions of other packages are not cached, since changes of their sources would not be
-        seen. Neither are closures over other values than numbers and text. An object that is not a
-        dispatcher stays as it is: with `NUMBA_DISABLE_JIT` there are none.
+        seen. Closures over values other than numbers and text are not cached either. An object that
+        is not a dispatcher is returned unchanged: with `NUMBA_DISABLE_JIT` there are no
+        dispatchers.
         """
         if isinstance(dispatcher, Dispatcher):
             compiled: Any = dispatcher
@@ -110,7 +111,7 @@ class CodeCache:
         """The folder of the compiled code; None if there is none."""
         if not self._looked:
             self._folder = folders.find(self._package, self._sources.key)
-            # Set last, since other threads may ask meanwhile.
+            # Set last, since other threads may read the property meanwhile.
             self._looked = True
         return self._folder
 
@@ -128,7 +129,7 @@ class CodeCache:
         return {**sources.VERSIONS, "python -O": optimize, **dict(own), **settings}
 
     def pack(self, folder: Path) -> None:
-        """Copy the code that was compiled to the package's folder, for a wheel."""
+        """Copy the compiled code to the package's folder for it, for a wheel."""
         if self.folder is None or self.n_unkept:
             raise OSError("compiled code has not been kept")
         known = self.folder.parent / folders.KNOWN
@@ -139,7 +140,7 @@ class CodeCache:
         packaged.write_index(folder, target, self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
-        """Return the name of a function's file for types and a target; None for no file."""
+        """Return the name of a function's file for types and a target; None if it is not cached."""
         described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None
@@ -179,7 +180,7 @@ class FunctionCache:
     def __init__(self, package: CodeCache, dispatcher: Any, links: Any, is_separate: bool) -> None:
         self._package, self._links, self._is_separate = package, links, is_separate
         self._function: FunctionType = dispatcher.py_func
-        # A function may have two dispatchers, one of them without fast sums.
+        # A function may have two dispatchers, one of them with exact sums.
         self._options = repr(
             sorted(
                 (name, sorted(value) if isinstance(value, set) else value)
@@ -189,7 +190,7 @@ class FunctionCache:
 
     @property
     def cache_path(self) -> str | None:
-        """Where the code is, for `Dispatcher.stats`."""
+        """The folder of the code, for `Dispatcher.stats`."""
         folder = self._package.folder
         return None if folder is None else str(folder)
 
@@ -218,7 +219,7 @@ class FunctionCache:
         if name is None:
             return None
         is_packaged = folder == self._package.packaged.folder
-        # If anything is wrong with a file, the function can be compiled again.
+        # If anything is wrong with a file, the function is compiled again.
         try:
             read = Path.read_bytes if is_packaged else folders.read
             content = read(folder / name)
@@ -237,7 +238,7 @@ class FunctionCache:
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Write the code that was compiled for these types."""
-        # Addresses of this process are of no use to others.
+        # Such code has addresses that are valid in this process only.
         if result.library.has_dynamic_globals or any(not loop.can_cache for loop in result.lifted):
             return
         folder = self._package.folder
@@ -264,7 +265,7 @@ class FunctionCache:
 def _ensure_symbols(symbols: list[str], target_context: Any) -> None:
     """Make numba provide the C functions that code calls: without them LLVM ends the process.
 
-    Most code finds them already. Providing all of numba's functions takes a fifth of a second.
+    Usually they exist already. Providing all of numba's functions takes a fifth of a second.
 
     Raises
     ------
@@ -290,7 +291,7 @@ def _checksum(content: bytes) -> bytes:
 
 
 def _numba_settings() -> list[tuple[str, str]]:
-    """Return numba's present settings: a program may change them."""
+    """Return numba's current settings: a program may change them."""
     return [
         (name, repr(value))
         for name, value in sorted(vars(_config).items())
@@ -301,7 +302,7 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return a description that differs between functions of the same sources; None if unknown."""
+    """Return a description that differs between functions of the same sources, or None."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None

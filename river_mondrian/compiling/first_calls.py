@@ -1,12 +1,12 @@
-"""Logging of compilation, and fewer searches of the garbage collector meanwhile.
+"""Logging of compilation, during which the garbage collector searches less.
 
-A first call takes seconds if kernels are compiled, without a visible reason. So the package's
-logger logs the first compilation in a process as a warning, which Python shows if no logging is set
-up. A user whose service or test stalls should learn the remedy. A caller of `warmup` expects it and
-gets level INFO. Each function is logged at level DEBUG.
+A first call that compiles kernels takes seconds without a visible reason. So the package's logger
+logs the first compilation in a process as a warning, with the remedy. Python shows the warning if
+no logging is set up. A caller of `warmup` expects compilation, so the level is INFO. Each function
+is logged at level DEBUG.
 
-Numba makes many long-lived objects, so that the garbage collector would search all objects of the
-process several times, which takes a tenth of the time. Meanwhile it searches only young objects.
+Numba creates many long-lived objects. The garbage collector would search all objects of the process
+several times, which takes a tenth of the time. During compilation it searches only young objects.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from ..progress import Progress
 
 LOGGER = logging.getLogger(__name__.partition(".")[0])
 
-# The threshold of the oldest generation, which is then never searched.
+# Threshold at which the oldest generation is never searched.
 _NEVER = 1_000_000
 
 _COMMAND = f"python -m {LOGGER.name} warmup"
@@ -33,7 +33,7 @@ class Watch:
     Attributes
     ----------
     names
-        The functions that were compiled so far, in the order in which they were begun.
+        The functions compiled so far, in the order in which their compilation began.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Watch:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Surround a call of numba's compiler, which may find all that it needs on disk."""
+        """Surround a call of numba's compiler, which may load all code from disk."""
         with self._lock:
             self._n_open += 1
         try:
@@ -70,7 +70,7 @@ class Watch:
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
-        """Let this thread compile without a warning, and show its progress if `progress`."""
+        """Allow this thread to compile without a warning; show progress if `progress`."""
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown
@@ -82,7 +82,7 @@ class Watch:
     def compiles(self, name: str, folder: Path | None, unused: str = "") -> None:
         """Note that a function is going to be compiled; its code is kept in `folder`.
 
-        `unused` says why code of the package is not used.
+        `unused` is the reason why the package's code is not used.
         """
         with self._lock:
             is_first = not self.names
@@ -90,7 +90,7 @@ class Watch:
             if self._n_open and self._thresholds is None:
                 self._thresholds = gc.get_threshold()
                 gc.set_threshold(*self._thresholds[:2], _NEVER)
-        # Outside the lock: other threads go on while stderr is written to.
+        # Outside the lock: other threads continue while stderr is written to.
         shown = getattr(self._expected, "shown", None)
         if shown is not None:
             shown.reach(shown.done + 1, f"compiling {name}")

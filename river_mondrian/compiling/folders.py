@@ -16,27 +16,27 @@ import numba
 
 _config: Any = numba.config
 
-# A folder is removed if no process has used it for so long,
+# A folder is removed if no process has used it for this many days,
 UNUSED_DAYS = 30
 
-# or if so many others have been used since.
+# or if this many other folders have been used since.
 MOST_OTHERS = 8
 
 # File that keeps digests of sources, and of their bytecode.
 KNOWN = f"syntax-{sys.implementation.cache_tag}"
 
-# Only folders of such names are removed.
+# Only folders with such names are removed.
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
-    """Return the folder of a package's compiled code, None if there is no place for it.
+    """Return the folder of a package's compiled code; None if no folder can be used.
 
     `key_of` returns the key of the package's sources (`Sources.key`).
 
-    The folder is made if it does not exist, and so are folders above it, but for the user's home.
-    A folder that exists and cannot be written is returned, too: an image of a container may come
-    with one. When a new folder is made, old ones are removed.
+    The folder and its parents are created if they do not exist, except for the user's home. A
+    read-only folder is returned, too: a container image may contain one. When a new folder is
+    created, old folders are removed.
 
     Warns
     -----
@@ -75,7 +75,7 @@ def read(path: Path) -> bytes:
     Raises
     ------
     PermissionError
-        If it belongs to another user, who could make this one run code.
+        If the file belongs to another user, who could make this user run code.
     OSError
         If it cannot be read.
     """
@@ -87,7 +87,7 @@ def read(path: Path) -> bytes:
 
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
-    """Return whether this user owns a file or folder, or named a folder that it cannot write."""
+    """Return whether this user owns a file or folder, or set NUMBA_CACHE_DIR to a read-only one."""
     # Windows has no such owners. There the profile of a user is closed to others.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
@@ -96,24 +96,24 @@ def _is_trusted(status: os.stat_result, folder: Path) -> bool:
 
 
 def make(folder: Path) -> None:
-    """Make a folder that is closed to others, and folders above it.
+    """Create a folder that is closed to other users, and its parents.
 
     Raises
     ------
     OSError
-        If that fails.
+        If a folder cannot be created.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file, closed to other users, so that they see all of it or nothing.
+    """Write a file that is closed to other users; processes see all of it or nothing.
 
     Raises
     ------
     OSError
-        If that fails. FileNotFoundError means that the folder is gone.
+        If writing fails. FileNotFoundError means that the folder is gone.
     """
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
@@ -139,7 +139,7 @@ def _warn(package: str, problem: str, folder: Path | None) -> None:
 
 
 def _bases() -> list[tuple[str, Path | None]]:
-    """Return the folders to keep code below, best first, each with its name for users."""
+    """Return the possible parents of the code's folder, best first, with names for messages."""
     found: list[tuple[str, Path | None]] = []
     if _config.CACHE_DIR:
         found.append(("NUMBA_CACHE_DIR", Path(_config.CACHE_DIR).absolute()))
@@ -152,28 +152,28 @@ def _bases() -> list[tuple[str, Path | None]]:
         in_home = "Library/Caches"
     else:
         xdg = os.environ.get("XDG_CACHE_HOME", "")
-        # The standard says to ignore a relative one.
+        # The standard says to ignore a relative path.
         if os.path.isabs(xdg):
             found.append(("XDG_CACHE_HOME", Path(xdg)))
         in_home = ".cache"
     home = os.path.expanduser("~")
-    # A home that does not exist is not made: its absence may be intended.
+    # A home that does not exist is not created: its absence may be intended.
     is_there = os.path.isabs(home) and os.path.isdir(home)
     return [*found, (f"~/{in_home}", Path(home, in_home) if is_there else None)]
 
 
 def use(folder: Path) -> None:
-    """Make a folder, or note the time of its use; remove old folders if it is new.
+    """Create a folder, or update the time of its use; remove old folders if it is new.
 
     Raises
     ------
     OSError
-        If it cannot be made, or its time cannot be set.
+        If the folder cannot be created, or its time cannot be set.
     """
     is_new = not folder.is_dir()
     make(folder.parent)
     make(folder)
-    # Another process may have removed it: then this one keeps nothing.
+    # Another process may have removed the folder: then this process stores no code.
     with contextlib.suppress(FileNotFoundError):
         os.utime(folder)
     if is_new:
@@ -181,7 +181,7 @@ def use(folder: Path) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove sibling folders that have not been used for long, and all but the last used ones."""
+    """Remove sibling folders that have not been used for long, except the most recently used."""
     used = []
     for other in folder.parent.iterdir():
         # Another process may remove it first.

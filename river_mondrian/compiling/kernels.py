@@ -1,16 +1,16 @@
 """Decorators that compile functions over records.
 
-- `kernel`: Python calls it, for one sample. It is compiled for the classes of the records that are
-passed, by its annotations. `batch_kernel`: Python calls it for many samples; other threads run
-meanwhile.
-- `separate`: kernels call it, by name. It is compiled once for each set of types, and not again as
-  part of each kernel that calls it.
-- `inlined`: a small helper, which becomes part of the kernels that call it; `merged` becomes lines
-of its caller before type inference.
+- `kernel`: a function that Python calls for one sample. It is compiled for the classes of the
+  records that are passed, by its annotations.
+- `batch_kernel`: a function that Python calls for many samples, while other threads run.
+- `separate`: a function that kernels call by name. It is compiled once for each set of types,
+  instead of again with each kernel that calls it.
+- `inlined`: a small helper that becomes part of the kernels that call it.
+- `merged`: a helper that becomes lines of its caller before type inference.
 
-Most have a twin, `exact_...`, that adds in the order of the source. An exact
-kernel calls exact helpers only, since others keep their flags within it. If numba's compiler is
-switched off (`NUMBA_DISABLE_JIT=1`), all of them are the functions themselves.
+Most decorators have a twin, `exact_...`, whose sums keep the order of the source. An exact kernel
+calls only exact helpers, since other helpers keep their flags within it. With
+`NUMBA_DISABLE_JIT=1`, nothing is compiled: kernels run as Python.
 """
 
 import contextlib
@@ -48,8 +48,8 @@ _njit: Any = numba.njit
 
 COMPILES = not getattr(config, "DISABLE_JIT", 0)
 
-# Functions that only kernels call need no entry point for Python: compiling it would take as long
-# again.
+# Functions that only kernels call need no entry point for Python: compiling it would double the
+# time.
 _FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 _FAST = {"fastmath": FASTMATH}
 
@@ -58,7 +58,7 @@ class _Links:
     """The separate functions that compiled code calls by name."""
 
     def find(self, compiled: Any) -> list[tuple[str, tuple[Any, ...]]]:
-        """Return the names and types of those that a compiled function calls."""
+        """Return the names and types of the separate functions that a compiled function calls."""
         declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
@@ -68,7 +68,7 @@ class _Links:
         ]
 
     def load(self, found: list[tuple[str, tuple[Any, ...]]], packaged: bool) -> None:
-        """Compile or load them; only load packaged ones."""
+        """Compile or load separate functions; if `packaged`, only load them."""
         for name, taken in found:
             instance_of(_SEPARATE[name], taken, packaged)
 
@@ -154,7 +154,7 @@ def _typeof_kernel(value: Kernel[Any, Any], c: Any) -> Any:
 
 @functools.cache
 def _type_variables(function: Any) -> dict[str, int]:
-    """Return the places of the first parameters of each type variable, by its name."""
+    """Return the place of the first parameter of each type variable, by the variable's name."""
     places: dict[str, int] = {}
     for i, name in enumerate(inspect.signature(function).parameters):
         hint = _hints(function)[name]
@@ -164,7 +164,7 @@ def _type_variables(function: Any) -> dict[str, int]:
 
 
 class Plain(Generic[P, T]):
-    """A kernel without compilation: the function, dividing by zero as NumPy does."""
+    """A kernel without compilation: the function, with NumPy's rules for division by zero."""
 
     def __init__(self, function: Callable[P, T]) -> None:
         functools.update_wrapper(self, function)
@@ -182,11 +182,11 @@ class Plain(Generic[P, T]):
 
 
 def kernel(function: Callable[P, T]) -> Kernel[P, T]:
-    """Compile a function that Python calls for one sample, lazily, cached on disk where possible.
+    """Compile a function that Python calls for one sample, at its first call; cache it on disk.
 
-    Other threads of Python wait: releasing them would take as long as learning a sample in one
-    tree. Reassociation lets sums use vector units. NaN and infinity keep their meaning: a missing
-    value is a NaN.
+    The kernel holds the GIL: releasing it would take as long as learning a sample in one tree.
+    Reassociation lets sums use vector units. NaN and infinity keep their meaning: a missing value
+    is a NaN.
     """
     return _kernel(function, **_FAST)
 
@@ -211,7 +211,7 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
 
 
 class _OfKernels(CPUDispatcher):
-    """A function without an entry point for Python, which would crash there."""
+    """A function without an entry point for Python: a call from Python would crash."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse the call."""
@@ -229,23 +229,23 @@ def _helper(function: F, **options: Any) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a small helper that becomes part of the kernels that call it, and of these only."""
+    """Compile a small helper that only kernels may call, and that becomes part of them."""
     return _helper(function, forceinline=True, **_FAST)
 
 
 def helper(function: F) -> F:
-    """Compile a helper of kernels, and of these only, that the compiler may inline."""
+    """Compile a helper that only kernels may call, and that the compiler may inline."""
     return _helper(function, **_FAST)
 
 
 def merged(function: F) -> F:
-    """Compile a helper as lines of the kernel that calls it, at one place."""
+    """Compile a helper that one kernel calls at one place, as lines of this kernel."""
     return _helper(function, inline="always", **_FAST)
 
 
 def exact_inlined(function: F) -> F:
-    """Compile a small helper whose sums keep their order, also within kernels of other sums."""
-    # Without this option, numba takes the flags of the caller.
+    """Compile a small helper whose sums keep their order, also within kernels that reorder sums."""
+    # Without this option, numba uses the flags of the caller.
     return _helper(function, fastmath=False)
 
 
@@ -273,7 +273,7 @@ class Instance:
     Raises
     ------
     LookupError
-        If the package does not have it.
+        If the package does not have the compiled function.
 
     """
 
@@ -294,13 +294,13 @@ class Instance:
             raise LookupError(function.__qualname__)
         given = ", ".join(map(str, taken))
         made_for = hashlib.blake2b(repr(tuple(target)).encode(), digest_size=4).hexdigest()
-        # The name by which compiled code for this target refers to it.
+        # The name by which compiled code for this target refers to the function.
         name = f"{function.__module__}:{function.__qualname__}({given})"
         self.symbol = f"{cache.SEPARATE}{made_for}:{name}"
         self.result = self.compiled.signature.return_type
         code, description = operator.attrgetter("library", "fndesc")(self.compiled)
         self.address = int(code.get_pointer_to_function(description.llvm_func_name))
-        # Code that calls it finds it by this name, for as long as the process lasts.
+        # Code that calls the function finds it by this name, as long as the process lasts.
         llvm.add_symbol(self.symbol, self.address)
 
 
@@ -310,7 +310,7 @@ _SEPARATE: dict[str, Any] = {}
 
 
 def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -> Instance:
-    """Return a separate function, loaded from the package or compiled, at its first use."""
+    """Return a separate function; load or compile it at its first use."""
     key = function, taken, packaged
     if key not in _INSTANCES:
         _INSTANCES[key] = Instance(function, taken, packaged)
@@ -320,8 +320,8 @@ def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -
 def address_of(function: Any, **classes: type[Any]) -> Any:
     """Return the address of a separate function, compiled by its annotations.
 
-    It is for fields of records that hold the address of a kernel (`records.entry`). `classes` has
-    the classes of its type variables.
+    Fields of records hold such addresses (`records.entry`). `classes` has the classes of the
+    function's type variables.
     """
     if not COMPILES:
         return register_entry(function)

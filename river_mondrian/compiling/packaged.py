@@ -1,9 +1,8 @@
 """Compiled code that comes with the package, in wheels that are built with it (`hatch_build.py`).
 
-It is made for the oldest processor of an architecture that is supported, which costs no speed. The
-file `index.json` beside it lists the versions and settings that it was made for. If any of these
-differs, none of the code is used, and kernels are compiled here. `python -m` runs this module as a
-wheel is built.
+The code is compiled for the oldest supported processor of an architecture, without loss of speed.
+The file `index.json` beside it lists the versions and settings that the code was compiled for. If
+any of these differs, none of the code is used, and kernels are compiled.
 """
 
 import json
@@ -16,7 +15,8 @@ import llvmlite.binding as llvm
 FOLDER = "compiled"
 INDEX = "index.json"
 
-# The oldest processors for which code is packaged, and the features that others need to run it.
+# The oldest processors for which code is packaged, and the features that other processors need to
+# run it.
 BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86_64": ("nehalem", ("cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3")),
     "aarch64": ("generic", ("neon",)),
@@ -29,9 +29,9 @@ class Packaged:
     Attributes
     ----------
     target
-        The processor's name and features in numba's key of the code; None if no code is used.
+        The processor's name and features in numba's key of the code; None if the code is not used.
     unused
-        The reason why existing code is not used; empty if it is used, or there is none.
+        The reason why existing code is not used; empty if it is used or does not exist.
 
     """
 
@@ -45,14 +45,14 @@ class Packaged:
             if not self.unused:
                 self.target = tuple(index["target"])
         except FileNotFoundError:
-            # The wheel has none, or there is no wheel.
+            # The wheel has no compiled code, or there is no wheel.
             return
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             self.unused = f"its {INDEX} cannot be read ({error!r})"
 
 
 def _difference(index: dict[str, Any], made_for: dict[str, Any], key: str | None) -> str:
-    """Return the reason why packaged code cannot be used; empty if it can be."""
+    """Return the reason why packaged code cannot be used; empty if it can be used."""
     for name, ours in made_for.items():
         theirs = index["made_for"][name]
         if json.loads(json.dumps(ours)) != theirs:

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import folders
 
-# Sources, modules that come as bytecode only, and extensions.
+# Suffixes of sources, of modules in bytecode only, and of extensions.
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
 
 # An extension's suffix names Python's ABI. NumPy's ABI changes with its major version only.
@@ -31,7 +31,7 @@ _DIGEST_BYTES = 16
 
 
 class Sources:
-    """The sources of a package at the time when this object is made.
+    """The sources of a package at the time when this object is created.
 
     Modules that are imported later may come from other sources. So `unchanged` is false once a
     source has changed, and stays false.
@@ -39,13 +39,13 @@ class Sources:
     Parameters
     ----------
     root
-        The package's folder. It may lie in an archive from which Python imports.
+        The package's folder. It may be in an archive from which Python imports.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._is_changed = False
-        # Taken before the files are read, so that a change meanwhile is seen later.
+        # Set before the files are read, so that a change meanwhile is noticed later.
         self._seen = _look_at(root)
         # Empty if a file cannot be read, or there are no files, as in an executable.
         self._contents: dict[str, bytes] = {}
@@ -56,14 +56,14 @@ class Sources:
     def key(self, known: Path) -> str:
         """Return the key of all code that is compiled from these sources, in hexadecimal.
 
-        It is a digest of the files' names and bytecode without docstrings, and of the versions
+        The key is a digest of the files' names and bytecode without docstrings, and of the versions
         of Python's ABI, numba, llvmlite and NumPy's ABI. It is empty if there are no sources.
 
         Parameters
         ----------
         known
-            File that keeps the digests of bytecode by those of files' contents: compiling a package
-            to bytecode takes .3 s. It is written if a source is new.
+            File of the digests of bytecode by the digests of sources: compiling a package to
+            bytecode takes 0.3 s. The file is written if a source is new.
         """
         if self._key is None:
             self._set_key(_read_pairs(folders.read, known), known)
@@ -76,8 +76,8 @@ class Sources:
         return self._key
 
     def _set_key(self, meanings: dict[bytes, bytes], known: Path | None) -> None:
-        """Set the key, with known digests; compile new sources only if there is a file for them."""
-        # Another thread may set the key and drop the contents.
+        """Set the key from known digests; compile new sources only if `known` is a file."""
+        # Another thread may set the key and drop the contents meanwhile.
         contents = self._contents
         if not contents:
             self._key = self._key or ""
@@ -112,7 +112,7 @@ def _digest(content: bytes) -> bytes:
 
 
 def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]:
-    """Return the digests of bytecode by those of sources, as far as a file has them."""
+    """Return the digests of bytecode in a file, by the digests of sources."""
     try:
         content = read(path)
     except OSError:
@@ -123,21 +123,21 @@ def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]
 
 
 def _meaning(source: bytes) -> bytes:
-    """Return a source's bytecode without docstrings and lines; the source if Python refuses it.
+    """Return a source's bytecode without docstrings and lines; if Python refuses it, the source.
 
-    Assertions are left out, too: kernels have none.
+    Assertions are omitted, too: kernels have none.
     """
     try:
         code = compile(source, "", "exec", dont_inherit=True, optimize=2)
     except (SyntaxError, ValueError, RecursionError):
         return source
-    # This version writes equal code as equal bytes.
+    # Version 2 of the format writes equal code as equal bytes.
     return marshal.dumps(_without_lines(code), 2)
 
 
 def _without_lines(code: CodeType) -> CodeType:
     constants = (_without_lines(c) if isinstance(c, CodeType) else c for c in code.co_consts)
-    # A docstring leaves an instruction for its line that does nothing.
+    # A docstring leaves a NOP instruction for its line.
     pairs = (code.co_code[i : i + 2] for i in range(0, len(code.co_code), 2))
     return code.replace(
         co_code=b"".join(pair for pair in pairs if pair[0] != dis.opmap["NOP"]),
@@ -154,7 +154,7 @@ def _look_at(root: Path) -> list[tuple[str, int, int, int, int]]:
         try:
             status = os.stat(path)
         except OSError:
-            # Reading it fails as well, and there will be no key.
+            # Reading the file fails as well, so there will be no key.
             seen.append((path, 0, 0, 0, 0))
             continue
         changed = status.st_mtime_ns, status.st_ctime_ns
