@@ -1,17 +1,18 @@
-"""Linear discriminants, learned online: they predict the class of a sample by linear functions.
+"""Linear discriminants, which predict the class of a sample by linear functions.
 
-There are three: two softmax regressions of standardized inputs, one with small steps and one with
-large ones, and naive Bayes. The regressions are trained by AdaGrad (Duchi, Hazan and Singer 2011),
-with one sum of squared gradients for all weights. Naive Bayes assumes normal inputs whose variances
-all classes share, so it is linear, too.
+The three discriminants are two softmax regressions on standardized inputs and naive Bayes. One
+regression takes small steps, the other large steps. AdaGrad trains both (Duchi, Hazan and Singer
+2011), with one sum of squared gradients for all weights. Naive Bayes assumes normal inputs with the
+same variances in all classes, so naive Bayes is linear, too.
 
-The discriminants take raw inputs, estimate means and variances themselves, and ignore missing
+The discriminants read raw inputs, estimate means and variances themselves, and ignore missing
 values. A categorical input has a weight or a count for each level. Levels share the rows of a table
-by a hash (Weinberger et al. 2009). A sample's weight multiplies its gradients and its counts in
-means and variances. Outliers have a bounded effect on these (`count_value`).
+by a hash (Weinberger et al. 2009). A sample's weight multiplies the sample's gradients and its
+counts in means and variances. Outliers have a bounded effect on means and variances
+(`count_value`).
 
-After a drift, steps are as large as at first, so that lines follow boundaries that jump, and naive
-Bayes starts again. The lines themselves are kept, since some drifts turn them only a little.
+After a drift, steps have their initial size again, and naive Bayes forgets its samples. The weights
+of the regressions are kept, since some drifts turn a boundary only a little.
 """
 
 import math
@@ -29,19 +30,21 @@ from .learned import Learned, keep
 
 # Means and variances of streams, robust to outliers and able to follow changes.
 #
-# A value more than 32 standard deviations from the mean is an outlier. It is not counted in the
-# mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an outlier,
-# of any size, the variance is 1.4 times that of the others. If all values are outliers, as after
-# a change of units, the variance grows by a factor of 2^29 while the number of values doubles,
-# until the values count again. A rare value counts in full if it comes once in 1,000 values.
+# A value more than 32 standard deviations from the mean is an outlier. An outlier does not count in
+# the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an
+# outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
+# outliers, as after a change of units, the variance grows by a factor of 2^29 while the number of
+# values doubles, until the values are no outliers. A value that occurs once in 1,000 values counts
+# in full.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
-# variance of all. If it is less than a fifth, the values before the later half are forgotten:
-# outliers at the start, larger units, or an earlier level. A time stamp that grows steadily is
-# kept, at a quarter. The moments of the later half are in rows of their own.
+# variance of all values. If it is less than a fifth, the values before the later half are
+# forgotten: outliers at the start, larger units, or an earlier level. For a time stamp that grows
+# steadily it is a quarter, so no value is forgotten. The moments of the later half are in rows of
+# their own.
 
 
-# Sum of squares above which a quantity varies.
+# A quantity varies if its sum of squares is larger than this.
 VARIES = 1e-280
 # A squared distance of more than FAR variances from the mean counts as FAR_COUNTS variances.
 FAR = 1000.0
@@ -94,40 +97,40 @@ LARGE_STEPS = 1
 NAIVE_BAYES = 2
 N_DISCRIMINANTS = 3
 
-# Size of the steps of either regression.
+# Learning rates of the two regressions.
 SMALL_RATE = 0.1
 LARGE_RATE = 0.8
 # Largest standardized value, and largest squared distance from a class's mean in one input.
 LARGEST = 3.0
 FARTHEST = 100.0
-# Least variance within classes, as a part of an input's own.
+# Least variance within classes, as a fraction of the input's variance.
 LEAST_WITHIN = 0.01
 # Pseudo-count of a class.
 PRIOR = 0.5
 # Rows that the levels of all categories share; a power of 2.
 LEVEL_ROWS = 2048
-# Less weight than any sample has.
+# Smaller than the weight of any sample.
 LEAST_COUNT = 1e-40
-# Pseudo-count, in samples of a class, of a level's share among all classes.
+# Pseudo-count of a level's share among all classes, in samples of a class.
 LEVEL_PRIOR = 1.0
 
 
 class Discriminants(Record):
     """Two softmax regressions and a naive Bayes over standardized inputs.
 
-    A row of numbers by input is `columns` long: column 0 is for the samples or the intercept,
-    column i for input i - 1. Matrices have such a row for each class.
+    An array with a number per input has rows of length `columns`: column 0 is for the samples or
+    the intercept, column i for input i - 1. A matrix has such a row for each class.
     """
 
     # Number of classes and of inputs so far.
     n_classes: Int64
     n_inputs: Int64
-    # Length of a row of inputs' numbers, and number of classes for which a row has room.
+    # Length of a row with a number per input. Number of classes that a row has room for.
     columns: Int64
     width: Int64
     # For each input: the weight of its values (of samples in column 0), their mean, and the sum of
-    # squared deviations from the mean. A second row of each has the later values only. `within` has
-    # the sum of squared deviations from the mean of the value's own class, as updated so far.
+    # squared deviations from the mean. The second row of each array has the later values only.
+    # `within` has the sum of squared deviations from the mean of the value's class at that time.
     counts: Float64s = sized(2, "columns")
     means: Float64s = sized(2, "columns")
     squares: Float64s = sized(2, "columns")
@@ -141,21 +144,21 @@ class Discriminants(Record):
     # For each class: the weight of values of each input (of samples in column 0), and their mean.
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
-    # Number and places of the categorical inputs. Each row of levels has a column per class:
-    # weights of the regressions, and the weight of samples.
+    # Number and places of the categorical inputs. A row of levels has a column per class. The rows
+    # hold the weights of the regressions, and the weight of samples.
     n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
     small_levels: Float64s = sized("n_level_rows", "width")
     large_levels: Float64s = sized("n_level_rows", "width")
     level_counts: Float64s = sized("n_level_rows", "width")
-    # If there are categories, of the last sample: its inputs, with NaN for categories; and where
-    # the rows of its levels begin, -1 for a missing level.
+    # The last sample, if there are categories: its inputs, with NaN for categories, and the starts
+    # of the rows of its levels, with -1 for a missing level.
     numbers: Float64s = transient("columns")
     level_places: Int64s = transient("n_categories")
-    # The weight of the samples of each of these levels.
+    # Total weight of the samples with each of these levels.
     level_totals: Float64s = transient("n_categories")
-    # Of the last sample: inputs as standard deviations from their mean, 0 where missing, 1 in
-    # column 0; and the inverse of their variance within classes, 0 where missing.
+    # The last sample's inputs in standard deviations from their means: 0 if missing, 1 in column 0.
+    # The inverses of the inputs' variances within classes: 0 if missing.
     standardized: Float64s = transient("columns")
     precisions: Float64s = transient("columns")
     # Predictions for the last sample: N_DISCRIMINANTS rows of `width` probabilities.
@@ -196,7 +199,7 @@ class Discriminants(Record):
         return numbers
 
     def level_score(self, weights: Float64s, label: int) -> float:
-        """Return the sum of a class's weights of the last sample's levels."""
+        """Return the sum of a class's weights for the levels of the last sample."""
         found = 0.0
         for c in range(self.n_categories):
             place = self.level_places[c]
@@ -205,7 +208,7 @@ class Discriminants(Record):
         return found
 
     def level_evidence(self, label: int) -> float:
-        """Return log p(levels | class) - log p(levels) of the last sample's levels."""
+        """Return log p(levels | class) - log p(levels) for the levels of the last sample."""
         found = 0.0
         columns, counts = self.columns, self.level_counts
         for c in range(self.n_categories):
@@ -215,13 +218,13 @@ class Discriminants(Record):
             if share > 0.0:
                 of_both = counts[place + label]
                 of_class = self.class_counts[columns * label + column]
-                # A class without samples has the share of the level among all.
+                # Without samples of the class, the rate is the level's share among all classes.
                 rate = (of_both + LEVEL_PRIOR * share) / (of_class + LEVEL_PRIOR)
                 found += math.log(rate / share)
         return found
 
     def move_levels(self, weights: Float64s, label: int, by: float) -> None:
-        """Add to a class's weights of the last sample's levels."""
+        """Add `by` to a class's weights for the levels of the last sample."""
         for c in range(self.n_categories):
             place = self.level_places[c]
             if place >= 0:
@@ -240,7 +243,7 @@ class Discriminants(Record):
 
 @inlined
 def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
-    """Return the value of a line: the intercept and each input times its weight."""
+    """Return the value of a linear function: the intercept and each input times its weight."""
     found = weights[0]
     for i in range(1, n_inputs + 1):
         found += weights[i] * standardized[i]
@@ -251,9 +254,9 @@ def score(weights: Float64s, standardized: Float64s, n_inputs: int) -> float:
 def squared_distance(
     discriminants: Discriminants, values: Float64s, counts: Float64s, means: Float64s
 ) -> float:
-    """Return the squared distance from a class in standard deviations within classes.
+    """Return a sample's squared distance from a class, in variances within classes.
 
-    If the class has no value of an input, the mean over all classes takes its place.
+    If the class has no value of an input, the mean over all classes replaces the class's mean.
     """
     overall, precisions = discriminants.means, discriminants.precisions
     distance = 0.0
@@ -322,8 +325,8 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
     for k in range(n_classes):
         error = probabilities[k] - (1.0 if k == label else 0.0)
         errors += error * error
-    # The gradient of the log loss by weight (k, i) is error_k z_i, so the sum of all squares is the
-    # product of both sums. Divided by the number of features, it is the mean per feature.
+    # The derivative of the log loss by weight (k, i) is error_k z_i, so the sum of all squares is
+    # `errors * sizes`. Divided by the number of features, the sum is the mean per feature.
     squares += weight * weight * errors * sizes / (n_inputs + 1)
     # AdaGrad: rate / sqrt(1 + sum of squares) times the gradient.
     step = weight * rate / math.sqrt(1.0 + squares)
@@ -358,7 +361,7 @@ def update_moments(
             continue
         mean = means[i] if counts[i] > 0.0 else value
         if count_value(counts, means, squares, i, value, weight):
-            # A class begins with one value of weight 1 at the mean of all.
+            # A class begins with one value of weight 1 at the mean over all classes.
             is_known = class_counts[i] > 0.0
             class_n = (class_counts[i] if is_known else 1.0) + weight
             class_mean = class_means[i] if is_known else mean
@@ -368,7 +371,8 @@ def update_moments(
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            # Classes start again. Until they have values, only the input's own variance is known.
+            # Classes restart without values. Until they have some, only the input's own variance is
+            # known.
             all_within[i] = squares[i]
             for k in range(discriminants.n_classes):
                 discriminants.class_counts[columns * k + i] = 0.0
@@ -419,7 +423,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         lines = [self.learned[name][:n] for name in ("small_weights", "large_weights")]
         found = [(own[:, 0], own[:, last].T * standardized[:, None]) for own in lines]
         counts, means = (self.learned[name][:n] for name in ("class_counts", "class_means"))
-        # As in `squared_distance`.
+        # This repeats `squared_distance`.
         centres = np.where(counts > 0.0, means, self.learned["means"][0])[:, last].T
         squares = np.minimum((values[:, None] - centres) ** 2 * precisions[:, None], FARTHEST)
         known = (precisions > 0.0)[:, None]
@@ -440,7 +444,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         share = counts.sum() / max(self.learned["counts"][0, 1 + i], LEAST_COUNT)
         if share == 0.0:
             return [small, large, np.zeros_like(counts)]
-        # As in `level_evidence`.
+        # This repeats `level_evidence`.
         of_classes = self.learned["class_counts"][:, 1 + i]
         rates = (counts + LEVEL_PRIOR * share) / (of_classes + LEVEL_PRIOR)
         return [small, large, np.log(rates / share)]
@@ -448,7 +452,7 @@ class LinearDiscriminants(Learned[Discriminants]):
     def reserve(
         self, width: int, n_inputs: int, predicted: Floats, categories: Sequence[int] = ()
     ) -> None:
-        """Reserve memory for classes and inputs; what the record's inputs have learned is kept.
+        """Reserve memory for classes and inputs; keep all numbers of the record's inputs.
 
         Parameters
         ----------
@@ -478,18 +482,19 @@ class LinearDiscriminants(Learned[Discriminants]):
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
             counts[0, 1 + i] = counts[0, 0]
-            # A class begins with one value.
+            # A class with samples begins with one value more, as in `update_moments`.
             class_counts[:, 1 + i] = class_counts[:, 0] + (class_counts[:, 0] > 0.0)
 
     def follow_drift(self) -> None:
-        """Make steps as large as at first, and forget the samples of naive Bayes.
+        """Reset steps to their initial size, and forget the samples of naive Bayes.
 
-        Lines and the moments of inputs are kept. A second call changes nothing.
+        The weights of the regressions and the moments of inputs are kept. A second call changes
+        nothing.
         """
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0
         learned["class_counts"][:] = 0.0
-        # As in `update_moments` for one input.
+        # This repeats `update_moments` for one input.
         learned["within"][0] = learned["squares"][0]
         learned["level_counts"][:] = 0.0
         learned["counts"][0, 1 + self.memory.arrays["categories"]] = 0.0

@@ -1,9 +1,9 @@
-"""Detecting drifts by the errors of a model: ADWIN, and whether the errors increase.
+"""Detection of drifts by the errors of a model: ADWIN, and a check that errors increase.
 
 ADWIN (Bifet and Gavalda 2007) keeps a window of the latest values as an exponential histogram. It
 drops the oldest values while some cut splits the window into two parts whose means differ by more
-than a bound. Results equal those of `river.drift.ADWIN` bit for bit. Like it, this detector starts
-with an empty window after a drift.
+than a bound. Results equal those of `river.drift.ADWIN` bit for bit. As in River, the window is
+empty after a drift.
 """
 
 import math
@@ -16,13 +16,13 @@ from ..compiling.kernels import exact_inlined, exact_separate
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record, sized, stored
 from .learned import Learned
 
-# Rows of buckets. The last one stays empty, since its use would take some 2^48 values.
+# Rows of buckets. The last row stays empty: its first bucket would need some 2^48 values.
 N_ROWS = 48
 
 # Most buckets of a row.
 MOST_BUCKETS = 1000
 
-# Who detects drifts: nobody, ADWIN, or a detector outside.
+# Who detects drifts: nobody, ADWIN, or a detector outside the package.
 NOBODY = 0
 ADWIN = 1
 OUTSIDE = 2
@@ -47,8 +47,8 @@ class Adwin(Record):
     max_buckets: Int64 = stored(Bounds(1, MOST_BUCKETS))
     min_window_length: Int64
     grace_period: Int64
-    # Number of values since the last drift. For the values in the window: their number, their sum,
-    # and their variance times their number.
+    # Number of values since the last drift. Number and sum of the values in the window, and their
+    # variance times their number.
     n_values: Int64
     width: Float64
     total: Float64
@@ -99,7 +99,7 @@ def _insert(adwin: Adwin, value: float) -> None:
     while i < N_ROWS - 1 and adwin.sizes[i] > adwin.max_buckets:
         first = adwin.row_length() * i
         one, other = adwin.totals[first], adwin.totals[first + 1]
-        # The sum of squares of both together, of `size` values each.
+        # Sum of squares of both buckets together, each of `size` values.
         between = one / size - other / size
         variance = adwin.variances[first] + adwin.variances[first + 1]
         variance += size * 0.5 * between * between
@@ -110,7 +110,7 @@ def _insert(adwin: Adwin, value: float) -> None:
 
 @exact_inlined
 def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
-    """Drop the window's oldest bucket, of `size` values, which is in row `i`."""
+    """Drop the window's oldest bucket, which has `size` values and is in row `i`."""
     first = adwin.row_length() * i
     oldest = adwin.totals[first]
     width, total = adwin.width - size, adwin.total - oldest
@@ -125,13 +125,13 @@ def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
 def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool:
     """Return whether two parts of the window have means that differ by more than the bound.
 
-    With m the harmonic mean of both numbers and v the variance, the bound is
+    With m the harmonic mean of both parts' numbers of values and v the variance, the bound is
     sqrt(2 v log(2 log(width) / delta) / m) + 2 log(2 log(width) / delta) / 3 m.
     """
     least = adwin.min_window_length
     confidence = math.log(2.0 * math.log(adwin.width) / adwin.delta)
     inverse = 1.0 / (n_old - least + 1.0) + 1.0 / (n_new - least + 1.0)
-    # NumPy's root of less than 0, by rounding, is NaN.
+    # NumPy's root is NaN if rounding has made the variance negative.
     spread = np.sqrt(2.0 * inverse * (adwin.variance / adwin.width) * confidence)
     bound = spread + 2.0 / 3.0 * confidence * inverse
     return bool(abs(difference) > bound)
@@ -139,7 +139,7 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
 
 @exact_inlined
 def _shrink(adwin: Adwin) -> bool:
-    """Drop the oldest bucket if some cut shows a change of the values; returns whether it did."""
+    """Drop the oldest bucket if both sides of some cut differ, and return whether they do."""
     top = N_ROWS - 1
     while top > 0 and adwin.sizes[top] == 0:
         top -= 1
@@ -153,7 +153,7 @@ def _shrink(adwin: Adwin) -> bool:
             total_old += adwin.totals[first + k]
             total_new -= adwin.totals[first + k]
             if i == 0 and k == adwin.sizes[0] - 1:
-                # No value is left behind the cut.
+                # There is no value after this cut.
                 return False
             is_cut = n_new >= least and n_old >= least
             if is_cut and _differ(adwin, n_old, n_new, total_old / n_old - total_new / n_new):
@@ -164,7 +164,7 @@ def _shrink(adwin: Adwin) -> bool:
 
 @exact_separate
 def update(adwin: Adwin, value: float) -> bool:
-    """Insert a value into the window; returns whether the values have changed."""
+    """Insert a value into the window, and return whether the values have changed."""
     if adwin.is_drift == 1:
         adwin.n_values = 0
         adwin.width = adwin.total = adwin.variance = 0.0
@@ -183,7 +183,7 @@ class Errors(Adwin):
     """Errors of a model, from 0 to 1, with the detector of their drifts and their means."""
 
     detector: Int64 = stored(Bounds(NOBODY, OUTSIDE))
-    # Mean of the errors since the latest drift, their number, and a running mean of late errors.
+    # Mean of the errors since the latest drift, their number, and a running mean of recent errors.
     mean: Float64
     n_errors: Int64
     recent: Float64
@@ -191,7 +191,7 @@ class Errors(Adwin):
 
 @exact_separate
 def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
-    """Update by the error of the last of `n_samples`; returns how many to keep, 0 for all.
+    """Update with the latest error, and return how many of `n_samples` to keep, 0 for all.
 
     `found` is the number of samples that an outside detector would keep.
     """
@@ -200,7 +200,7 @@ def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
     recent = errors.recent + FAST * (error - errors.recent)
     kept = found
     if errors.detector == ADWIN:
-        # Keep the samples of the window that has been shrunk.
+        # Keep the samples of the shrunken window.
         kept = int(errors.width) if update(errors, error) else 0
     is_drift = kept > 0 and recent > mean
     errors.mean = recent if is_drift else mean

@@ -1,12 +1,12 @@
-"""Mixing several predictions of a class in a log-linear pool.
+"""Mixtures of several predictions of a class in a log-linear pool.
 
 With p_ek the probability that expert e gives class k, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
-The exponents a_e are learned by AdaGrad on the log loss (Duchi, Hazan and Singer 2011): steps
-shrink with the sum of the squared gradients. The sum of the exponents is the pool's inverse
-temperature: it is 1 at first, and grows if all experts are underconfident.
+AdaGrad learns the exponents a_e on the log loss (Duchi, Hazan and Singer 2011): steps shrink with
+the sum of the squared gradients. The sum of the exponents is the pool's inverse temperature. It is
+1 at first, and grows if all experts are underconfident.
 
 The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
 Otherwise one heavy sample would make all later steps small.
@@ -27,7 +27,7 @@ LARGEST_WIDTH = 1 << 25
 
 # Smallest probability that an expert may give, times the number of classes.
 FLOOR = 1e-4
-# Fraction of the largest weight that fades at each sample.
+# Fraction of the largest weight that is forgotten at each sample.
 FADING = 0.001
 # Step size of an exponent, its initial sum of squared gradients, and its bounds.
 STEP = 0.1
@@ -50,10 +50,10 @@ class Experts(Record):
     # Exponent of each expert, and the sum of its squared gradients.
     exponents: Float64s = sized("n_experts")
     squares: Float64s = sized("n_experts")
-    # Largest weight of a sample, which fades, or 1.
+    # Largest weight of a sample, which is slowly forgotten; at least 1.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
-    # For the last sample: the predictions of the experts, their logarithms (n_experts rows each),
-    # and the prediction of the pool.
+    # The last sample: predictions of the experts and their logarithms, a row per expert, and the
+    # prediction of the pool.
     predicted: Float64s = transient("n_experts", "width")
     logs: Float64s = transient("n_experts", "width")
     mixed: Float64s = transient("width")
@@ -61,7 +61,7 @@ class Experts(Record):
 
 @kernel
 def combine(experts: Experts) -> None:
-    """Mix the predictions of the experts, after raising small ones to the floor in place."""
+    """Raise small predictions of the experts to the floor in place, and mix them."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
     for k in range(n_classes):
@@ -88,14 +88,14 @@ def combine(experts: Experts) -> None:
 
 @kernel
 def learn(experts: Experts, label: int, weight: float) -> None:
-    """Update the exponents by the class and the weight of the sample, after `combine`."""
+    """Update the exponents with the class and the weight of the sample, after `combine`."""
     width, mixed = experts.width, experts.mixed
     exponents, squares = experts.exponents, experts.squares
     largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
     experts.largest_weight = largest
     for e in range(experts.n_experts):
-        # d/da of the log loss of p_k = exp(a l_k + ...) / sum_j exp(a l_j + ...). As log p_k is
-        # a l_k + ... - log sum_j exp(a l_j + ...), it is sum_k p_k l_k - l_label.
+        # The derivative of the log loss by an exponent a. As log p_k is a l_k + ... - log sum_j
+        # exp(a l_j + ...), the derivative is sum_k p_k l_k - l_label.
         logs = experts.logs.part(width * e, width)
         gradient = -logs[label]
         for k in range(experts.n_classes):
@@ -124,7 +124,7 @@ class Mixture(Learned[Experts]):
         self.show()
 
     def reserve(self, width: int) -> None:
-        """Reserve memory for `width` classes; clears the predictions for the last sample."""
+        """Reserve memory for `width` classes, and clear the predictions for the last sample."""
         self.record.width = width
         self.show()
 
@@ -139,21 +139,21 @@ class Mixture(Learned[Experts]):
         return super().predicted.reshape(self.record.n_experts, self.record.width)
 
     def follow_drift(self) -> None:
-        """Make steps as large as at first again."""
+        """Reset steps to their initial size."""
         self.learned["squares"][:] = FIRST_SQUARES
 
 
-# Contributions of features to the prediction of a mixture, from their contributions to experts.
+# Contributions of features to a mixture's prediction, from their contributions to each expert.
 #
-# Let expert e move from b_e to p_e, and let a_ef be the contribution of feature f, so that the
-# a_ef add up to p_e - b_e. Move all experts at once, each on a straight line from b_e to p_e.
-# Feature f then moves the mixture's prediction F by the integral of sum_e dF/dp_e a_ef along the
-# path. These integrals add up to the whole change, since F' is linear in the a_ef. They are the
+# Let expert e move from b_e to p_e, and let a_ef be the contribution of feature f, so that the a_ef
+# add up to p_e - b_e. Move all experts at once, each on a straight line from b_e to p_e. Feature f
+# then moves the mixture's prediction F by the integral of sum_e dF/dp_e a_ef along the path. The
+# integrals of all features add up to the whole change, since F' is linear in the a_ef. They are the
 # Aumann-Shapley values (Aumann and Shapley 1974; integrated gradients, Sundararajan, Taly and Yan
 # 2017).
 
 
-# A quadrature on (0, 1), with positions close to both ends, where probabilities may be near 0.
+# A quadrature on (0, 1). It has positions close to 0 and 1, where probabilities may be near 0.
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ANGLES = np.pi / 4.0 * (_ABSCISSAS + 1.0)
 POSITIONS = np.sin(_ANGLES) ** 2
@@ -163,7 +163,7 @@ LENGTHS = np.pi / 4.0 * _WEIGHTS * np.sin(2.0 * _ANGLES)
 def shared_out(parts: Floats, change: Floats) -> Floats:
     """Return parts that add up to a change along the first axis.
 
-    The difference to the given parts, from rounding and quadrature, is shared by their sizes.
+    The parts differ from the given parts by rounding and quadrature; larger parts change more.
     """
     sizes = np.abs(parts)
     total = sizes.sum(axis=0)
@@ -178,12 +178,12 @@ def _softmax(logits: Floats) -> Floats:
 
 
 def _moved(probabilities: Floats, logits: Floats) -> Floats:
-    """Return the derivative of the softmax: by how much probabilities move with their logits."""
+    """Return how far probabilities move with their logits: the derivative of the softmax."""
     return probabilities * (logits - (probabilities * logits).sum(axis=-1, keepdims=True))
 
 
 def parts_of_softmax(start: Floats, parts: Floats) -> Floats:
-    """Return the contributions of features to probabilities, from those to their logits.
+    """Return the contributions of features to probabilities, from their contributions to logits.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class Declared(NamedTuple):
 
 
 def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
-    """Yield the arrays of a role that records declare by their shapes (`records.sized`)."""
+    """Yield the arrays with a role whose shapes the records declare (`records.sized`)."""
     for i, record in enumerate(memory):
         for field in memory.kind.FIELDS.values():
             if not field.shape or field.role is not role:
@@ -60,8 +60,8 @@ def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
 class Learned(OwnsArrays, Generic[R]):
     """The memory of a record, whose arrays have the shapes and the bounds that it declares.
 
-    Arrays that are state are in `learned`; transient ones hold the last sample. Restored memory is
-    checked by the declarations.
+    Arrays that are state are in `learned`. Transient arrays hold the last sample. The declarations
+    also check restored memory.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Learned(OwnsArrays, Generic[R]):
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"record"})
     # The record.
     _KIND: ClassVar[type[Record]]
-    # Whether arrays without declared bounds may have NaN.
+    # Whether arrays without declared bounds may contain NaN.
     _HAS_NAN: ClassVar[bool] = False
 
     def __init__(self, **numbers: float) -> None:
@@ -85,7 +85,7 @@ class Learned(OwnsArrays, Generic[R]):
         self.learned = self._zeros()
 
     def changed(self, learned: dict[str, NDArray[Any]], **attributes: Any) -> Self:
-        """Return a copy with other arrays and attributes, which shares the rest."""
+        """Return a copy with other arrays and attributes; it shares everything else."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__ | attributes)
         made.memory, made.learned = self.memory.copied(), self.learned | learned
@@ -112,7 +112,7 @@ class Learned(OwnsArrays, Generic[R]):
     def show(self, predicted: Any = None) -> None:
         """Set the records' references to their arrays.
 
-        `predicted` is an array of another owner that predictions are written to.
+        If `predicted` is given, kernels write predictions to this array of another owner.
         """
         for memory in self._memories():
             for one in declared(memory, Role.STATE):

@@ -1,8 +1,8 @@
-"""Thresholds of intervals and sets of classes, which follow the quantiles of errors online.
+"""Thresholds of intervals and of sets of classes, which track quantiles of errors online.
 
-A threshold moves up after a target beyond it, and down after one within it, in proportions that
-balance if it holds as often as asked (Gibbs and Candès 2021). Thresholds are values: a function
-returns new ones, so that predictions that wait for their target keep those of their time.
+A threshold moves up after a target beyond it, and down after a target within it. Both moves balance
+if the coverage is as requested (Gibbs and Candès 2021). Thresholds are immutable: each update
+returns new ones, so a prediction that waits for its target keeps the thresholds of its time.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from typing import NamedTuple
 
 Thresholds = tuple[float, ...]
 
-# Coverages whose thresholds are tracked. Others lie between them, or beyond the last one.
+# Coverages with tracked thresholds. Other thresholds are interpolated, or extrapolated above 0.99.
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MIDDLE = len(LEVELS)
-# Quantiles of the lower ends from the widest interval on, the median, and those of the upper ends.
+# Quantiles of the lower ends, from the widest interval on, of the median, and of the upper ends.
 QUANTILES = (
     *((1.0 - level) / 2.0 for level in reversed(LEVELS)),
     0.5,
     *((1.0 + level) / 2.0 for level in LEVELS),
 )
-# Number of labels before predictions are judged, and over which steps keep most of their size.
+# Number of labels before predictions count, and over which steps keep most of their size.
 N_FIRST = 20
 
 
 class Steering(NamedTuple):
-    """How thresholds move: the size of the first steps, for scores within +-`bound`."""
+    """How thresholds move: the size of the first steps, and a bound on the size of scores."""
 
     first: float
     bound: float
 
 
-# For errors in units of their size, and for the log-odds of classes.
+# `INTERVALS` is for errors in units of their size, `SETS` for the log-odds of classes.
 INTERVALS = Steering(0.1, 20.0)
 SETS = Steering(0.3, 8.0)
 # Steps shrink to this part of the first ones.
 LAST = 0.1
-# If labels come late, the steps until the effect of one is seen add up to this at most, so that
-# thresholds do not overshoot.
+# If labels are late, several steps precede the effect of the first. Together they are at most this
+# large, so that thresholds do not overshoot.
 UNSEEN = 0.75
 
 
@@ -56,7 +56,7 @@ def moves(p: float) -> tuple[float, float]:
     """Return how far the threshold of a quantile moves after a score within it, and beyond it.
 
     These are subgradients of the pinball loss over their standard deviation, so that thresholds of
-    large coverages move as fast as others. In the middle, moves are -1 and 1.
+    large coverages move as fast as others. For the median, moves are -1 and 1.
     """
     deviation = math.sqrt(p * (1.0 - p))
     return (p - 1.0) / deviation, p / deviation
@@ -71,22 +71,22 @@ def log_odds(p: float) -> float:
     return math.log(p / (1.0 - p))
 
 
-# Places of the levels on the line on which thresholds are interpolated; a coverage of 0 is at 0.
+# Places of the levels on the axis of interpolation; a coverage of 0 is at place 0.
 PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
 
 
 @functools.lru_cache
 def place_of(coverage: float) -> tuple[int, float]:
-    """Return the number i of a level, and the place of a coverage from level i - 1 (0) to i (1)."""
+    """Return the number i of a level, and a coverage's place between level i - 1 (0) and i (1)."""
     place = log_odds((1.0 + coverage) / 2.0)
     i = min(bisect_right(PLACES, place), len(LEVELS))
     return i, (place - PLACES[i - 1]) / (PLACES[i] - PLACES[i - 1])
 
 
 def at(thresholds: Sequence[float], coverage: float) -> float:
-    """Return the threshold of a coverage; `thresholds` are those of 0 and of `LEVELS`.
+    """Return the threshold of a coverage; `thresholds` has the threshold of 0 and of each level.
 
-    Thresholds are tracked separately and may cross, so each counts as at least all before it.
+    Thresholds are tracked separately and may cross. So each is raised to the largest before it.
     """
     i, part = place_of(coverage)
     below = max(thresholds[:i])
@@ -98,7 +98,7 @@ def at(thresholds: Sequence[float], coverage: float) -> float:
 
 @dataclass
 class Interval:
-    """A prediction of a target, and the thresholds at that time.
+    """A prediction of a target, and the thresholds at the time of the prediction.
 
     `remembered` is passed to the model when the target comes, unless it is None.
     """
@@ -112,7 +112,7 @@ class Interval:
 
 @dataclass
 class Errors:
-    """Number of targets, mean size of their errors, thresholds from the lowest up."""
+    """Number of targets, mean size of errors, and thresholds in ascending order of quantiles."""
 
     n: int
     size: float
@@ -128,9 +128,9 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
     error, bound = y - predicted.centre, INTERVALS.bound
     n, size, thresholds = errors.n, errors.size, errors.thresholds
     if not math.isfinite(error):
-        # The model has predicted no number; its interval is infinite.
+        # The model's prediction is not finite, so its interval is infinite.
         return errors
-    # The first predictions say little about the later ones.
+    # The first predictions are much less accurate than later ones.
     if predicted.n_learned >= N_FIRST:
         if predicted.scale > 0.0:
             z = min(max(error / predicted.scale, -bound), bound)
@@ -146,7 +146,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
                 )
             ]
         )
-    # A wild error counts as 20 usual ones.
+    # An error of more than 20 mean sizes counts as 20 mean sizes.
     away = min(abs(error), 20.0 * size) if size > 0.0 else abs(error)
     return Errors(n + 1, size + (away - size) / min(n + 1.0, 300.0), thresholds)
 
@@ -167,7 +167,7 @@ def ends_of(predicted: Interval, coverage: float) -> tuple[float, float]:
 
 @dataclass
 class Odds:
-    """Number of labels, thresholds of sets that are never empty, and of exact ones."""
+    """Number of labels, thresholds of sets that are never empty, thresholds of exact sets."""
 
     n: int
     never_empty: Thresholds
@@ -179,7 +179,7 @@ NO_ODDS = Odds(0, (0.0,) * len(LEVELS), (0.0,) * len(LEVELS))
 
 @dataclass
 class Classes:
-    """A prediction of a label, and the thresholds at that time by class."""
+    """A prediction of a label, and the thresholds by class at the time of the prediction."""
 
     n_learned: int
     probabilities: Mapping[Hashable, float]
@@ -187,19 +187,19 @@ class Classes:
 
 
 def likeliest(probabilities: Mapping[Hashable, float]) -> Hashable:
-    """Return the most probable class; among equal ones, the first."""
+    """Return the most probable class, the first of several with equal probability."""
     return max(probabilities, key=probabilities.__getitem__)
 
 
 def score_of(probability: float) -> float:
-    """Return minus the log-odds of a class, within the bound."""
+    """Return minus the log-odds of a class, clipped to the bound."""
     if not 0.0 < probability < 1.0:
         return -SETS.bound if probability >= 1.0 else SETS.bound
     return min(max(-log_odds(probability), -SETS.bound), SETS.bound)
 
 
 def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) -> Thresholds:
-    """Return thresholds of sets moved after a score; the set was made with `old`."""
+    """Return moved thresholds after a score. `old` are the thresholds of the predicted set."""
     moved = zip(WITHIN_LEVELS, BEYOND_LEVELS, thresholds, old, strict=True)
     return tuple(
         [h + eta * (within if score <= then else beyond) for within, beyond, h, then in moved]
@@ -209,21 +209,21 @@ def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) ->
 def judge_label(
     tracked: Mapping[Hashable, Odds], predicted: Classes, y: Hashable, by_class: bool, delay: int
 ) -> Mapping[Hashable, Odds]:
-    """Return the thresholds, by class or of all (None), after a label has come."""
+    """Return the thresholds after a label has come: by class, or of all classes (None)."""
     probabilities = predicted.probabilities
-    # No set could have held a label that the model did not know.
+    # A label that the model did not know could be in no set.
     if y not in probabilities:
         return tracked
     name = y if by_class else None
     now, old = tracked.get(name, NO_ODDS), predicted.odds.get(name, NO_ODDS)
-    # The first predictions say little about the later ones.
+    # The first predictions are much less accurate than later ones.
     if predicted.n_learned < N_FIRST:
         return {**tracked, name: replace(now, n=now.n + 1)}
     if by_class:
-        # The thresholds of a class move at its labels only.
+        # The thresholds of a class move only at labels of this class.
         delay = now.n - old.n
     eta, score = step(SETS, now.n, delay), score_of(probabilities[y])
-    # The most probable class is in each set that is never empty.
+    # A set that is never empty contains the most probable class.
     is_first = y == likeliest(probabilities)
     never_empty = _moved(now.never_empty, old.never_empty, -math.inf if is_first else score, eta)
     exact = _moved(now.exact, old.exact, score, eta)
@@ -232,13 +232,13 @@ def judge_label(
 
 
 def least_of(odds: Odds, coverage: float, exact: bool) -> float:
-    """Return the least probability of a class in a set."""
+    """Return the least probability that a class in a set has."""
     end = at((-SETS.bound, *(odds.exact if exact else odds.never_empty)), coverage)
     return 1.0 / (1.0 + math.exp(end)) if end < SETS.bound else 0.0
 
 
 def set_of(predicted: Classes, coverage: float, by_class: bool, exact: bool) -> set[Hashable]:
-    """Return the set of classes of a coverage, never empty unless it is exact."""
+    """Return the set of classes for a coverage; only an exact set may be empty."""
     probabilities, odds = predicted.probabilities, predicted.odds
     names = probabilities if by_class else (None,)
     leasts = {name: least_of(odds.get(name, NO_ODDS), coverage, exact) for name in names}

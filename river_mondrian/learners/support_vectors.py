@@ -1,7 +1,7 @@
 """Support vectors: stored samples, and weighted sums of their kernels with a new sample.
 
-`SparseSupports` stores the values that are not 0, for the Laplace and the Gaussian kernel.
-`CellSupports` stores cells, for an isolation kernel.
+`SparseSupports` stores the values that are not 0. It has the Laplace and the Gaussian kernel.
+`CellSupports` stores the cells of an isolation kernel.
 """
 
 import abc
@@ -39,7 +39,7 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
         return True
 
     def parts(self) -> list[Any]:
-        """Return the objects that `observe` and `add` change, by replacing or extending values."""
+        """Return the objects that `observe` and `add` change; they replace or extend values."""
         return [self]
 
     @abc.abstractmethod
@@ -47,11 +47,11 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
         """Check a mapping's values, and return those that the kernel uses."""
 
     def observe(self, values: Mapping[Hashable, float]) -> None:
-        """Update the kernel by a checked sample."""
+        """Update the kernel with a checked sample."""
 
     @abc.abstractmethod
     def sample(self, values: dict[Hashable, float]) -> S:
-        """Return a checked sample as it is stored."""
+        """Return a checked sample in its stored form."""
 
     @abc.abstractmethod
     def add(self, sample: S) -> None:
@@ -61,13 +61,13 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
     def weighted_sums(self, sample: S, coefficients: Floats) -> Floats:
         """Return the sum of coefficient times kernel over the support vectors, for each column.
 
-        The sum is f(x) of Algorithm 1 (Ting et al. 2021), line 3, with alpha c for the
-        coefficients. The next call may write to the returned array.
+        The sum is f(x) in line 3 of Algorithm 1 (Ting et al. 2021), with coefficients alpha c. The
+        next call may write to the returned array.
         """
 
 
 class CellSample(NamedTuple):
-    """A sample: its entries until the map is final, and its cells once there is a map."""
+    """A sample: its entries until the map is final, and its cells once the map exists."""
 
     entries: tuple[NDArray[np.int32], Singles] | None
     cells: NDArray[np.int32] | None
@@ -76,16 +76,16 @@ class CellSample(NamedTuple):
 class CellSupports(SupportVectors[CellSample]):
     """Support vectors under an isolation kernel.
 
-    Samples are stored until the map is final. Whenever the map is rebuilt, their cells are, too.
+    Samples are stored until the map is final. Whenever the map is rebuilt, so are their cells.
 
     Parameters
     ----------
     features
-        The map; a copy of it learns.
+        The map. The support vectors update a copy of it.
 
     """
 
-    # The features own it.
+    # The features own the map.
     _BORROWED = frozenset({"_map"})
 
     def __init__(self, features: kernel_maps.IsolationFeatures) -> None:
@@ -106,7 +106,7 @@ class CellSupports(SupportVectors[CellSample]):
         return [*self.features._changing(), *samples, self]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without spare capacity.
+        # Leave out spare capacity.
         return self.__dict__ | {"cells": self.cells[: self.n]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class CellSupports(SupportVectors[CellSample]):
         return self.features._reader.index.read(x)
 
     def observe(self, values: Mapping[Hashable, float]) -> None:
-        """Update the map by a checked sample."""
+        """Update the map with a checked sample."""
         self.features._observe(values)
         if self.features._map is not self._map:
             self._map = self.features._map
@@ -175,7 +175,7 @@ Values = dict[Hashable, float]
 
 
 class SparseSupports(SupportVectors[Values]):
-    """Support vectors under the Laplace or the Gaussian kernel: the rows of a CSR matrix.
+    """Support vectors under the Laplace or the Gaussian kernel, stored as rows of a CSR matrix.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class SparseSupports(SupportVectors[Values]):
 
     def __getstate__(self) -> dict[str, Any]:
         stop = int(self.starts[self.n])
-        # Without spare capacity.
+        # Leave out spare capacity.
         used = {"columns": self.columns[:stop], "values": self.values[:stop]}
         used |= {"starts": self.starts[: self.n + 1], "dense": np.zeros(len(self.places))}
         return super().__getstate__() | used
@@ -244,7 +244,7 @@ class SparseSupports(SupportVectors[Values]):
         return {name: value for name, value in values if value == value and value != 0.0}
 
     def sample(self, values: Values) -> Values:
-        """Return a checked sample as it is."""
+        """Return a checked sample unchanged."""
         return values
 
     def add(self, sample: Values) -> None:
@@ -278,7 +278,7 @@ class SparseSupports(SupportVectors[Values]):
         if len(self._sums) != n:
             self._memory.own("sums", np.zeros(n))
             rows.n_columns = n
-            # Last, so that a call after an interruption repeats the work.
+            # Assigned last, so that a call after an interruption repeats the work.
             self._sums = self._memory.arrays["sums"]
         entries = [(known[name], value) for name, value in sample.items() if name in known]
         places = np.array([place for place, _ in entries], dtype=np.int32)

@@ -1,13 +1,13 @@
 """A learner by gradient descent: its record, losses, scores and steps.
 
 A learner has one score, or one per class. A slot holds a column's weights for all scores. With
-AdaGrad, the sums of their squared derivatives follow. Columns that no sample has updated have slot
-0, which is zero. Columns that the same sample updates first have equal weights, so they share a
-slot. A column gets a slot of its own when another sample updates it. So cells with one sample take
-almost no memory.
+AdaGrad, a slot also holds the sums of their squared derivatives. A column has slot 0, whose weights
+are 0, until a sample updates the column. Columns with the same first sample have equal weights, so
+they share a slot. A column gets a slot of its own when another sample updates it. So cells with one
+sample need almost no memory.
 
-On text, features also count by themselves: each word has weights beside the map's columns
-(`learning`). AdaGrad then has one sum per column and per word, not one per weight.
+For texts, each word also has weights, beside the map's columns (`learning`). AdaGrad then has one
+sum per column and per word, not one per weight.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ...compiling.kernels import exact_inlined
 from ...maps.record import Sample
 from ...records import Float64, Float64s, Int32s, Int64, Record, Table, derived, prefetch, transient
 
-# Number of cells ahead whose weights are prefetched, and least number of scores for prefetching.
+# Distance in cells at which weights are prefetched, and least number of scores for prefetching.
 AHEAD = 4
 MANY_SCORES = 4
 
-# Bound of gradients by score, so that a diverging regression stays finite for long.
+# Bound on the gradients by score, so that a diverging regression stays finite for long.
 LARGEST_GRADIENT = 1e12
 
 
 class Slot(Record):
-    """The weights of one column, or of several: a row of a table."""
+    """A row of a table: the weights of one column, or of several that share it."""
 
     def weights(self, learner: GradientDescent) -> Float64s:
         """Return the weight for each score."""
         return Float64s(self, 0, learner.n_scores)
 
     def squares(self, learner: GradientDescent) -> Float64s:
-        """Return the sum of squared derivatives by each weight, for AdaGrad."""
+        """Return the sum of squared derivatives for each weight, for AdaGrad."""
         return Float64s(self, 2 * learner.n_scores, learner.n_scores)
 
     def numbers(self, learner: GradientDescent) -> Float64s:
@@ -50,37 +50,37 @@ class GradientDescent(Record):
     n_steps: Int64 = derived()
     # The slots; `n_rows` of them are in use.
     weights: Table[Slot]
-    # By column of the map: its slot, or ~slot if it shares the slot with other columns.
+    # Slot of each column of the map; ~slot if other columns share the slot.
     slots: Int32s
     # Capacity for columns of the map.
     n_columns: Int64 = derived()
     # One, or one per class.
     n_scores: Int64
 
-    # AdaGrad: whether there is a sum of squared derivatives per weight, in its slot, or one per
-    # column; and the number added to these sums.
+    # AdaGrad: whether its slot has a sum of squared derivatives per weight, whether there is such a
+    # sum per column, and the number added to the sums.
     is_adaptive: Int64 = derived()
     is_adaptive_by_column: Int64 = derived()
     eps: Float64 = derived()
     # The loss (`Loss`) and its parameters.
     loss: Int64 = derived()
-    # Hinge loss: the product of sign and score up to which there is a loss. Epsilon-insensitive and
-    # Huber loss: the error from which the loss grows, or grows linearly.
+    # Hinge loss: the largest product of sign and score with a loss. Epsilon-insensitive loss: the
+    # largest error without loss. Huber loss: the error from which the loss is linear.
     margin: Float64 = derived()
     # Log loss: weights of the two classes.
     positive_weight: Float64 = derived()
     negative_weight: Float64 = derived()
 
-    # Whether features count by themselves, as words, and the capacity for words.
+    # Whether features also have weights of their own, as words, and the capacity for words.
     has_words: Int64 = derived()
     n_words: Int64 = derived()
-    # By word: its slot, like `slots`; the factor of its slot's weights; for AdaGrad, its sum of
+    # For each word: its slot, as in `slots`; the factor of its slot's weights; AdaGrad's sum of
     # squared derivatives; and the number of learned texts with the word.
     word_slots: Int32s
     word_factors: Float64s
     word_squares: Float64s
     word_counts: Float64s
-    # AdaGrad's sums by column of the map.
+    # AdaGrad's sums for each column of the map.
     column_squares: Float64s
     # Factor of the learning rate for words.
     rate_of_words: Float64 = derived()
@@ -156,7 +156,7 @@ def derivative(learner: GradientDescent, score: float, target: float) -> float:
 
 @exact_inlined
 def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
-    """Write exp(score) of `n` scores, up to a common factor; returns their sum."""
+    """Write exp(score) of `n` scores, up to a common factor, and return their sum."""
     largest, total = scores[0], 0.0
     for k in range(1, n):
         largest = max(largest, scores[k])
@@ -168,7 +168,7 @@ def exponentiate(scores: Float64s, n: int, powers: Float64s) -> float:
 
 @exact_inlined
 def differentiate(learner: GradientDescent) -> None:
-    """Write the gradients by the scores; with several scores, the target is a class's number."""
+    """Write the gradients by the scores. With several scores, the target is a class's number."""
     scores, gradients, n_scores = learner.scores, learner.gradients, learner.n_scores
     target, weight = learner.target, learner.weight
     if n_scores == 1:
@@ -185,10 +185,10 @@ def differentiate(learner: GradientDescent) -> None:
 
 @exact_inlined
 def compared_loss(learner: GradientDescent) -> float:
-    """Return the loss of the scores by which lifetimes are compared; for classes, 1 is a mistake.
+    """Return the loss by which lifetimes are compared.
 
-    With several scores, the target is the class's number. It is a mistake if the score of another
-    class is larger or equal.
+    For classes it is 1 for a mistake and 0 otherwise. With several scores, the target is the
+    class's number. The scores are a mistake if another class has a score at least as large.
     """
     loss, margin, score, target = learner.loss, learner.margin, learner.scores[0], learner.target
     if learner.n_scores > 1:
@@ -243,7 +243,7 @@ def score_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -
 
 @exact_inlined
 def best_score(learner: GradientDescent) -> int:
-    """Return the class with the largest score; of equal scores the first class."""
+    """Return the class with the largest score, the first of several with equal scores."""
     scores, best = learner.scores, 0
     if learner.n_scores == 1:
         return 1 if scores[0] > 0.0 else 0
@@ -255,12 +255,12 @@ def best_score(learner: GradientDescent) -> int:
 
 # A step against the gradients: w = w - rate * gradient * Phi(x) (Ting et al. 2021, Algorithm 2).
 #
-# It is line 6 there, with alpha c = -rate times the derivative of the loss by f(x).
+# This is line 6 of the algorithm, with alpha c = -rate times the derivative of the loss by f(x).
 
 
 @exact_inlined
 def bound_gradients(learner: GradientDescent) -> bool:
-    """Clip the gradients by the scores; returns False if all are 0 (line 4 of Algorithm 2)."""
+    """Clip the gradients by the scores, and return False if all are 0 (line 4 of Algorithm 2)."""
     gradients, moves = learner.gradients, False
     for k in range(learner.n_scores):
         slope = min(max(gradients[k], -LARGEST_GRADIENT), LARGEST_GRADIENT)
@@ -285,7 +285,7 @@ def step(learner: GradientDescent, slot: Slot, value: float, rate: float) -> Non
     for k in range(n_scores):
         slope = value * gradients[k]
         squares[k] += slope * slope
-        # Without an eps the first derivative may be 0 over 0.
+        # Without `eps` the first step may be 0 / 0.
         weights[k] -= rate / math.sqrt(squares[k] + eps) * slope if slope != 0.0 else 0.0
 
 
@@ -300,13 +300,13 @@ def squared_gradients(learner: GradientDescent) -> float:
 
 @exact_inlined
 def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: float) -> float:
-    """Add the square of a derivative by all weights of a column; returns the rate of its step.
+    """Add the squared derivative by all weights of a column, and return the rate of its step.
 
-    This is AdaGrad for groups of weights, by the length of a group's derivatives.
+    This is AdaGrad for groups of weights: it uses the norm of a group's derivatives.
     """
     squares[i] += square
     total = squares[i] + eps
-    # Without an eps, the square of a small derivative may be 0.
+    # Without `eps`, the square of a small derivative may be 0.
     return rate / math.sqrt(total) if total > 0.0 else 0.0
 
 
@@ -337,7 +337,7 @@ def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int)
     slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
     rate = learner.rate
     square = value * value * squared_gradients(learner) if by_column else 0.0
-    # The columns that this sample is the first to move: their slot, the last column, their number.
+    # Columns that this sample moves first: their slot, the last column, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(n):
         column = cells[i]

@@ -11,37 +11,37 @@ from ...records import Float64s, Int32s
 from . import descent
 from .descent import GradientDescent, Loss
 
-# Fraction of the shares of lifetimes that each sample spreads evenly, and number of samples in the
-# mean loss.
+# Fraction of the shares of lifetimes that each sample spreads evenly. Number of samples in the mean
+# loss.
 SPREAD = 1e-3
 MEAN_OVER = 1000.0
 
-# An excess of 1 / RATE_OF_SHARES mean losses divides a share by e. The rate is low since errors
-# have heavier tails than a likelihood would allow for.
+# An excess of 1 / RATE_OF_SHARES mean losses divides a share by e. The rate is low, since errors
+# have heavier tails than the errors under a likelihood.
 RATE_OF_SHARES = 0.125
 
 # Largest exponent, so that no share vanishes.
 LARGEST_LOSS = 50.0
 
-# Least probabilities, before a logarithm.
+# Least probability and least complement of a probability before a logarithm.
 LEAST = 1e-300
 LEAST_COMPLEMENT = 1e-16
 
 
-# Words: the features of a text, which count by themselves beside the cells of its map.
+# Words: the features of a text, which have weights of their own beside the cells of its map.
 #
-# A score is the sum of the score of a linear model on the words and of a kernel machine on the map.
-# Words learn by the loss of their own scores, as they would alone. Cells learn by the loss of the
-# sum, so they learn the remaining error.
+# A text's score is the score of a linear model on its words plus the score of a kernel machine on
+# its cells. Words are updated with the loss of their own score, as a linear model alone would be.
+# Cells are updated with the loss of the sum, so they learn the remaining error.
 #
-# Words that first occur in the same sample have equal weights up to a factor. They share a slot,
-# as columns do, until another sample updates them. So the many words that occur once take almost
-# no memory.
+# Words that first occur in the same sample have equal weights up to a factor. They share a slot, as
+# columns do, until another sample updates them. So the many words that occur once need almost no
+# memory.
 #
-# A word's value is its rarity times the square root of its entry. The root is taken since a word
-# that occurs four times is hardly more informative than one that occurs once. The rarity is
-# log((1 + texts) / (1 + texts with it)) + 1, over the texts learned so far. All values of a text
-# are then divided by their length, since a text twice as long is no more informative of its topic.
+# A word's value is its rarity times the square root of its entry. The root is used because a word
+# that occurs four times is hardly more informative than a word that occurs once. The rarity is
+# log((1 + texts) / (1 + texts with the word)) + 1, over the texts learned so far. All values of a
+# text are then divided by their norm, since a longer text is no more informative of its topic.
 
 
 @exact_inlined
@@ -54,13 +54,13 @@ def is_known(learner: GradientDescent, place: int) -> bool:
 def weigh_words(learner: GradientDescent) -> None:
     """Write the values of the sample's words; unknown words get 0.
 
-    The values are divided by the length of all of them, unknown words included. The rarity of an
-    unknown word is that of a word in no learned text.
+    The values are divided by the norm of all values, including unknown words. The rarity of an
+    unknown word is the rarity of a word that no learned text has.
     """
     values, places, n = learner.word_values, learner.sample.places, learner.sample.n_entries
     square = 0.0
     for i in range(n):
-        # Entries are of single precision.
+        # Entries have single precision.
         value = np.float64(np.float32(learner.sample.entries[i]))
         values[i] = 0.0
         if value == value and value != 0.0:
@@ -76,7 +76,7 @@ def weigh_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def add_scores_of_words(learner: GradientDescent) -> None:
-    """Weigh the sample's words, and add their scores."""
+    """Compute the values of the sample's words, and add their scores."""
     weigh_words(learner)
     scores, slots, n_scores = learner.scores, learner.word_slots, learner.n_scores
     for i in range(learner.sample.n_entries):
@@ -90,14 +90,14 @@ def add_scores_of_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def descend_words(learner: GradientDescent) -> None:
-    """Move the weights of the sample's words by the gradients, after the words were scored."""
+    """Move the weights of the sample's words by the gradients, after scoring these words."""
     if not descent.bound_gradients(learner):
         return
     gradients, n_scores, eps = learner.gradients, learner.n_scores, learner.eps
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = learner.rate * learner.rate_of_words
     square = descent.squared_gradients(learner)
-    # The words that this sample is the first to move: their slot, the last word, their number.
+    # Words that this sample moves first: their slot, the last word, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
         place, value = learner.sample.places[i], learner.word_values[i]
@@ -123,7 +123,7 @@ def descend_words(learner: GradientDescent) -> None:
             for k in range(n_scores):
                 weights[k] = factor * old[k]
             slots[place], factors[place], slot = own, 1.0, own
-        # The weights of a word's own slot may still have the factor of its first move.
+        # A word's own slot may still have the factor of the word's first move.
         factor = factors[place]
         weights = learner.weights.row(slot).weights(learner)
         for k in range(n_scores):
@@ -135,7 +135,7 @@ def descend_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def count_words(learner: GradientDescent) -> None:
-    """Count the sample among the texts of its words."""
+    """Count the sample for each of its words."""
     places, counts = learner.sample.places, learner.word_counts
     for i in range(learner.sample.n_entries):
         if learner.word_values[i] != 0.0:
@@ -152,7 +152,7 @@ def score_words(learner: GradientDescent) -> None:
 
 @exact_inlined
 def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
-    """Learn a mapped sample by its words and its `n` cells."""
+    """Learn a mapped text with its words and its `n` cells."""
     scores, of_words, n_scores = learner.scores, learner.mixed, learner.n_scores
     score_words(learner)
     for k in range(n_scores):
@@ -169,17 +169,17 @@ def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) ->
 
 # Learners at several lifetimes of a map of cells, mixed by their losses.
 #
-# If a map has the outputs of several lifetimes, one after the other, each lifetime has a learner of
-# its own. They are mixed by Herbster and Warmuth's fixed share: each sample multiplies a
-# lifetime's share of the prediction by exp(-rate * loss), with the loss in units of its mean. Then
-# a fixed fraction of all shares is spread evenly, so that another lifetime can take over when the
-# stream changes. The loss for classes is the number of mistakes. By log loss, the confident
-# learners at long lifetimes would lose although they make fewer mistakes.
+# If a map has the outputs of several lifetimes, each lifetime has a learner of its own. They are
+# mixed by Herbster and Warmuth's fixed share. Each sample multiplies a lifetime's share of the
+# prediction by exp(-rate * loss), with the loss in units of its mean. Then a fixed fraction of all
+# shares is spread evenly, so that another lifetime can dominate when the stream changes. The loss
+# for classes is the number of mistakes. By log loss, learners at long lifetimes would lose for
+# their high confidence, although they make fewer mistakes.
 
 
 @exact_inlined
 def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: int) -> None:
-    """Write the scores of the mixture; each lifetime has `n` cells.
+    """Write the scores of the mixture. Each lifetime has `n` cells.
 
     Lifetimes whose share is below `SPREAD` are skipped.
     """
@@ -193,7 +193,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
             continue
         kept += share
         descent.score_cells(learner, value, cells.part(n * k, n), n)
-        # Mix probabilities if the loss has any, otherwise scores.
+        # Mix probabilities if the loss has probabilities, otherwise scores.
         if loss == Loss.SOFTMAX:
             share /= descent.exponentiate(scores, n_scores, scores)
         for c in range(n_scores):
@@ -201,7 +201,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
             mixed[c] += share * part
     for c in range(n_scores):
         mean = mixed[c] / kept
-        # Scores with these probabilities.
+        # Convert mean probabilities to scores.
         if loss == Loss.SOFTMAX:
             mean = math.log(max(mean, LEAST))
         elif loss == Loss.LOG:
@@ -211,7 +211,7 @@ def score_lifetimes(learner: GradientDescent, value: float, cells: Int32s, n: in
 
 @exact_inlined
 def update_shares(learner: GradientDescent) -> None:
-    """Move the shares of lifetimes by their losses."""
+    """Update the shares of lifetimes with their losses."""
     shares, losses, n_lifetimes = learner.shares, learner.losses, learner.n_lifetimes
     least, expected = losses[0], 0.0
     for k in range(n_lifetimes):
@@ -234,10 +234,10 @@ def update_shares(learner: GradientDescent) -> None:
 def learn_lifetimes(
     learner: GradientDescent, value: float, before: Int32s, cells: Int32s, n: int
 ) -> None:
-    """Learn a mapped sample at each lifetime, and update the shares by the losses of lifetimes.
+    """Learn a mapped sample at each lifetime, and update the shares with the losses.
 
-    `before` has the sample's cells before the map learned it. Losses are those of predictions from
-    these cells; without `before`, shares stay.
+    `before` has the sample's cells before the map learned the sample. The losses are those of
+    predictions from these cells. Without `before`, the shares do not change.
     """
     for k in range(learner.n_lifetimes):
         own, n_equal = cells.part(n * k, n), 0
@@ -257,7 +257,7 @@ def learn_lifetimes(
 
 @exact_inlined
 def has_room(learner: GradientDescent, feature_map: MapRecord) -> bool:
-    """Return whether there is room for all columns and words that a sample may move first."""
+    """Return whether there is room for each column and word that a sample may move first."""
     slots, n_moved = learner.weights, feature_map.n_out
     if learner.has_words:
         n_moved += learner.sample.n_entries
@@ -312,7 +312,7 @@ def score_one(
 ) -> tuple[int, int]:
     """Map a sample and write its scores.
 
-    Returns (DONE, the place of a bad input, or NO_ROOM) and the best class.
+    Returns DONE, NO_ROOM or the place of a bad input, and the best class.
     """
     bad = feature_map.transform(feature_map, sample, outputs)
     if bad >= 0:
@@ -354,7 +354,7 @@ def learn_one(
 
 @exact_batch_kernel
 def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> int:
-    """Write the scores of the i-th mapped sample; returns DONE, or NO_ROOM for learning it."""
+    """Write the scores of the i-th mapped sample; returns NO_ROOM if it lacks room, or DONE."""
     if not has_room(learner, feature_map):
         return NO_ROOM
     score(learner, feature_map, outputs, i)
@@ -365,9 +365,9 @@ def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outp
 def descend(
     learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int, of_words: Float64s
 ) -> None:
-    """Learn the i-th mapped sample by the gradients that Python has written.
+    """Learn the i-th mapped sample with the gradients that Python has written.
 
-    `of_words` has the gradients by the words' own scores.
+    `of_words` has the gradients by the scores of the words alone.
     """
     n_out = feature_map.n_out
     if feature_map.is_dense:
@@ -395,7 +395,7 @@ def learn_rows(
     weights: Float64s,
     rates: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; returns the first that lacks room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
     nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):

@@ -19,7 +19,7 @@ from ..ridge.posterior import Weights
 from . import learning
 from .descent import GradientDescent, Loss, Slot
 
-# By River's loss: the loss in kernels, and for each field of the record River's attribute.
+# For each of River's losses: the kernels' loss, and River's attribute for each field.
 NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
     optim.losses.Hinge: (Loss.HINGE, {"margin": "threshold"}),
     optim.losses.Log: (
@@ -31,7 +31,7 @@ NATIVE: dict[type[optim.losses.Loss], tuple[Loss, dict[str, str]]] = {
     optim.losses.Huber: (Loss.HUBER, {"margin": "epsilon"}),
 }
 
-# Arrays by word.
+# Arrays with an element per word.
 WORD_ARRAYS = {"word_slots": np.int32} | dict.fromkeys(
     ("word_factors", "word_squares", "word_counts"), np.float64
 )
@@ -45,9 +45,9 @@ class Rule:
     loss
         One of River's losses.
     learning_rate
-        A number, or River's SGD or AdaGrad, or one of its schedulers.
+        A number, an SGD or AdaGrad of River, or one of River's schedulers.
     softmax
-        Whether the loss of several scores is the cross-entropy.
+        Whether several scores have the cross-entropy as their loss.
 
     """
 
@@ -57,7 +57,7 @@ class Rule:
         self._read()
 
     def _read(self) -> None:
-        """Set the attributes derived from the arguments."""
+        """Set the attributes that depend on the arguments."""
         self.native, rate = type(self.loss) in NATIVE, self.learning_rate
         self.adaptive = isinstance(rate, optim.AdaGrad)
         self.eps = float(rate.eps) if self.adaptive else 0.0
@@ -98,7 +98,7 @@ class Rule:
         learner.is_adaptive = int(self.adaptive and not has_words)
         learner.is_adaptive_by_column = int(self.adaptive and has_words)
         learner.eps = self.eps
-        # With more classes, scores have farther to go: the first loss is log(n).
+        # With more classes, scores become larger, since the first loss is log(n).
         learner.rate_of_words = math.log2(n_classes) if self.adaptive else 1.0
         if learner.n_scores > 1 and self.softmax:
             learner.loss = Loss.SOFTMAX
@@ -122,12 +122,13 @@ class DescentWeights(Weights):
     n_scores
         Initial number of scores.
     has_words
-        Whether features also count by themselves, as words, beside the columns of a map of cells.
+        Whether each feature also has weights of its own, as a word, beside the columns of a map of
+        cells.
 
     """
 
     # Kernels, set at their first use, since direct calls of compiled code are faster. Cached
-    # properties would slow down reading all attributes, since they look into `__dict__`.
+    # properties read `__dict__`, and this slows down each access to an attribute.
     _learn_one: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None
     # Attributes that new classes change.
@@ -140,7 +141,7 @@ class DescentWeights(Weights):
         self.rule, self.compiled, self.has_words = rule, compiled, has_words
         self.memory = Memory(GradientDescent)
         self.memory[0].n_scores = n_scores
-        # Slot 0 is for columns without weights.
+        # Columns without weights have slot 0.
         self.chunked_rows = ChunkedRows(1, self._slot_layout().words)
         self.chunked_rows.reserve(0, 1)
         shares = np.full(compiled.n_lifetimes, 1.0 / compiled.n_lifetimes)
@@ -161,7 +162,7 @@ class DescentWeights(Weights):
         return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
 
     def _bind(self, slots: NDArray[np.int32], shares: Floats, n_slots: int) -> None:
-        """Set arrays, and everything derived from them."""
+        """Set arrays and all attributes that depend on them."""
         record = self.record = self.memory[0]
         self.shares, self._table = shares, record.weights
         self.memory.own("slots", slots)
@@ -174,15 +175,15 @@ class DescentWeights(Weights):
         self._bind_scores(record.n_scores)
 
     def _bind_words(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Set the record's references to the arrays by word, and to `column_squares`."""
+        """Set the record's references to the arrays of words and to `column_squares`."""
         for name, array in arrays.items():
             self.memory.own(name, array)
         self.memory.own("word_values", np.zeros(0))
-        # Last, when all arrays have this capacity.
+        # Assigned last, when all arrays have this capacity.
         self.record.n_words = len(arrays["word_slots"])
 
     def _bind_rows(self) -> None:
-        """Set the record's reference to the rows of slots, and keep them alive until the next."""
+        """Set the record's reference to the slots; keep their rows alive until the next call."""
         self.chunked_rows.show(0, self._table)
         self._shown = self.chunked_rows.holder(0)
 
@@ -203,11 +204,11 @@ class DescentWeights(Weights):
     def __getstate__(self) -> dict[str, Any]:
         names = ("rule", "compiled", "memory", "shares")
         state = {name: getattr(self, name) for name in names} | {"n_steps": self.record.n_steps}
-        # Without spare capacity.
+        # Leave out spare capacity.
         state["slots"] = self.slots.copy()
         state["weights"] = TableState(self.chunked_rows, [self._table.n_rows], self._slot_layout())
         if self.has_words:
-            # Words up to the last one that was learned.
+            # Words up to the last learned word.
             arrays = self.memory.arrays
             learned = np.flatnonzero(arrays["word_counts"])
             n = int(learned[-1]) + 1 if len(learned) else 0
@@ -247,7 +248,7 @@ class DescentWeights(Weights):
                 refuse(self, "compiled", compiled, "but words stand beside a map of cells")
         check_arrays(self, arrays, state)
         for name in arrays.keys() & {"slots", "word_slots"}:
-            # No columns share slot 0, so ~0 is refused.
+            # Columns do not share slot 0, so ~0 is refused.
             shared = state[name][state[name] < 0]
             check_array(self, f"shared {name}", shared, np.int32, -n_slots, -2)
         self.chunked_rows = state["weights"].restored(self._slot_layout())
@@ -268,7 +269,7 @@ class DescentWeights(Weights):
         return self.chunked_rows.rows(0, self._table.n_rows).view(np.float64)
 
     def add_classes(self, n_scores: int, positive: int) -> None:
-        """Add classes; the single score of two classes becomes a score per class."""
+        """Add classes. The single score of two classes becomes two scores."""
         old, stride = len(self.scores), self._stride
         # The single score is copied to the first and the second class.
         places = [(part, start) for part in range(stride) for start in range(1 + (old == 1))]
@@ -289,7 +290,7 @@ class DescentWeights(Weights):
         self.memory.settle()
         compiled = self.compiled
         slots = grown(self.memory.arrays["slots"], compiled.n_columns)
-        # The number of columns is written last, so that an interrupted call is completed here.
+        # The number of columns is written last. So an interrupted call is completed here.
         if self.record.n_columns != len(slots):
             self.memory.own("slots", slots)
             self.record.n_columns = len(slots)
@@ -299,7 +300,7 @@ class DescentWeights(Weights):
         self._bind_rows()
 
     def _see_words(self, sample: Sample) -> None:
-        """Set the sample whose words kernels read; its entries are in the order of places."""
+        """Set the sample whose words kernels read. Its entries are in ascending order of places."""
         record, n = self.record, sample.n_entries
         record.sample = sample
         most = sample.places[n - 1] + 1 if n else 0
@@ -313,7 +314,7 @@ class DescentWeights(Weights):
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        If it `is_mapped`, the map already holds its outputs.
+        If `is_mapped`, the map already holds the sample's outputs.
         """
         rule, record = self.rule, self.record
         if self.has_words:
@@ -337,10 +338,10 @@ class DescentWeights(Weights):
     def _learn_output(
         self, outputs: Outputs, i: int, target: float, weight: float, rate: float
     ) -> None:
-        """Learn the i-th mapped sample by a loss that kernels do not know.
+        """Learn the i-th mapped sample with a loss that has no kernel.
 
-        If the loss raises an error, the sample counts as learned, without a step. Its map may have
-        learned it, and the loss would raise the same error at each repetition.
+        If the loss raises an error, the sample counts as learned, without a step. The map may have
+        learned the sample, and the loss would raise the same error at each repetition.
         """
         given, error = (outputs, i, target, weight), None
         try:
@@ -358,7 +359,7 @@ class DescentWeights(Weights):
     def _find_gradients(
         self, outputs: Outputs, i: int, target: float, weight: float, is_again: bool
     ) -> Floats:
-        """Write the gradients of the i-th mapped sample; returns those by its words' own scores."""
+        """Write the gradients of a mapped sample, and return those by the scores of its words."""
         if self.has_words:
             learning.score_words(self.record)
             self._differentiate(target, weight, is_again)
@@ -371,10 +372,10 @@ class DescentWeights(Weights):
         return of_words
 
     def _differentiate(self, target: float, weight: float, is_again: bool) -> None:
-        """Write the gradients of a loss that kernels do not know.
+        """Write the gradients of a loss that has no kernel.
 
-        `is_again` is True after an error. If the loss raises an error again, gradients are 0. If
-        not, the first error came from a signal's handler.
+        `is_again` is True after an error. If the loss raises an error again, the gradients are 0.
+        Otherwise the handler of a signal has raised the first error.
         """
         derive, scores = self.rule.loss.gradient, self.scores.tolist()
         targets: list[Any] = [k == target for k in range(len(scores))]
@@ -410,7 +411,7 @@ class DescentWeights(Weights):
             start = learning.learn_rows(record, feature_map, outputs[0], start, n, *arrays)
 
     def learn_stored(self, pool: Pool, start: int, targets: Floats, weights: Floats) -> None:
-        """Learn samples of a pool from `start` on."""
+        """Learn the samples of a pool from `start` on."""
         if not self.has_words:
             super().learn_stored(pool, start, targets, weights)
             return
