@@ -1,14 +1,14 @@
-"""How designs are made from stored rows while the stream continues.
+"""Making of designs from stored rows while the stream continues.
 
-Making a design takes several calls of bounded time: inputs are measured, columns are chosen, waves
-are drawn, and rows are replayed, the latest ones first. Then the design replaces the one in use.
-Designs are made after 8, 16, 32 samples and so on. Once rows have been dropped, a design is made
-only if the inputs' units have changed.
+Making a design is spread over several calls of bounded time. Inputs are measured, columns are
+chosen, waves are drawn, and rows are replayed, the latest rows first. Then the design replaces the
+design in use. Designs are made after 8, 16, 32 samples and so on. Once rows have been dropped, a
+design is made only if the units of inputs have changed.
 
-Bends and products are chosen by how much they explain of the errors of the linear regression. For a
-bend, this is what it explains beyond the input itself. A wave is the best of a few random ones, by
-how much it explains of the errors of the additive regression. Its inputs are mostly drawn in
-proportion to how much they have explained.
+Bends and products are ranked by how much of the linear regression's errors they explain. For a
+bend, what its input explains is subtracted. A wave is the best of a few random waves, by how much
+of the additive regression's errors each explains. Most inputs of waves are drawn in proportion to
+how much they have explained.
 """
 
 import math
@@ -18,14 +18,14 @@ from ...elementary import mixed, sort, state_after, uniform_of
 from . import records, solving
 from .records import Candidate, Design, Ridges
 
-# Most columns other than waves. If the linear ones leave less room, LEAST_OTHERS may be added.
+# Most columns other than waves. If linear columns leave less room, LEAST_OTHERS may be added.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
-# Most columns beyond the linear ones, and most waves, for each measured row.
+# Most columns beyond the linear columns, and most waves, for each measured row.
 COLUMNS_PER_ROW = 0.25
 # Least variance of a column, in the units of its inputs.
 LEAST_VARIANCE = 1e-3
-# A new design is needed if a centre has moved by more, or a unit has changed by a larger factor.
+# A new design is needed if a centre has moved by more units, or a unit has changed by more.
 MOVED, RESCALED = 0.5, 1.5
 # Replayed targets are clipped at so many interquartile ranges beyond the quartiles.
 FENCES = 10.0
@@ -60,10 +60,10 @@ def find_errors(ridges: Ridges, active: Design, k: int) -> None:
 
 @exact_separate
 def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
-    """Set a candidate's mean and factor, and its score: how much it explains of the errors."""
+    """Set a candidate's mean and factor, and its score: how much of the errors it explains."""
     first, second = candidate.first, candidate.second
     errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
-    # Sums over the rows: of the column h, of its input z, of the error r and of products.
+    # Sums over the rows: of the column h, its input z, the error r, and products.
     h_, z_, r_, hh, zz, rh, rz, zh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(rows):
         inputs = solving.measured_row(ridges, j).part(records.FIRST_INPUT, ridges.n_inputs)
@@ -125,7 +125,7 @@ def add_column(design: Design, candidate: Candidate) -> None:
 
 @exact_inlined
 def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: float) -> int:
-    """Add a candidate; returns the new number of candidates."""
+    """Add a candidate, and return the new number of candidates."""
     candidate = ridges.candidates[candidates]
     candidate.first, candidate.second, candidate.knot = first, second, knot
     return candidates + 1
@@ -133,7 +133,7 @@ def propose(candidates: int, ridges: Ridges, first: int, second: int, knot: floa
 
 @exact_separate
 def add_linear(ridges: Ridges, design: Design) -> None:
-    """Add a column per input; if there are too many, those that explain most."""
+    """Add a column per input. If there are too many inputs, add those that explain most."""
     n = 0
     for i in range(design.n_inputs):
         if design.rates[i] > 0.0:
@@ -187,7 +187,7 @@ def add_others(ridges: Ridges, design: Design) -> None:
 
 @exact_separate
 def choose(ridges: Ridges, design: Design, active: Design) -> None:
-    """Choose the columns other than waves of a design whose inputs have been measured."""
+    """Choose all columns except waves, for a design whose inputs have been measured."""
     values, n = ridges.values, solving.n_measured_of(ridges)
     for j in range(n):
         values[j] = solving.measured_row(ridges, j)[records.TARGET]
@@ -216,8 +216,8 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
     find_errors(ridges, active, records.ADDITIVE)
 
 
-# Number of waves drawn for each one added; lowest turns per unit of an input, and octaves above it;
-# fraction of inputs that are drawn by their interest rather than evenly.
+# Number of waves drawn for each added wave. Lowest frequency in turns per unit of an input, and
+# octaves above it. Fraction of inputs that are drawn by interest, not evenly.
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
@@ -225,19 +225,19 @@ BY_INTEREST = 0.7
 
 @exact_inlined
 def n_examined_of(ridges: Ridges) -> int:
-    """Return the number of rows by which waves are examined."""
+    """Return the number of rows that waves are examined on."""
     return min(solving.n_measured_of(ridges), records.N_EXAMINED)
 
 
 @exact_inlined
 def examined_row(ridges: Ridges, j: int) -> int:
-    """Return the place of the j-th of these rows among the measured ones."""
+    """Return the place of the j-th examined row among the measured rows."""
     return j * solving.n_measured_of(ridges) // n_examined_of(ridges)
 
 
 @exact_separate
 def note_units(ridges: Ridges, design: Design) -> None:
-    """Write the inputs, in their units, of the rows by which waves are examined."""
+    """Write the inputs, in their units, of the rows that waves are examined on."""
     d = design.n_inputs
     for j in range(n_examined_of(ridges)):
         row, units = solving.measured_row(ridges, examined_row(ridges, j)), ridges.row_units
@@ -274,16 +274,16 @@ def draw_input(ridges: Ridges, design: Design) -> int:
 
 @exact_separate
 def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
-    """Draw a wave of two, three or up to `N_ARMS` inputs; an input may come twice."""
+    """Draw a wave of two, three or up to `N_ARMS` inputs, with repetition."""
     most = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
     n = most if kind == 2 else min(kind + 2, most)
-    # Turns per unit, over the square root of the number of inputs.
+    # Turns per unit, divided by the square root of the number of inputs.
     scale = LOWEST * 2.0 ** (N_OCTAVES * draw(ridges)) / math.sqrt(n)
     for a in range(records.N_ARMS * w, records.N_ARMS * w + n):
         is_each = kind == 2 and design.n_inputs <= records.N_ARMS
         i = a - records.N_ARMS * w if is_each else draw_input(ridges, design)
-        # Nearly normal.
+        # The sum of three uniform numbers is nearly normal.
         normal = 2.0 * (draw(ridges) + draw(ridges) + draw(ridges) - 1.5)
         design.arm_inputs[a], design.arm_factors[a] = i, scale * normal
     design.arms[w], design.phases[w] = n, draw(ridges)
@@ -291,7 +291,7 @@ def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
 
 @exact_separate
 def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
-    """Set a wave's mean and factor, and its score: how much it explains of the errors."""
+    """Set a wave's mean and factor, and its score: how much of the errors it explains."""
     errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
     h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
     for j in range(n):
@@ -321,7 +321,7 @@ def add_wave(ridges: Ridges, design: Design) -> None:
     best, other = ridges.candidates[0], ridges.candidates[1]
     best.score = -1.0
     for _ in range(N_DRAWN):
-        # In the spare place behind all waves.
+        # In the spare place after all waves.
         draw_wave(ridges, design, records.N_WAVES)
         examine_wave(ridges, design, records.N_WAVES, other)
         if other.score > best.score:
@@ -338,12 +338,12 @@ def add_wave(ridges: Ridges, design: Design) -> None:
         design.n_columns = c + 1
 
 
-# Most operations of a call for designs, and the least number of rows that it replays.
+# Most operations for designs in a call, and the least number of rows that the call replays.
 BUDGET = 150_000
 LEAST_ROWS = 4
-# Samples to the first design, and from the first to the second.
+# Samples before the first design, and from the first to the second design.
 FIRST_GAP = 8
-# With at most so many samples, one call may choose columns and continue with waves and rows.
+# Up to this many samples, one call may choose columns and continue with waves and rows.
 ROWS_AT_ONCE = 64
 
 
@@ -352,7 +352,7 @@ ROWS_AT_ONCE = 64
 
 @exact_separate
 def replay(ridges: Ridges, design: Design) -> None:
-    """Add the next row to the sums. The latest rows come first, before they are overwritten."""
+    """Add the next row to the sums, the latest rows first, before they are overwritten."""
     n, i = min(ridges.n_before, records.N_LATEST), ridges.cursor
     columns = ridges.columns.part(0, ridges.capacity)
     is_late = i < n
@@ -375,7 +375,7 @@ def replay(ridges: Ridges, design: Design) -> None:
 
 @exact_inlined
 def begin_replay(ridges: Ridges, design: Design) -> None:
-    """Clear the sums of a design whose columns have been chosen, and begin to replay."""
+    """Clear the sums of a design whose columns have been chosen, and begin the replay."""
     n = design.n_columns
     for i in range(n * (n + 1) // 2):
         design.all_gram[i] = design.late_gram[i] = 0.0
@@ -389,7 +389,7 @@ def begin_replay(ridges: Ridges, design: Design) -> None:
     ridges.stage, ridges.cursor = records.REPLAYING, 0
 
 
-# All stages, over several calls.
+# All stages, spread over several calls.
 
 
 @exact_separate

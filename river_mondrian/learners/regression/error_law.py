@@ -1,14 +1,14 @@
-"""The distribution of a target around a point: its width, and the weight of its tails.
+"""The distribution of a target around a predicted point: its width and its tails.
 
 The distribution is a mixture. Each component is a Student or normal distribution around the point.
 Its scale is a factor times one of two guesses of the mean size of the error. The first guess is the
-mean size over a long time. The second is the first times the exponential of a linear function of
-logarithms of relative sizes: of errors over a short time, of the disagreement of the experts, and
-of a regression's prediction.
+mean size over a long time. The second guess is the first guess times the exponential of a linear
+function. This function has logarithms of three relative sizes: of errors over a short time, of the
+disagreement of the experts, and of a regression's prediction.
 
-A fixed share (Herbster and Warmuth 1998) weighs the components by the square roots of the densities
-that each gave to the targets. If no component has the shape of the errors, the densities themselves
-would concentrate the weights on one component, and intervals would be too narrow.
+A fixed share (Herbster and Warmuth 1998) weighs the components by the square roots of their
+densities at the targets. The densities themselves would concentrate the weights on one component if
+no component has the shape of the errors. Intervals would then be too narrow.
 """
 
 import math
@@ -48,15 +48,15 @@ MEAN_SIZES = tuple(
     for v, at_0 in zip(FREEDOMS, AT_0, strict=True)
 )
 
-# Errors in the long and the short mean.
+# Number of errors in the long and the short mean.
 N_LONG, N_SHORT = 300.0, 20.0
-# Largest ratio of the long mean to the short one.
+# The long mean is at most this many short means.
 LONGEST = 8.0
 # Fraction of the weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
-# Bounds of the size of an error over the long mean, as a logarithm.
+# Bounds of the logarithm of an error's size over the long mean.
 SMALLEST, LARGEST = -3.0, 3.0
-# The combined guess: number of terms of its linear function, factor of past samples at each sample,
+# The combined guess: number of terms of its linear function, factor of past sums at each sample,
 # and prior precision in samples.
 N_TERMS = 4
 N_PAIRS = N_TERMS * (N_TERMS + 1) // 2
@@ -73,7 +73,7 @@ class ErrorLaw(Record):
     largest_weight: Float64 = stored(Bounds(1.0, limits.LARGEST_WEIGHT))
     last_target: Float64
     move: Float64
-    # Mean sizes of the errors over a long and over a short time, and of the disagreement.
+    # Mean sizes of the errors over a long and a short time, and of the experts' disagreement.
     long: Float64
     short: Float64
     disagreement: Float64
@@ -81,9 +81,9 @@ class ErrorLaw(Record):
     gram: Float64s = sized(N_PAIRS)
     moments: Float64s = sized(N_TERMS)
     line: Float64s = sized(N_TERMS)
-    # Weight of each component; they add up to 1.
+    # Weight of each component; the sum is 1.
     weights: Float64s = sized(N_COMPONENTS, bounds=Bounds(0.0, 1.0))
-    # For the last sample: the terms of the linear function, and the guesses.
+    # The last sample: the terms of the linear function, and the guesses.
     terms: Float64s = transient(N_TERMS)
     guesses: Float64s = transient(N_GUESSES)
     densities: Float64s = transient(N_COMPONENTS)
@@ -94,7 +94,7 @@ class ErrorLaw(Record):
 
 @exact_inlined
 def log_ratio(a: float, b: float) -> float:
-    """Return the logarithm of a / b, within bounds; 0 unless both are above 0."""
+    """Return the logarithm of a / b within bounds; 0 unless a and b are above 0."""
     if not (a > 0.0 and b > 0.0):
         return 0.0
     return min(max(math.log(a / b), SMALLEST), LARGEST)
@@ -113,7 +113,7 @@ def guess(law: ErrorLaw, point: float, spread: float, size: float) -> None:
     guesses[COMBINED] = law.long * math.exp(combined)
     least = max(LEAST_WIDTH * law.move, LEAST_PART * abs(point))
     for g in range(N_GUESSES):
-        # Before the first target, nothing is known of errors.
+        # Before the first target, the size of errors is unknown.
         guesses[g] = max(guesses[g], max(least, 1e-300)) if law.n_samples > 0 else 1.0
 
 
@@ -139,7 +139,7 @@ def find_densities(law: ErrorLaw, error: float) -> None:
 
 @exact_inlined
 def combine(law: ErrorLaw, size: float, weight: float) -> None:
-    """Update the combined guess by the logarithm of the size of an error."""
+    """Update the combined guess with the logarithm of an error's size."""
     add_to_triangle(law.gram, N_TERMS, law.terms, KEPT, weight)
     add_to_moments(law.moments, N_TERMS, law.terms, KEPT, weight * size)
     triangle, vector = law.triangle, law.vector
@@ -169,7 +169,7 @@ def learn(
     spread
         Disagreement of the experts.
     size
-        A regression's prediction of the number that this function returns.
+        A regression's prediction of this function's result.
     target
         The target.
     weight
@@ -177,7 +177,7 @@ def learn(
 
     Returns
     -------
-    The logarithm of the size of the error, in units of the mean size, within bounds.
+    The logarithm of the error's size, in units of the mean size, within bounds.
 
     """
     guess(law, point, spread, size)
@@ -200,7 +200,7 @@ def learn(
         combine(law, found, part)
     law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
     law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
-    # An outlier among the first targets is forgotten.
+    # This forgets an outlier among the first targets.
     law.long = min(law.long, LONGEST * law.short)
     law.disagreement += (spread - law.disagreement) / min(1.0 + n, N_LONG)
     law.n_samples = n + 1
@@ -209,7 +209,7 @@ def learn(
 
 _FREEDOMS = np.tile(np.array(FREEDOMS), N_GUESSES * N_FACTORS)
 _OF_SIZES = np.array([[f / m for m in MEAN_SIZES] for f in FACTORS]).ravel()
-# Scales of the components by guess, in units of it, shape (N_COMPONENTS, N_GUESSES).
+# Scales of the components for each guess, in units of the guess, shape (N_COMPONENTS, N_GUESSES).
 _BY_GUESS = np.kron(np.eye(N_GUESSES), _OF_SIZES[:, None])
 
 
@@ -220,7 +220,7 @@ class ErrorLaws(Learned[ErrorLaw]):
 
     def __init__(self) -> None:
         super().__init__(largest_weight=1.0)
-        # They add up to 1.
+        # The weights add up to 1.
         self.learned["weights"][:] = 1.0 / N_COMPONENTS
         self.show()
 

@@ -1,13 +1,14 @@
-"""Predicting a target from the latest targets and the latest errors of another prediction.
+"""Predictions of a target from the latest targets and the latest errors of another prediction.
 
-Let p be the other prediction, y_1, y_2, ... the latest targets and e_1, e_2, ... the errors of p at
-them. A linear regression predicts y - p from e_i and y_i - p. So it predicts p if these are
-uninformative, and may learn to predict the last target if p is.
+Let p be the other prediction, y_1, y_2, ... the latest targets and e_1, e_2, ... the errors of p
+for these targets. A linear regression predicts y - p from e_i and y_i - p. If the e_i and y_i are
+uninformative, the prediction is p. If p is uninformative, the prediction may become the last
+target.
 
 Two regressions forget at different rates. They learn by recursive least squares with a ridge of 1.
 Differences are in units of their mean size and clipped at `FAR`. A sample whose error exceeds the
-mean size of errors is weighted down by the ratio, which nearly minimizes absolute errors. The last
-target itself is a third prediction.
+mean size of errors is weighted down by the ratio. So absolute errors are nearly minimized. The last
+target is a third prediction.
 """
 
 import numpy as np
@@ -20,17 +21,17 @@ from ..learned import Learned
 N_LAGS = 4
 N_COLUMNS = 2 * N_LAGS
 
-# By regression: factor of past samples at each sample.
+# For each regression: factor of past samples at each sample.
 KEPT = (1.0, 0.99)
 N_REGRESSIONS = len(KEPT)
-# Predictions: those of the regressions, and the last target.
+# Predictions: one by each regression, and the last target.
 N_PREDICTIONS = N_REGRESSIONS + 1
 NAMES = ("targets and errors of late", "latest targets and errors", "last target")
 
 # Differences are clipped at FAR times their mean size, a mean over about N_OF_LATE samples.
 FAR = 10.0
 N_OF_LATE = 50.0
-# The inverse's trace grows by forgetting only up to this multiple of its initial value.
+# Forgetting lets the trace of the inverse grow only up to this multiple of its initial value.
 MOST_UNKNOWN = 10.0
 
 
@@ -38,17 +39,17 @@ class Lags(Record):
     """The latest targets and errors, and the regressions on them."""
 
     n_samples: Int64 = stored(Bounds(0))
-    # The latest first.
+    # The latest targets and errors, the latest first.
     targets: Float64s = sized(N_LAGS)
     errors: Float64s = sized(N_LAGS)
     # Mean size of the differences.
     scale: Float64 = stored(Bounds(0.0))
-    # By regression: the mean size of its errors, in units, its weights, and the inverse of its Gram
-    # matrix.
+    # For each regression: the mean size of its errors in units, its weights, and the inverse of its
+    # Gram matrix.
     sizes: Float64s = sized(N_REGRESSIONS)
     weights: Float64s = sized(N_REGRESSIONS, N_COLUMNS)
     inverses: Float64s = sized(N_REGRESSIONS, N_COLUMNS, N_COLUMNS)
-    # For the last sample: the differences, in units, the other prediction, and all predictions.
+    # The last sample: the differences in units, the other prediction, and all predictions.
     columns: Float64s = transient(N_COLUMNS)
     base: Float64 = transient()
     predicted: Float64s = transient(N_PREDICTIONS)
@@ -84,7 +85,7 @@ def predict(lags: Lags, base: float) -> None:
 
 @exact_separate
 def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
-    """Take a step of recursive least squares towards `left`, the error of the base in units."""
+    """Update a regression by recursive least squares; `left` is the base's error in units."""
     n, columns, own, kept = N_COLUMNS, lags.columns, lags.weights_of(r), KEPT[r]
     inverse, gains, total, error = lags.inverses.part(n * n * r, n * n), lags.work, 0.0, left
     for i in range(n):
@@ -101,7 +102,7 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
     trace = 0.0
     for i in range(n):
         trace += inverse[n * i + i]
-    # Stop forgetting directions that have long not been excited.
+    # Do not forget directions that recent samples have not excited.
     grows = 1.0 / kept if trace < MOST_UNKNOWN * n else 1.0
     for i in range(n):
         own[i] += gains[i] * (error / total)
@@ -112,7 +113,7 @@ def _learn_regression(lags: Lags, r: int, left: float, weight: float) -> None:
 
 @exact_separate
 def learn(lags: Lags, target: float, weight: float) -> None:
-    """Learn the target of the sample predicted last."""
+    """Learn the target of the last predicted sample."""
     error, moved, n_samples = target - lags.base, abs(target - lags.base), lags.n_samples
     if n_samples > 0:
         moved = max(moved, abs(target - lags.targets[0]))

@@ -1,19 +1,20 @@
-"""Mixing several predictions of a target by their past errors.
+"""Mixtures of several predictions of a target, weighted by past errors.
 
 Experts are mixed in four ways:
 
-- a fixed share (Herbster and Warmuth 1998) of Student densities around the experts' predictions,
-  each as wide as the expert's recent errors;
-- a product update (Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error;
-- two regressions of the targets on the predictions, shrunk towards the share: one by squared
-  errors, and one by absolute errors, as squared errors weighted by one over their size.
+- a fixed share (Herbster and Warmuth 1998) of Student densities around the experts' predictions;
+the width of a density is the mean size of the expert's recent errors; - a product update
+(Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error; - two regressions of
+the targets on the predictions, shrunk towards the share. One minimizes squared errors. The other
+minimizes absolute errors, as squared errors divided by their size.
 
-A last fixed share of the same kind mixes the four points into one. If the loss is the squared
-error, the last share and the product update use squared errors, and the second regression uses
-squared errors over a longer time.
+A last fixed share of the same kind mixes the four points. If the loss is the squared error, the
+last share and the product update use squared errors. The second regression then uses squared errors
+over a longer time.
 
 Results do not depend on the units of targets. A sample of weight w counts as w in sums. In shares
-it counts as w over the largest recent weight, since their bound assumes at most one loss at a time.
+it counts as w over the largest recent weight, since the bound of a fixed share assumes at most one
+loss per sample.
 """
 
 import math
@@ -26,7 +27,7 @@ from ...records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, 
 from ..learned import Learned
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
-# More experts than any mixture has.
+# More experts than in any mixture.
 MOST_EXPERTS = 1 << 12
 
 # The four points that the last share mixes: places in `TargetMixture.finalists`.
@@ -36,7 +37,7 @@ N_REGRESSIONS = 2
 # Losses that the point may minimize.
 ABSOLUTE, SQUARED = range(2)
 
-# Degrees of freedom of the densities. With 3 they need no powers.
+# Degrees of freedom of the densities. For 3, the density needs no power function.
 FREEDOM = 3.0
 # Fraction of a share's weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
@@ -45,25 +46,26 @@ LAST_SHARE_RATE = 0.01
 # times the mean size of the moves between targets.
 N_OF_LATE = 50.0
 LEAST_WIDTH = 1e-6
-# An error counts as at most FAR times the mean size of recent errors, except for the first ones.
+# An error counts as at most FAR times the mean size of recent errors, except among the first
+# errors.
 FAR = 10.0
 FIRST_ERRORS = 8
 # Rate of the product update, and fraction of its weights that is spread evenly.
 STEP = 0.05
 SPREAD = 1e-3
-# Regressions: the factor of past sums at each sample (LONG_KEPT for the longer time), the prior's
-# precision in samples, and the number of samples between solutions.
+# Regressions: factor of past sums at each sample (LONG_KEPT for the longer time), precision of the
+# prior in samples, and number of samples between solutions.
 KEPT = 0.998
 LONG_KEPT = 0.9998
 PRIOR = 2.0
 SOLVED_AFTER = 16
 # Likelihoods by squared errors: largest difference of squared errors, in squares of the narrowest
-# width, and its factor in the exponent. LEAST_ERROR is for regressions by absolute errors: the
-# least error, in units of the mean error.
+# width, and its factor in the exponent. Regressions by absolute errors: the least error, in units
+# of the mean error.
 MOST_SQUARES = 20.0
 RATE_OF_SQUARES = 0.25
 LEAST_ERROR = 0.1
-# Fraction of the largest weight that fades at each sample.
+# Fraction of the largest weight that is forgotten at each sample.
 FADING = 0.001
 
 
@@ -77,14 +79,14 @@ class TargetMixture(Record):
     n_experts: Int64 = stored(Bounds(1, MOST_EXPERTS))
     loss: Int64 = stored(Bounds(ABSOLUTE, SQUARED))
     n_samples: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # Largest weight of a sample, which fades, or 1.
+    # Largest weight of a sample, which is slowly forgotten; at least 1.
     largest_weight: Float64 = stored(Bounds(1.0, limits.LARGEST_WEIGHT))
     # The latest target, and the mean size of the moves between targets.
     last_target: Float64
     move: Float64
     # Mean size of the differences between experts.
     difference: Float64
-    # Weights of each expert in the share and the product update; they add up to 1.
+    # Weights of each expert in the share and the product update; the sum of each is 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
     descended: Float64s = sized("n_experts", bounds=SHARE)
     # Mean size of the recent errors of each expert, and of each finalist.
@@ -93,13 +95,14 @@ class TargetMixture(Record):
     # Weight of each finalist in the last share.
     last_weights: Float64s = sized(N_FINALISTS, bounds=SHARE)
     # For each regression, with the share's point subtracted: sums of products of the predictions,
-    # and of these with targets. Solutions are weights of the experts, added to those of the share.
+    # and of products of predictions and targets. A solution is added to the experts' weights in the
+    # share.
     grams: Float64s = sized(N_REGRESSIONS, "n_pairs")
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # For the last sample: the experts' predictions, these minus the share's point, the finalists,
-    # the point, and the mean distance of the experts from it.
+    # The last sample: the experts' predictions, these predictions minus the share's point, the
+    # finalists, the point, and the mean distance of the experts from the point.
     predicted: Float64s = transient("n_experts")
     deviations: Float64s = transient("n_experts")
     finalists: Float64s = transient(N_FINALISTS)
@@ -116,7 +119,7 @@ class TargetMixture(Record):
         return self.n_experts * (self.n_experts + 1) // 2
 
     def n_densities(self) -> int:
-        """Return how many densities a share may need."""
+        """Return the largest number of densities in a share."""
         return max(self.n_experts, N_FINALISTS)
 
     def solution(self, r: int) -> Float64s:
@@ -126,12 +129,12 @@ class TargetMixture(Record):
 
 @exact_inlined
 def predict(mixture: TargetMixture) -> float:
-    """Mix the predictions of the experts; returns the point."""
+    """Mix the predictions of the experts, and return the point."""
     n, predicted, finalists = mixture.n_experts, mixture.predicted, mixture.finalists
     deviations, low, high = mixture.deviations, predicted[0], predicted[0]
     for e in range(1, n):
         low, high = min(low, predicted[e]), max(high, predicted[e])
-    # Relative to one expert, so that the result is exact if all experts agree.
+    # Subtract one expert's prediction, so that the result is exact if all experts agree.
     base = predicted[0]
     for e in range(n):
         deviations[e] = predicted[e] - base
@@ -159,7 +162,7 @@ def predict(mixture: TargetMixture) -> float:
 def recall(mixture: TargetMixture, numbers: Float64s) -> int:
     """Restore the predictions for an earlier sample (`TargetMixtures.to_recall`).
 
-    Returns how many numbers it has read.
+    Returns how many numbers were read.
     """
     n = mixture.n_experts
     for f in range(N_FINALISTS):
@@ -197,7 +200,7 @@ def find_likelihoods(
         narrowest = min(narrowest, max(widths[e], least))
         nearest = min(nearest, abs(target - points[e]))
     for e in range(n):
-        # (a - b)(a + b), which does not overflow before either is divided.
+        # (a - b)(a + b). The factors are divided first, since the product may overflow.
         error = abs(target - points[e])
         more = (error - nearest) / narrowest * ((error + nearest) / narrowest)
         densities[e] = math.exp(-RATE_OF_SQUARES * min(more, MOST_SQUARES))
@@ -205,7 +208,7 @@ def find_likelihoods(
 
 @exact_inlined
 def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
-    """Update the weights of a fixed share by densities to the power of `part`."""
+    """Update the weights of a fixed share with densities to the power of `part`."""
     total = 0.0
     for e in range(n):
         weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)
@@ -217,7 +220,7 @@ def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: flo
 
 @exact_inlined
 def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
-    """Return a mean of sizes updated by another size, which counts as at most `FAR` means."""
+    """Return an updated mean of sizes; the new size counts as at most `FAR` means."""
     if n_samples >= FIRST_ERRORS and mean > 0.0:
         size = min(size, FAR * mean)
     return mean + rate * (size - mean)
@@ -225,7 +228,7 @@ def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
 
 @exact_inlined
 def descend(mixture: TargetMixture, target: float, part: float) -> None:
-    """Take a step of the product update: w <- w (1 - step * gradient), by the sign of its error."""
+    """Update the weights by the product update, w <- w (1 - step * gradient)."""
     n, weights, predicted = mixture.n_experts, mixture.descended, mixture.predicted
     point, unit = mixture.finalists[DESCENDED], mixture.difference
     if not unit > 0.0:
@@ -245,7 +248,7 @@ def descend(mixture: TargetMixture, target: float, part: float) -> None:
 
 @exact_separate
 def solve_regression(mixture: TargetMixture, r: int) -> None:
-    """Solve for the weights of a regression. Its prior mean 0 stands for the share's prediction."""
+    """Solve for the weights of a regression. Prior weights of 0 give the share's prediction."""
     n = mixture.n_experts
     size = mixture.n_pairs()
     gram, triangle = mixture.grams.part(size * r, size), mixture.triangle
@@ -255,7 +258,7 @@ def solve_regression(mixture: TargetMixture, r: int) -> None:
         trace += gram[e * (e + 1) // 2 + e]
     if not 1e-280 < trace < math.inf:
         return
-    # In units of the mean of the diagonal; the sums are of at most 1 / (1 - KEPT) samples.
+    # In units of the mean of the diagonal. The sums are of at most 1 / (1 - KEPT) samples.
     factor = n / trace
     ridge = PRIOR * (1.0 - KEPT) + 1e-9
     for i in range(size):
@@ -271,7 +274,7 @@ def solve_regression(mixture: TargetMixture, r: int) -> None:
 
 @exact_inlined
 def regress(mixture: TargetMixture, target: float, weight: float) -> None:
-    """Update the regressions by a target."""
+    """Update the regressions with a target."""
     n, deviations = mixture.n_experts, mixture.deviations
     size, unit = mixture.n_pairs(), mixture.last_widths[SHARED]
     left = target - mixture.finalists[SHARED]
@@ -295,7 +298,7 @@ def regress(mixture: TargetMixture, target: float, weight: float) -> None:
 
 @exact_separate
 def learn(mixture: TargetMixture, target: float, weight: float) -> None:
-    """Update the mixture by the target of the sample predicted last."""
+    """Update the mixture with the target of the last predicted sample."""
     n, n_samples = mixture.n_experts, mixture.n_samples
     predicted, finalists, densities = mixture.predicted, mixture.finalists, mixture.densities
     largest = max(weight, 1.0, (1.0 - FADING) * mixture.largest_weight)
@@ -359,6 +362,6 @@ class TargetMixtures(Learned[TargetMixture]):
 
     @property
     def to_recall(self) -> Floats:
-        """The predictions of the experts and the finalists of the last sample, and its spread."""
+        """Predictions of the experts and the finalists for the last sample, and its spread."""
         finalists, spread = self.memory.arrays["finalists"], [self.record.spread]
         return np.concatenate((self.predicted, finalists, spread))

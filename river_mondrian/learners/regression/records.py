@@ -1,18 +1,18 @@
 """The records of the ridge regressions.
 
 A *design* is a set of columns computed from the inputs, with sums of their products over the
-samples. Ridge regressions on the columns are solved from these sums. There are two designs: one is
-in use, the other is being made from stored rows.
+samples. Ridge regressions on the columns are solved from these sums. There are two designs. One is
+in use, and the other is made from stored rows.
 """
 
 from ...checks import LARGEST_SIZE
 from ...records import Array, Bounds, Float64, Float64s, Int64, Int64s, Record
 from ...records.record import derived, sized, stored, transient
 
-# The ridge regressions: places in `Ridges.predicted`. Linear ones have the inputs as columns,
-# additive ones also bends and products, the others also waves.
+# The ridge regressions: places in `Ridges.predicted`. Linear regressions have the inputs as
+# columns. Additive regressions also have bends and products. The other regressions also have waves.
 LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
-# Like `WAVES`, for the logarithms of targets.
+# The regression `WAVES` for the logarithms of targets.
 LOG_WAVES = 7
 N_PLAIN, N_RIDGES = 7, 8
 NAMES = (
@@ -25,15 +25,15 @@ NAMES = (
     "late waves",
     "waves of logarithms",
 )
-# One more regression predicts the logarithm of the size of a prediction's error.
+# Another regression predicts the logarithm of the size of a prediction's error.
 SIZES = N_RIDGES
 N_SOLVED = N_RIDGES + 1
 
-# Sums over samples, and the factor of past samples in each at every sample.
+# Sums over samples, and the factor of past samples in each sum at every sample.
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
-# By regression: its sums, and the last group of its columns.
+# For each regression: its sums, and the last group of its columns.
 SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, ALL)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
 GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS)
@@ -43,38 +43,38 @@ N_BENDS = 5
 N_WAVES = 128
 N_ARMS = 8
 
-# Samples whose products of columns are added together, so that the sums are read and written once.
+# Products of this many samples are added together, so that sums are read and written once.
 N_HELD = 4
 
 # A stored row has the target, the size of the error, the sample's weight, and then the inputs.
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
 
-# Rows in the ring of the latest ones; most rows that are measured of the latest, and of the whole
-# past; most of the measured rows by which waves are examined.
+# Rows in the ring of the latest rows. Most measured rows from the ring, and from the whole past.
+# Most measured rows that waves are examined on.
 N_LATEST = 512
 N_MEASURED = 256
 N_EXAMINED = 256
 
-# More inputs than any model has.
+# More inputs than in any model.
 LARGEST_ROOM = 1 << 25
-# Most linear columns; most inputs that have bends, and that have products.
+# Most linear columns, most inputs with bends, and most inputs with products.
 MOST_LINEAR = 96
 MOST_BENT = 64
 MOST_MULTIPLIED = 16
 MOST_CANDIDATES = MOST_BENT * N_BENDS + MOST_MULTIPLIED * (MOST_MULTIPLIED - 1) // 2
 
-# In place of a second input: the column is the first input itself, or its excess over the knot.
+# These replace a second input: the column is the first input, or its excess over the knot.
 ITSELF, BEND = -1, -2
 
-# Stages of the design that is not in use.
+# Stages of the unused design.
 IDLE, MEASURING, CHOOSING, DRAWING, REPLAYING = range(5)
 
 
 class Design(Record):
     """Columns of a linear model, and sums of their products over samples.
 
-    Column 0 is 1. Then come `n_linear` inputs, then bends of an input and products of two up to
-    column `n_additive`, then waves. Each column is centred and scaled. Row j of a triangle has the
+    Column 0 is 1. Then come `n_linear` inputs. Bends and products of two inputs follow up to column
+    `n_additive`, then waves. Each column is centred and scaled. Row j of a triangle has the
     products of column j with columns 0 to j, so the triangle of the first columns is a prefix.
     """
 
@@ -92,34 +92,34 @@ class Design(Record):
     # Bounds of replayed targets.
     fence: Float64
     upper_fence: Float64
-    # By input: its centre and the inverse of its unit, which is 0 if it has no column.
+    # For each input: its centre and the inverse of its unit; 0 if the input has no column.
     centres: Float64s = sized("room")
     rates: Float64s = sized("room")
-    # By input: `N_BENDS` values, in its units, at which it may bend.
+    # For each input: `N_BENDS` values, in its units, where it may bend.
     bends: Float64s = sized("room", N_BENDS)
-    # By input: how much its columns explain of the errors.
+    # For each input: how much of the errors its columns explain.
     interest: Float64s = sized("room")
-    # By wave, with one place for a proposed wave: number of inputs, the inputs, their factors, and
-    # the phase.
+    # For each wave, and one proposed wave: number of inputs, the inputs, their factors, and the
+    # phase.
     arms: Int64s = sized(N_WAVES + 1, bounds=Bounds(0, N_ARMS))
     arm_inputs: Int64s = sized(N_WAVES + 1, N_ARMS, bounds=Bounds(0, below="n_places"))
     arm_factors: Float64s = sized(N_WAVES + 1, N_ARMS)
     phases: Float64s = sized(N_WAVES + 1)
-    # By column other than waves: its first input; its second input, `BEND` or `ITSELF`; its knot.
-    # By column: its mean and the inverse of its standard deviation.
+    # For each column except waves: its first input; its second input, `BEND` or `ITSELF`; its knot.
+    # For each column: its mean and the inverse of its standard deviation.
     firsts: Int64s = sized("capacity", bounds=Bounds(0, below="n_places"))
     seconds: Int64s = sized("capacity", bounds=Bounds(BEND, below="n_places"))
     knots: Float64s = sized("capacity")
     means: Float64s = sized("capacity")
     factors: Float64s = sized("capacity")
-    # Triangles of the three sums; by regression, sums of products of columns and targets.
+    # Triangles of the three sums. For each regression, sums of products of columns and targets.
     all_gram: Float64s = sized("n_pairs")
     late_gram: Float64s = sized("n_pairs")
     latest_gram: Float64s = sized("n_linear_pairs")
     moments: Float64s = sized(N_SOLVED, "capacity")
-    # Number of columns for which there is room.
+    # Capacity for columns.
     capacity: Int64 = derived()
-    # Number of inputs for which there is room.
+    # Capacity for inputs.
     room: Int64 = derived()
 
     def n_pairs(self) -> int:
@@ -132,11 +132,11 @@ class Design(Record):
         return n * (n + 1) // 2
 
     def n_places(self) -> int:
-        """Return a bound that exceeds every input's place."""
+        """Return a number larger than every input's place."""
         return max(self.room, 1)
 
     def gram(self, s: int) -> Float64s:
-        """Return the triangle of sums `s`; `LATEST` has the linear columns only."""
+        """Return the triangle of sums `s`; `LATEST` has only the linear columns."""
         if s == ALL:
             return self.all_gram
         return self.late_gram if s == LATE else self.latest_gram
@@ -154,7 +154,7 @@ class Design(Record):
 
 
 class Candidate(Record):
-    """A proposed column (see `Design`), and its score: how much it explains."""
+    """A proposed column (see `Design`), and its score: how much of the errors it explains."""
 
     first: Int64
     second: Int64
@@ -173,27 +173,30 @@ class Ridges(Record):
     # The design in use, and the stage of the other one.
     active: Int64 = stored(Bounds(0, 1))
     stage: Int64 = stored(Bounds(IDLE, REPLAYING))
-    # Progress in that stage: inputs measured, waves drawn, or rows replayed. Numbers of samples and
-    # of rows of the whole past when measuring or replaying began. State of the random numbers.
+    # Progress in that stage: inputs measured, waves drawn, or rows replayed. Number of samples, and
+    # of rows of the whole past, at the start of measuring or replaying. State of the random
+    # numbers.
     cursor: Int64 = stored(Bounds(0, LARGEST_SIZE))
     n_before: Int64
     kept_before: Int64
     draws: Int64
-    # Number of samples at which the next design begins, and samples between it and the one after.
+    # Number of samples at which the next design begins, and samples from there to the following
+    # design.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
-    # By regression: its weights in the design in use, the number of samples when it is solved next,
-    # the mean size of its recent errors, and how many errors in a row were too large.
+    # For each regression: its weights in the design in use, the number of samples at its next
+    # solution, the mean size of its recent errors, and how many errors in a row were too large.
     solutions: Float64s = sized(N_SOLVED, "capacity")
     next_solutions: Int64s = sized(N_SOLVED, bounds=Bounds(0, LARGEST_SIZE))
     scales: Float64s = sized(N_PLAIN)
     n_large: Int64s = sized(N_PLAIN, bounds=Bounds(0, LARGEST_SIZE))
-    # Held samples: their number, columns and weights. Their products are still to be added to the
-    # sums `ALL` and `LATE` of the design in use.
+    # Held samples: their number, columns and weights. The sums `ALL` and `LATE` of the design in
+    # use do not yet contain their products.
     n_held: Int64 = stored(Bounds(0, N_HELD - 1))
     held: Float64s = sized(N_HELD, "capacity")
     held_weights: Float64s = sized(N_HELD)
-    # Rows of the whole past, one in `stride`, and their number; a ring of the latest rows.
+    # Rows of the whole past, one of every `stride` rows, and their number. A ring of the latest
+    # rows.
     n_kept: Int64
     stride: Int64 = stored(Bounds(1, LARGEST_SIZE))
     kept: Float64s = sized("kept_capacity", "row_length")
@@ -205,18 +208,19 @@ class Ridges(Record):
     capacity: Int64 = derived()
     row_length: Int64 = derived()
     kept_capacity: Int64 = derived()
-    # By input: 1 if it is a category.
+    # For each input: 1 if it is a category.
     ignored: Int64s = derived()
     designs: Array[Design] = derived()
-    # For the last sample: inputs in their units, NaN where missing; the columns of each design; and
-    # by regression the target and the prediction.
+    # The last sample: inputs in their units, NaN if missing; the columns of each design; the target
+    # and the prediction of each regression.
     units: Float64s = transient("room")
     columns: Float64s = transient(2, "capacity")
     targets: Float64s = transient(N_SOLVED)
     predicted: Float64s = transient(N_RIDGES)
     # Predicted logarithm of the error's size.
     size: Float64 = transient()
-    # Buffers for solving: a triangle and a vector; for choosing: values of rows, and candidates.
+    # Buffers for solving: a triangle and a vector. Buffers for choosing: values of rows, and
+    # candidates.
     triangle: Float64s = transient("n_pairs")
     vector: Float64s = transient("capacity")
     values: Float64s = transient("n_values")
@@ -236,7 +240,7 @@ class Ridges(Record):
         return max(MOST_CANDIDATES, self.room)
 
     def held_row(self, i: int) -> Float64s:
-        """Return the columns of a sample whose products are still to be added."""
+        """Return the columns of a held sample."""
         return self.held.part(self.capacity * i, self.capacity)
 
     def kept_row(self, i: int) -> Float64s:

@@ -1,12 +1,12 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
-Linear regressions are learned from all samples, from late samples and from the latest samples. Two
-richer models, with bends and products of inputs and with random waves besides, are learned from all
-samples and from late ones (`designs.py`). Inputs are in robust units and bounded; columns of
-missing inputs are at their mean.
+Linear regressions are learned from all samples, from late samples and from the latest samples. A
+second model adds bends and products of inputs, and a third model also adds random waves. Both are
+learned from all samples and from late samples (`designs.py`). Inputs are in robust units and
+bounded. Columns of missing inputs are at their mean.
 
-If a target is too far from a regression's prediction, it is clipped at a largest distance. So one
-outlier has little effect, while many in a row are followed, since the distance grows with them.
+A target too far from a regression's prediction is clipped at a largest distance. So one outlier has
+little effect. Many outliers in a row are followed, since the distance grows with them.
 """
 
 import math
@@ -24,8 +24,8 @@ from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, go_on
 from .records import Design, Ridges
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 
-# An error counts as at most FAR times the mean size of about N_OF_LATE recent errors, except for
-# the first ones.
+# An error counts as at most FAR times the mean size of about N_OF_LATE recent errors, except among
+# the first errors.
 FAR = 10.0
 FIRST_ERRORS = 8
 N_OF_LATE = 50.0
@@ -34,7 +34,7 @@ MOST_DOUBLINGS = 30
 
 @exact_separate
 def predict(ridges: Ridges, inputs: Float64s) -> None:
-    """Predict the target of a sample's raw inputs by each regression."""
+    """Predict the target of a sample's raw inputs with each regression."""
     design, predicted = ridges.designs[ridges.active], ridges.predicted
     columns = ridges.columns.part(ridges.capacity * ridges.active, ridges.capacity)
     make_columns(ridges, design, inputs, columns)
@@ -69,7 +69,7 @@ def bounded_target(ridges: Ridges, k: int, target: float) -> float:
 
 @exact_separate
 def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: float) -> None:
-    """Update the regressions by the target of the sample predicted last, given its raw inputs.
+    """Update the regressions with the target of the last predicted sample, given its raw inputs.
 
     `size` is the logarithm of the size of an error, in any unit.
     """
@@ -95,10 +95,10 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
     solve_due(ridges, ridges.designs[ridges.active])
 
 
-# Bytes of the rows of the whole past, and their least and largest number.
+# Bytes for the rows of the whole past, and their least and largest number.
 KEPT_BYTES = 1 << 19
 LEAST_KEPT, MOST_KEPT = 256, 1024
-# After a new input, the next design begins within so many samples.
+# After a new input, the next design begins within this many samples.
 AFTER_NEW = 16
 
 
@@ -112,7 +112,7 @@ class RidgeExperts(Learned[Ridges]):
     """The memory of ridge regressions, which grows with inputs."""
 
     _KIND = Ridges
-    # Rows hold NaN.
+    # Rows contain NaN.
     _HAS_NAN = True
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class RidgeExperts(Learned[Ridges]):
         self.reserve(0, 0)
 
     def _memories(self) -> list[Memory[Any]]:
-        # The lengths of arrays follow from the capacity for inputs.
+        # The capacity for inputs determines the lengths of arrays.
         record, n = self.record, int(self.record.room)
         n_additive = max(MOST_COLUMNS, 1 + min(n, records.MOST_LINEAR) + LEAST_OTHERS)
         record.capacity, record.row_length = n_additive + records.N_WAVES, records.FIRST_INPUT + n
@@ -136,7 +136,7 @@ class RidgeExperts(Learned[Ridges]):
     def reserve(
         self, room: int, n_inputs: int, predicted: Any = None, categories: Sequence[int] = ()
     ) -> None:
-        """Reserve memory for inputs; what has been learned is kept.
+        """Reserve memory for inputs; keep all learned numbers.
 
         Parameters
         ----------
@@ -155,17 +155,17 @@ class RidgeExperts(Learned[Ridges]):
         while n_kept > _kept_capacity(room):
             kept, n_kept, stride = kept[::2], n_kept // 2, 2 * stride
         if n_kept < record.n_kept:
-            # The rows that the design is made from have been moved.
+            # The source rows of the new design have been moved.
             record.stage, record.next_design = records.IDLE, record.n_samples + 1
         if n_inputs > record.n_inputs and record.n_samples > 0:
-            # So new inputs get columns soon.
+            # New inputs then get columns soon.
             record.gap = min(record.gap, AFTER_NEW)
             record.next_design = min(record.next_design, record.n_samples + AFTER_NEW)
         record.room = room
         learned = self._zeros()
         for name, new in learned.items():
             if name in ("kept", "latest"):
-                # Values that have not been seen are missing.
+                # Values that were not seen are missing.
                 new[:] = math.nan
             keep(new, kept if name == "kept" else self.learned[name])
         self.learned = learned
@@ -186,7 +186,7 @@ class RidgeExperts(Learned[Ridges]):
             refuse(self, "designs", self.designs.kind, "but it should be two of Design")
         self._memories()
         record = self.record
-        # `kept_before` is not read while no design is being made.
+        # `kept_before` is read only while a design is made.
         most = LARGEST_SIZE if record.stage == records.IDLE else record.n_kept
         check_number(self, "n_inputs", record.n_inputs, 0, record.room)
         check_number(self, "n_before", record.n_before, 0, record.n_samples)

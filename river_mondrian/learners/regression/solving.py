@@ -1,8 +1,8 @@
 """Sums of products, and the ridge regressions that are solved from them.
 
-Sums fade and grow by squares, and nothing is subtracted from them, so rounding errors do not build
-up as in a running inverse. Loops add to rows with independent elements, so the compiler cannot
-reorder sums.
+Squares are added to sums, sums are multiplied by factors, and nothing is subtracted. So rounding
+errors do not build up as in a running inverse. Loops add to rows with independent elements, so the
+compiler cannot reorder sums.
 """
 
 import math
@@ -15,14 +15,14 @@ from .records import Design, Ridges
 
 # Stored rows of the stream, and the columns of a linear model that are computed from a row.
 #
-# One row in `stride` is kept of the whole past; the stride is doubled when the memory is full. The
-# latest rows are kept in a ring. Half of the measured rows are of either kind.
+# One of every `stride` rows of the whole past is kept. The stride is doubled when the memory is
+# full. The latest rows are kept in a ring. Half of the measured rows are from the ring.
 #
-# Columns are inputs in robust units, bends of an input, products of two, and waves. A wave is the
-# sine of a sum of inputs, with a parabola in place of each arc.
+# Columns are inputs in robust units, bends of an input, products of two inputs, and waves. A wave
+# is the sine of a sum of inputs, with a parabola for each arc.
 
 
-# Distances of a normal's quartiles, and of its 2 % quantiles, in standard deviations.
+# Distance between the quartiles of a normal distribution, and between its 2 % and 98 % quantiles.
 OF_QUARTILES = 1.349
 OF_TAILS = 4.107
 
@@ -51,7 +51,7 @@ def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
             for k in range(ridges.row_length):
                 row[k] = other[k]
         if ridges.stage != records.IDLE:
-            # The rows that the design is made from have been moved.
+            # The source rows of the new design have been moved.
             ridges.stage, ridges.next_design = records.IDLE, i + 1
     fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, weight)
     ridges.n_kept += 1
@@ -65,7 +65,7 @@ def n_measured_of(ridges: Ridges) -> int:
 
 @exact_inlined
 def measured_row(ridges: Ridges, j: int) -> Float64s:
-    """Return the j-th measured row: first rows of the whole past, then the latest ones."""
+    """Return the j-th measured row: first rows of the whole past, then the latest rows."""
     n = min(ridges.kept_before, records.N_MEASURED)
     if j < n:
         return ridges.kept_row(j * ridges.kept_before // n)
@@ -103,8 +103,8 @@ def measure(ridges: Ridges, design: Design, i: int) -> None:
     spread = (quantile(values, n, 0.75) - quantile(values, n, 0.25)) / OF_QUARTILES
     spread = max(spread, (quantile(values, n, 0.98) - quantile(values, n, 0.02)) / OF_TAILS)
     if not spread > 0.0:
-        # Nearly all values are equal. Take the geometric mean of the mean deviation and the range,
-        # which is the standard deviation if there are only two distinct values.
+        # Nearly all values are equal. The geometric mean of the mean deviation and the range is the
+        # standard deviation if there are only two distinct values.
         total = 0.0
         for j in range(n):
             total += abs(values[j] - centre)
@@ -123,14 +123,14 @@ LARGEST = 5.0
 
 @exact_inlined
 def in_units(ridges: Ridges, design: Design, inputs: Float64s, i: int) -> float:
-    """Return an input in its units, within bounds; NaN where it is missing."""
+    """Return an input in its units, within bounds; NaN if it is missing."""
     found = (inputs[i] - design.centres[i]) * design.rates[i]
     return LARGEST if found > LARGEST else -LARGEST if found < -LARGEST else found
 
 
 @exact_inlined
 def column_of(first: float, second: float, kind: int, knot: float) -> float:
-    """Return a column before it is centred and scaled, of its inputs in their units.
+    """Return a column of inputs in their units, before the column is centred and scaled.
 
     `kind` is the column's second input, BEND or ITSELF.
     """
@@ -176,14 +176,14 @@ def make_columns(ridges: Ridges, design: Design, inputs: Float64s, out: Float64s
         out[c] = standardized(design, c, wave_of(design, w, units))
 
 
-# Prior precision of a weight, in samples of variance 1: of the intercept, and by regression of
-# columns other than waves and of waves.
+# Prior precision of a weight, in samples of variance 1: for the intercept, and for each
+# regression's other columns and waves.
 OF_INTERCEPT = 0.01
 PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
-# By regression: the one whose weights are its prior mean, or -1 for a prior mean of 0.
+# For each regression: the regression whose weights are its prior mean, or -1 for a prior mean of 0.
 PRIORS = (-1, records.LINEAR, records.LINEAR, -1, records.ADDITIVE, -1, records.WAVES, -1, -1)
-# A regression comes after the one that gives its prior mean.
+# A regression follows the regression that is its prior mean.
 ORDER = (
     records.LINEAR,
     records.ADDITIVE,
@@ -194,7 +194,7 @@ ORDER = (
     records.LATE_ADDITIVE,
     records.LATE_WAVES,
 )
-# A regression is solved again after n / SOLVED_AFTER samples, and at most LONGEST_WAITS.
+# A regression is solved again after n / SOLVED_AFTER samples, at most after LONGEST_WAITS.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)
 LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 1 << 40)
 
@@ -220,14 +220,14 @@ def add_to_moments(moments: Float64s, n: int, columns: Float64s, kept: float, by
 
 @exact_inlined
 def logarithm_of(design: Design, target: float) -> float:
-    """Return the signed logarithm of a target; it is odd around the design's `low`."""
+    """Return the signed logarithm of a target, an odd function around the design's `low`."""
     found = math.log1p(abs(target - design.low) / design.unit)
     return found if target >= design.low else -found
 
 
 @exact_inlined
 def target_of(design: Design, k: int, targets: Float64s) -> float:
-    """Return the target of a regression, as it is learned."""
+    """Return the target that a regression learns."""
     if k < records.N_PLAIN:
         return targets[k] - design.shift
     return logarithm_of(design, targets[records.ADDITIVE]) if k < records.N_RIDGES else targets[k]
@@ -239,7 +239,7 @@ def add_row(
 ) -> None:
     """Add a row to the sums of number `which`, or to all sums if `which` is negative.
 
-    The row is `age` samples old. Sums fade only if the row is added to all of them.
+    The row is `age` samples old. Sums are multiplied by their factors only if `which` is negative.
     """
     for s in range(records.N_SUMS):
         fades = which < 0
@@ -257,12 +257,12 @@ def add_row(
 
 @exact_inlined
 def add_held(ridges: Ridges, design: Design, s: int) -> None:
-    """Add the products of the held columns to sums that fade."""
+    """Multiply sums by their factor, and add the products of the held columns."""
     a, b = ridges.held_row(0), ridges.held_row(1)
     c, d = ridges.held_row(2), ridges.held_row(3)
     triangle, start, forgetting = design.gram(s), 0, records.FORGETTING[s]
     kept = forgetting**ridges.n_held
-    # Rows that are not in use have weight 0.
+    # Unused rows have weight 0.
     weights, last = ridges.held_weights, ridges.n_held - 1
     by_a, by_d = weights[0] * forgetting**last, weights[3]
     by_b = weights[1] * forgetting ** max(last - 1, 0)
@@ -313,7 +313,7 @@ def hold_row(
 
 @exact_inlined
 def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
-    """Turn the triangle of a positive definite matrix into its Cholesky factor."""
+    """Replace the triangle of a positive definite matrix by its Cholesky factor."""
     for k in range(n):
         at = k * (k + 1) // 2
         diagonal = math.sqrt(triangle[at + k])
@@ -334,7 +334,7 @@ def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
 
 @exact_inlined
 def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
-    """Solve L L' x = v in place, by columns of L and then of L'."""
+    """Solve L L' x = v in place, first along the columns of L, then along those of L'."""
     for j in range(n):
         found = vector[j] / factor[j * (j + 1) // 2 + j]
         vector[j] = found
@@ -350,7 +350,7 @@ def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
 
 @exact_inlined
 def penalty(design: Design, k: int, j: int) -> float:
-    """Return the prior precision of a regression's weight of a column."""
+    """Return the prior precision of a column's weight in a regression."""
     if j == 0:
         return OF_INTERCEPT
     return PENALTIES[k] if j < design.n_additive else WAVE_PENALTIES[k]
@@ -372,7 +372,7 @@ def solve_for(ridges: Ridges, design: Design, k: int) -> None:
 
 @exact_separate
 def solve(ridges: Ridges, design: Design, k: int) -> None:
-    """Solve (G + D) w = m + D w0 for a regression's weights, with D the prior's precision."""
+    """Solve (G + D) w = m + D w0 for a regression's weights. D is the precision of the prior."""
     n = design.width_of(k)
     triangle, gram = ridges.triangle, design.gram(records.SUMS[k])
     for i in range(n * (n + 1) // 2):
@@ -382,13 +382,13 @@ def solve(ridges: Ridges, design: Design, k: int) -> None:
     factorize(triangle, n, ridges.values)
     solve_for(ridges, design, k)
     if k == records.WAVES:
-        # Both have the same matrix.
+        # Both regressions have the same matrix.
         solve_for(ridges, design, records.LOG_WAVES)
 
 
 @exact_separate
 def solve_due(ridges: Ridges, design: Design) -> None:
-    """Solve for the weights of the regressions that are due."""
+    """Solve for the weights of all regressions that are due."""
     n = ridges.n_samples
     for k in ORDER:
         if n >= ridges.next_solutions[k]:
@@ -400,7 +400,7 @@ def solve_due(ridges: Ridges, design: Design) -> None:
 
 @exact_inlined
 def solve_all(ridges: Ridges, design: Design) -> None:
-    """Solve for all weights of a design whose sums have all samples."""
+    """Solve for all weights of a design whose sums contain all samples."""
     forget_held(ridges)
     for k in range(records.N_SOLVED):
         ridges.next_solutions[k] = 0

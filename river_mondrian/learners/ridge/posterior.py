@@ -29,13 +29,13 @@ class Weights(OwnsArrays, abc.ABC):
     @property
     @abc.abstractmethod
     def n_learned(self) -> int:
-        """Samples learned; kernels count them as they learn."""
+        """Number of learned samples. Kernels count them."""
 
     @abc.abstractmethod
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        If it `is_mapped`, the map already holds its outputs.
+        If `is_mapped`, the map already holds the sample's outputs.
         """
 
     @abc.abstractmethod
@@ -43,7 +43,7 @@ class Weights(OwnsArrays, abc.ABC):
         """Learn mapped samples."""
 
     def learn_stored(self, pool: Pool, start: int, targets: Floats, weights: Floats) -> None:
-        """Learn samples of a pool from `start` on."""
+        """Learn the samples of a pool from `start` on."""
         out = self.compiled.transform_stored(pool, start, start + len(targets))
         self.learn_rows(out, targets, weights)
 
@@ -54,9 +54,9 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
     Parameters
     ----------
     residual
-        Sum of squared, standardised residuals.
+        Sum of squared standardised residuals.
     freedom
-        Their number.
+        Number of residuals.
     noise_variance
         Variance of the noise; None integrates it out under the prior 1 / variance.
 
@@ -73,14 +73,15 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
 class PosteriorNumbers(Learned[RidgePosterior]):
     """The numbers of a posterior, and the held samples.
 
-    Capacities for rows, columns and samples are fixed: `grown` returns a copy with larger ones.
+    Capacities for rows, columns and samples are fixed. `grown` returns a copy with larger
+    capacities.
 
     Parameters
     ----------
     n_columns
         Columns of the map.
     held
-        The samples that can be removed; None holds none.
+        The samples that can be removed, or None if no samples are held.
     **numbers
         Initial values of scalar fields of the record.
 
@@ -116,7 +117,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
         return self.changed(learned, held=held)
 
     def grown(self, compiled: CompiledMap) -> Self:
-        """Return a copy with room for new columns, for another held sample, or for more rows."""
+        """Return a copy with room for new columns, another held sample, or more rows."""
         record, held = self.record, self.held
         n, n_columns = record.capacity, record.n_columns
         if compiled.n_columns > n_columns:
@@ -125,7 +126,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
             return self.changed({"slots": slots})
         if held is not None and held.lacks_room(compiled):
             return self.changed({}, held=held.grown(compiled, n))
-        # A quarter more rows are about half as many entries again.
+        # With a quarter more rows, the triangle has about half as many entries again.
         n = min(record.limit, n * 5 // 4 + compiled.n_out)
         return self.resized(n, n_columns, held and held.grown(compiled, n))
 
@@ -144,7 +145,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
         check_number(self, "n_samples", record.n_samples, 0, record.n_learned)
 
     def check_fit(self, compiled: CompiledMap) -> None:
-        """Refuse restored numbers that do not fit a map, or held samples that do not fit them."""
+        """Refuse restored numbers or held samples that do not fit the map or each other."""
         record, held = self.record, self.held
         check_equal(self, record, n_columns=compiled.n_columns)
         if held is not None:
@@ -171,7 +172,7 @@ class Posterior(Weights):
         Most columns with a row.
     window
         Number of latest samples that count. These samples are held, so that they can be removed.
-        None holds no samples, and all count.
+        None: all samples count, and no samples are held.
 
     """
 
@@ -197,14 +198,14 @@ class Posterior(Weights):
         self.numbers.record.feature_map = self.compiled.record
 
     def _make_room(self) -> None:
-        """Grow the capacity that is used up."""
+        """Grow the capacity that is exhausted."""
         self.numbers = self.numbers.grown(self.compiled)
 
     # Compiled at their first use.
 
     @functools.cached_property
     def _learn(self) -> tuple[Callable[..., int], Callable[..., int]]:
-        """The kernels that learn one sample, and rows."""
+        """The kernels that learn one sample and rows."""
         learn = rotations.learn_sample if self.numbers.held is None else windows.learn_held
         self.numbers.record.learn = address_of(learn)
         return windows.learn_one.of(), windows.learn_rows
@@ -216,7 +217,7 @@ class Posterior(Weights):
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
         """Learn a sample; returns DONE, or the place of a bad input.
 
-        If it `is_mapped`, the map already holds its outputs.
+        If `is_mapped`, the map already holds the sample's outputs.
         """
         given, (learn_one, _) = (sample, self.compiled.outputs), self._learn
         status = learn_one(self.numbers.record, *given, is_mapped, target, weight)
@@ -226,7 +227,7 @@ class Posterior(Weights):
         return status
 
     def learn_stored(self, pool: Pool, start: int, targets: Floats, weights: Floats) -> None:
-        """Learn samples of a pool from `start` on."""
+        """Learn the samples of a pool from `start` on."""
         n = len(targets)
         keys = np.zeros(n, np.int64)
         if self.numbers.held is not None:
@@ -237,7 +238,7 @@ class Posterior(Weights):
         self.learn_rows(out, targets, weights, keys)
 
     def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
-        """Return the places, by arrival, of the held samples that equal a sample."""
+        """Return the places, in order of arrival, of the held samples that equal a sample."""
         assert self.numbers.held is not None
         key = windows.key_of(self.compiled.record, sample)
         return self.numbers.held.equal(key, target, weight)
@@ -249,14 +250,14 @@ class Posterior(Weights):
         return None if held is None else held.record.window
 
     def forget(self, k: int, n_samples: int) -> None:
-        """Remove the k-th held sample, unless the number of samples is no longer `n_samples`."""
+        """Remove the k-th held sample if the number of samples is still `n_samples`."""
         if self.n_samples == n_samples:
             windows.take_out(self.numbers.record, k)
 
     def learn_rows(
         self, out: NDArray[Any], targets: Floats, weights: Floats, keys: Any = None
     ) -> None:
-        """Learn mapped samples; held ones need keys."""
+        """Learn mapped samples. Held samples need keys."""
         outputs, start, stop = outputs_of(out), 0, len(out)
         keys = np.zeros(stop, np.int64) if keys is None else keys
         arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
@@ -269,7 +270,7 @@ class Posterior(Weights):
     def predict(self, sample: Sample, with_variance: bool) -> tuple[int, float, float]:
         """Return DONE or the place of a bad input, and the mean and variance of a prediction.
 
-        The variance is in units of the noise's. Without `with_variance` it is infinite.
+        The variance is in units of the noise's variance. Without `with_variance` it is infinite.
         """
         given = sample, self.compiled.outputs, with_variance
         found = self._predict_one(self.numbers.record, *given)
@@ -279,7 +280,7 @@ class Posterior(Weights):
         return found
 
     def predict_rows(self, out: NDArray[Any], with_variance: bool) -> Floats:
-        """Return means, and variances in units of the noise's, of mapped samples, shape (n, 2)."""
+        """Return mapped samples' means, and variances in units of the noise's; shape (n, 2)."""
         self.make_columns()
         outputs, found = outputs_of(out), np.empty((len(out), 2))
         numbers = Float64s.of(found.ravel())
@@ -298,12 +299,12 @@ class Posterior(Weights):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, the intercept's included."""
+        """Number of rows, including the row of the intercept."""
         return self.numbers.record.n_rows
 
     @property
     def n_samples(self) -> int:
-        """Samples of a weight above 0."""
+        """Number of samples with a weight above 0."""
         return self.numbers.record.n_samples
 
     @property
@@ -329,14 +330,14 @@ class Posterior(Weights):
 
 # The posterior given the samples of two posteriors.
 #
-# Both have the same prior, whose precision delta2 I counts once. With A = T' T and T w = z as in
-# `rotations`, A = A1 + A2 - delta2 I, and T' z is the sum of both. The residual at the joint mean w
-# is the sum of both residuals and |T1 w - z1|^2 + |T2 w - z2|^2 - delta2 |w|^2, in which no large
-# numbers cancel.
+# Both posteriors have the same prior, whose precision delta2 I counts once. With A = T' T and T w =
+# z as in `rotations`, A = A1 + A2 - delta2 I, and T' z is the sum of both vectors. The residual at
+# the joint mean w is the sum of both residuals and |T1 w - z1|^2 + |T2 w - z2|^2 - delta2 |w|^2. No
+# large numbers cancel in this sum.
 
 
 class _Part(NamedTuple):
-    """A posterior by the rows of the joint one: T, z, and the prior's diagonal of its columns."""
+    """A posterior with the columns of the joint posterior: T, z, and the prior's diagonal."""
 
     triangle: Floats
     moments: Floats
@@ -344,7 +345,7 @@ class _Part(NamedTuple):
 
 
 def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
-    """Return a posterior's T, z and prior, with its columns placed at `rows` among `n`."""
+    """Return a posterior's T, z and prior, with its columns at the places `rows` of `n`."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
     triangle, found, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)
@@ -357,7 +358,7 @@ def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
 
 
 def _may_lack(posterior: Posterior) -> bool:
-    """Return whether a posterior may have left out columns of its samples."""
+    """Return whether a posterior may lack columns of its samples."""
     record = posterior.numbers.record
     kept = record.n_rows - record.has_intercept
     return record.n_rows == record.limit and kept < posterior.compiled.n_columns
@@ -369,11 +370,11 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
     Parameters
     ----------
     posterior
-        The posterior that is updated; its map has the columns of both.
+        The posterior that is updated. Its map has the columns of both maps.
     other
         The other posterior, with the same prior.
     columns
-        By column of the other posterior's map: its column in the map of the first.
+        For each column of the other posterior's map: the column in the first posterior's map.
 
     Raises
     ------
@@ -400,12 +401,12 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
             "are kept depends on the order"
         )
     own, theirs = _part(posterior, np.arange(record.n_rows), n), _part(other, rows, n)
-    # Measure the other posterior's targets from the shift of the first.
+    # Shift the other posterior's targets by the first posterior's shift.
     moved = theirs.moments
     if record.has_intercept:
         moved = moved + (its.shift - record.shift) * theirs.triangle[:, 0]
     joint = own.triangle.T @ own.triangle + theirs.triangle.T @ theirs.triangle
-    # A column of only one posterior has the prior once already.
+    # A column of only one posterior has the prior once.
     joint[np.diag_indices(n)] -= np.minimum(own.prior, theirs.prior)
     # The lower triangle T with T' T = A.
     factor = scipy.linalg.cholesky(joint[::-1, ::-1], lower=True).T[::-1, ::-1]

@@ -1,19 +1,20 @@
-"""The posterior of ridge regression on the outputs of a feature map: learning and predicting.
+"""Learning and predicting with the posterior of ridge regression on a feature map.
 
 With A = Phi' Phi + delta2 I, the weights of the posterior mean are A^-1 Phi' y (Balog et al. 2016,
 section 4.2.1). The posterior is stored as a lower triangle T with T' T = A, a Cholesky factor, and
-a vector z with T' z = Phi' y, so that T w = z for these weights. Row j of T holds the entries of
-columns 0 to j. Rows lie one after another, and a new column only adds a row, which is 0 except for
-its diagonal sqrt(delta2) (section 5 and Supplement C).
+a vector z with T' z = Phi' y. So T w = z for these weights. Row j of T holds the entries of columns
+0 to j. Rows are stored one after another. A new column only adds a row, which is 0 except for its
+diagonal sqrt(delta2) (section 5 and Supplement C).
 
-A sample is rotated into the rows (Givens), from the last row that it touches to the first:
-A_new = A + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a
-running inverse. `windows` removes samples.
+Givens rotations add a sample to the rows, from the last row that it touches to the first: A_new = A
++ phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a running
+inverse. `windows` removes samples.
 
-Learning and predicting keep sums in the written order. Compilers may reorder sums, and differently
-with and without the variance. The weights are solved for in one place, in whatever order is fast.
+Learning and predicting keep sums in the written order. Otherwise compilers may reorder sums, and
+differently with and without the variance. Only `solve`, which computes the weights, may use any
+order.
 
-A column gets its row when it first differs from 0. Row 0 is the intercept's, if there is one. Its
+A column gets its row when its value is first not 0. The intercept, if there is one, has row 0. Its
 prior is flat, so its diagonal begins at 0.
 """
 
@@ -31,7 +32,7 @@ from ...records.record import derived, entry, sized, stored, transient
 
 
 class Held(Outputs):
-    """The held samples, which can be removed: outputs, keys, targets and weights by slot."""
+    """The held samples, which can be removed. A slot has outputs, a key, a target and a weight."""
 
     # Most samples.
     window: Int64 = stored(Bounds(1, LARGEST_SIZE))
@@ -40,7 +41,7 @@ class Held(Outputs):
     n_slots: Int64
     n_rows: Int64
     n_columns: Int64
-    # Number of cells of a slot, or of values.
+    # Number of cells, or of values, in a slot.
     n_cells: Int64
     n_values: Int64
     cells: Int32s = sized("n_slots", "n_cells", bounds=Bounds(0, below="n_columns"))
@@ -50,18 +51,18 @@ class Held(Outputs):
     # Errors in units of eps: the residual's error, and the sum of squared errors of z.
     residual_error: Float64 = stored(Bounds(0.0))
     target_error: Float64 = stored(Bounds(0.0))
-    # Rounded shift at the last refit; 0 before the first one.
+    # Rounded shift at the last refit; 0 before the first refit.
     origin: Float64 = stored(Bounds(-LARGEST_TARGET, LARGEST_TARGET))
-    # By row: sum of the squared errors of its squared diagonal, in units of eps.
+    # For each row: sum of the squared errors of its squared diagonal, in units of eps.
     errors: Float64s = sized("n_rows", bounds=Bounds(0.0))
     order: Int32s
-    # By slot.
+    # For each slot.
     keys: Int64s = sized("n_slots")
     targets: Float64s = sized("n_slots", bounds=Bounds(-LARGEST_TARGET, LARGEST_TARGET))
     weights: Float64s = sized("n_slots", bounds=Bounds(0.0, LARGEST_WEIGHT))
 
     def most_slots(self) -> int:
-        """Return the largest number of slots: a sample is stored before the oldest is removed."""
+        """Return the largest number of slots. A sample is stored before the oldest is removed."""
         return self.window + 1
 
     def width(self) -> int:
@@ -69,16 +70,16 @@ class Held(Outputs):
         return self.n_cells + self.n_values
 
     def slot(self, k: int) -> int:
-        """Return the slot of the k-th sample by arrival; a free slot if k >= `n_held`."""
+        """Return the slot of the k-th sample in order of arrival; a free slot if k >= `n_held`."""
         return self.order[(self.head + k) % self.n_slots]
 
 
 class RidgePosterior(Record):
     """The normal posterior of the weights, in units of the noise's standard deviation."""
 
-    # Rows of the triangle, the intercept's included.
+    # Number of rows of the triangle, including the row of the intercept.
     n_rows: Int64
-    # Samples of a weight above 0, and all samples.
+    # Number of samples with a weight above 0, and of all samples.
     n_samples: Int64
     n_learned: Int64 = stored(Bounds(0, LARGEST_SIZE))
     has_intercept: Int64 = stored(Bounds(0, 1))
@@ -90,18 +91,18 @@ class RidgePosterior(Record):
     residual: Float64 = stored(Bounds(0.0, LARGEST_RATE))
     # Sum of the logarithms of samples' weights.
     log_weights: Float64
-    # Subtracted from all targets: with an intercept the first target, otherwise 0.
+    # Subtracted from all targets: the first target with an intercept, otherwise 0.
     shift: Float64
-    # T, its rows one after another.
+    # T, one row after another.
     factor: Float64s = sized("n_pairs")
     # z.
     moments: Float64s = sized("capacity")
-    # By column of the map: its row, or -1.
+    # For each column of the map: its row, or -1.
     slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
     # The map, which owns its record.
     feature_map: MapRecord
-    # The held samples, if there is a window; and the function that learns a mapped sample with a
-    # key, which the owner sets before the first sample.
+    # The held samples, if there is a window. The function that learns a mapped sample with a key;
+    # the owner sets it before the first sample.
     held: Held
     learn: Callable[[RidgePosterior, Outputs, int, int, float, float], bool] = entry()
     # Capacities: rows, and columns of the map.
@@ -109,9 +110,9 @@ class RidgePosterior(Record):
     n_columns: Int64 = derived()
     # Whether `solution` belongs to the current factor.
     is_solved: Int64 = transient()
-    # Weights of the posterior mean, by row.
+    # Weights of the posterior mean, one per row.
     solution: Float64s = transient("capacity")
-    # A sample by row; 0 between calls.
+    # A sample's number for each row; 0 between calls.
     work: Float64s = transient("capacity")
 
     def n_pairs(self) -> int:
@@ -119,7 +120,7 @@ class RidgePosterior(Record):
         return self.capacity * (self.capacity + 1) // 2
 
     def row(self, j: int) -> Float64s:
-        """Return the entries of a row of the triangle, the last of which is its diagonal."""
+        """Return the entries of a row of the triangle; the last entry is the diagonal."""
         return self.factor.part(j * (j + 1) // 2, j + 1)
 
 
@@ -143,7 +144,7 @@ def output(
 def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
     """Add a row for each new column of a mapped sample, up to the limit.
 
-    Returns False if there is no room; then nothing has changed.
+    Returns False if there is no room. The posterior is then unchanged.
     """
     feature_map = posterior.feature_map
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
@@ -199,7 +200,7 @@ def spread(
 
 @kernels.exact_inlined
 def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
-    """Rotate the sample in `work` into rows `last` to 0; returns the rest of its target."""
+    """Rotate the sample in `work` into rows `last` to 0; returns the remainder of its target."""
     work, moments = posterior.work, posterior.moments
     for j in range(last, -1, -1):
         entry = work[j]
@@ -225,7 +226,7 @@ def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
 def add_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, target: float, weight: float
 ) -> None:
-    """Add a mapped sample with a weight above 0; its columns already have rows."""
+    """Add a mapped sample with a weight above 0. Its columns already have rows."""
     if posterior.has_intercept and posterior.n_samples == 0:
         posterior.shift = target
     root = math.sqrt(weight)
@@ -241,7 +242,7 @@ def add_sample(
 def learn_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
-    """Learn a mapped sample; returns False if there is no room for its columns. Ignores the key."""
+    """Learn a mapped sample without its key; returns False if there is no room for its columns."""
     if posterior.feature_map.n_columns > posterior.n_columns:
         return False
     if weight != 0.0 and not append(posterior, outputs, sample):
@@ -258,7 +259,7 @@ def learn_sample(
 
 @kernels.separate
 def solve(posterior: RidgePosterior) -> None:
-    """Write the posterior mean of the weights."""
+    """Compute the posterior mean of the weights."""
     solution = posterior.solution
     for j in range(posterior.n_rows):
         row = posterior.row(j)
@@ -272,7 +273,7 @@ def solve(posterior: RidgePosterior) -> None:
 
 @kernels.exact_inlined
 def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
-    """Return `known` plus the variance of the sample in `work` from the weights of rows.
+    """Return `known` plus the variance that the rows' weights contribute for the sample in `work`.
 
     This variance is |T'^-1 v|^2 for the vector v in `work`, since A^-1 = T^-1 T'^-1.
     """
@@ -293,9 +294,9 @@ def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
 def predict_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, with_variance: bool
 ) -> tuple[float, float]:
-    """Return the mean and the variance, in units of the noise's, of a mapped sample's target.
+    """Return the mean and the variance of a mapped sample's target.
 
-    Without `with_variance` the variance is infinite.
+    The variance is in units of the noise's variance. Without `with_variance` it is infinite.
     """
     if posterior.has_intercept and posterior.n_samples == 0:
         return 0.0, math.inf
@@ -319,7 +320,7 @@ def predict_sample(
         return mean, math.inf
     known = 1.0
     if posterior.n_rows < posterior.limit:
-        # Columns without a row have the prior's variance.
+        # A column without a row has the variance of the prior.
         known += 1.0 / posterior.delta2 * rest
     return mean, variance_of(posterior, last, known)
 
@@ -330,7 +331,7 @@ def predict_one(
 ) -> tuple[int, float, float]:
     """Map a sample and predict it.
 
-    Returns (DONE, the place of a bad input, or NO_ROOM), the mean and the variance.
+    Returns DONE, NO_ROOM or the place of a bad input, then the mean and the variance.
     """
     feature_map = posterior.feature_map
     bad = feature_map.transform(feature_map, sample, outputs)

@@ -1,29 +1,28 @@
-"""Removing samples from the posterior of ridge regression, and windows.
+"""Removal of samples from the posterior of ridge regression, and windows.
 
 Removing a sample v with target y subtracts v v' from T' T = A. When the sample was learned,
-`rotate` turned rows (t, z) of T and its vector, and (v, y), into (c t + s v, c z + s y) and
-(c v - s t, c y - s z). Given the first result and v, the old rows are solved for in the same order,
-from the last row that v touches to the first: sine s = v_j / t_j, cosine c = sqrt(1 - s^2),
-t_old = (t - s v) / c, v_left = c v - s t_old. This is the mixed form of a hyperbolic rotation
-(Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on Downdating the Cholesky Factorization,
-section 3). The square of the remaining y, which learning had added to the residual, is subtracted
-from it.
+`rotate` turned rows (t, z) of T and its vector, and (v, y), into (c t + s v, c z + s y) and (c v -
+s t, c y - s z). From the first result and v, the old rows are computed in the same order, from the
+last row that v touches to the first: sine s = v_j / t_j, cosine c = sqrt(1 - s^2), t_old = (t - s
+v) / c, v_left = c v - s t_old. This is the mixed form of a hyperbolic rotation (Bojanczyk, Brent,
+van Dooren and de Hoog 1987, A Note on Downdating the Cholesky Factorization, section 3). Learning
+had added the square of the remaining y to the residual. The removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about t_j^2 eps to A
-at row j with diagonal t_j, and of |z_j| eps or |y| eps to z. Such errors of many samples are
-independent, so their squares add up. The residual gets an error of |y_left| times that of z for
-each sample, and these add up by size. If an error may reach `SHARE` of the square of a row's
-diagonal, or of the residual, all held samples are learned again from the prior. The posterior then
-equals a refit. This happens when a heavy sample or an outlier leaves, and otherwise once in many
-windows.
+at row j with diagonal t_j, and an error of |z_j| eps or |y| eps to z. Such errors of different
+samples are independent, so their squares add up. Each sample's error of the residual is |y_left|
+times the error of z, and these errors add up by size. If an error may reach `SHARE` of the square
+of a row's diagonal, or of the residual, all held samples are learned again from the prior. The
+posterior then equals a refit. This happens when a heavy sample or an outlier leaves, and otherwise
+once in many windows.
 
 The shift, which is subtracted from all targets, is the oldest target. When this sample leaves, z
-changes by the change of the shift times T's first column, the intercept's. This propagates errors
-of T to z. They are as large as if targets were still measured from the shift at the last refit, or
-from a value near it (`origin`), and are counted so.
+changes by the change of the shift times T's first column, which is the intercept's. This propagates
+errors of T to z. Their size is the same as if targets were measured from a fixed value (`origin`)
+close to the shift at the last refit. They are counted with this size.
 
 Held samples are stored as their outputs, in slots. `order` is a circular list of all slots that
-begins at `head`: first the slots of the held samples, in order of arrival, then free ones.
+begins at `head`. It has the slots of the held samples in order of arrival, then free slots.
 """
 
 import math
@@ -39,8 +38,8 @@ from ...records import Float64s, Floats, Int32s, Int64s, Ints
 from ..learned import Learned, keep
 from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, spread
 
-# Largest relative error, and the fraction of it that one rounding uses up. Predictions should equal
-# those of a refit to 1e-8.
+# Largest relative error, and the fraction of it that one rounding adds. Predictions should equal
+# the predictions of a refit to 1e-8.
 SHARE = 1e-9
 ROUNDING = 2.0**-52 / SHARE
 
@@ -51,12 +50,12 @@ LARGEST = float(np.finfo(np.float32).max)
 FIRST_SLOTS = 16
 
 
-# Keys, for finding samples by their inputs.
+# Keys, which find samples by their inputs.
 
 
 @exact_inlined
 def key_with(key: int, place: int, value: float) -> int:
-    """Return a key with one more input, in single precision; 0 counts as missing."""
+    """Return a key with one more input in single precision; inputs of 0 count as missing."""
     if abs(value) <= LARGEST:
         value = float(np.float32(value))
     if value == 0.0 or math.isnan(value):
@@ -67,7 +66,7 @@ def key_with(key: int, place: int, value: float) -> int:
 
 @exact_batch_kernel
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
-    """Return a hash of 64 bits of the inputs that a map reads of a sample."""
+    """Return a 64-bit hash of the inputs of a sample that a map reads."""
     key = 0
     if feature_map.is_sparse:
         places, entries = sample.places, sample.entries
@@ -115,8 +114,8 @@ def learn_anew(posterior: RidgePosterior) -> None:
     for k in range(held.n_held):
         slot = held.slot(k)
         add_sample(posterior, held, slot, held.targets[slot], held.weights[slot])
-    # `origin` is the shift rounded to a unit about the size of residuals, so that no exact target
-    # is kept after it has left.
+    # `origin` is the shift rounded to a unit about as large as residuals. So no exact target is
+    # kept after its sample has left.
     held.origin = 0.0
     if posterior.residual > 0.0:
         _, exponent = math.frexp(math.sqrt(posterior.residual / posterior.n_samples))
@@ -128,8 +127,8 @@ def learn_anew(posterior: RidgePosterior) -> None:
 def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, float, float]:
     """Remove the sample in `work` from rows `last` to 0.
 
-    Returns whether rows are exact enough, the rest of its target, and the largest number in the
-    calculation. If rows are not exact enough, they are invalid.
+    Returns whether rows are exact enough, the remainder of the sample's target, and the largest
+    number in the calculation. If rows are not exact enough, they are invalid.
     """
     held, work, moments, largest = posterior.held, posterior.work, posterior.moments, abs(y)
     errors, is_exact, moved = held.errors, True, abs(posterior.shift - held.origin)
@@ -218,9 +217,9 @@ def take_out(posterior: RidgePosterior, k: int) -> None:
 def learn_held(
     posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
-    """Learn a mapped sample and hold it; if the window is full, remove the oldest.
+    """Learn a mapped sample and hold it. If the window is full, remove the oldest sample.
 
-    Returns False if there is no room. Then nothing has changed except for rows of the prior.
+    Returns False if there is no room. Then only rows of the prior may have been added.
     """
     held, feature_map = posterior.held, posterior.feature_map
     if feature_map.n_columns > posterior.n_columns:
@@ -256,7 +255,7 @@ def learn_one(
     target: float,
     weight: float,
 ) -> int:
-    """Map a sample unless it `is_mapped`, and learn it.
+    """Map a sample unless `is_mapped`, and learn it.
 
     Returns DONE, the place of a bad input, or NO_ROOM.
     """
@@ -280,7 +279,7 @@ def learn_rows(
     targets: Float64s,
     weights: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; returns the first that lacks room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
     for i in range(start, stop):
         given = keys[i], targets[i], weights[i]
         if not posterior.learn(posterior, outputs, i, *given):
@@ -292,9 +291,9 @@ def learn_rows(
 
 
 class HeldSamples(Learned[Held]):
-    """The samples of a posterior that can be removed from it, in slots.
+    """The samples that can be removed from a posterior, in slots.
 
-    The number of slots is fixed: `resized` returns a copy with another number.
+    The number of slots is fixed. `resized` returns a copy with another number of slots.
 
     Parameters
     ----------
@@ -320,7 +319,7 @@ class HeldSamples(Learned[Held]):
         self.show()
 
     def show(self, predicted: Floats | None = None) -> None:
-        """Set the record's references to its arrays, with the samples in the order of slots."""
+        """Set the record's references to its arrays, with samples in the order of their slots."""
         super().show()
         self.memory.own("order", np.arange(self.record.n_slots, dtype=np.int32))
         self.record.head = 0
@@ -342,7 +341,7 @@ class HeldSamples(Learned[Held]):
         return self.resized(compiled, n_rows, record.n_slots * (1 + is_full) or FIRST_SLOTS)
 
     def resized(self, compiled: CompiledMap, n_rows: int, n_slots: int) -> Self:
-        """Return a copy, samples in order of arrival, with other numbers of rows and slots."""
+        """Return a copy with other numbers of rows and slots, and samples in order of arrival."""
         record, slots = self.record, self.slots()
         made = type(self)(record.window, compiled, n_rows, n_slots)
         for name in ("n_held", "residual_error", "target_error", "origin"):
