@@ -2,13 +2,13 @@
 
 The learner keeps the inverse of the smaller of two matrices.
 
-With fewer cells than learned points, this is the matrix of the cells' second moments (`Primal`).
-With A = Phi^T Phi + delta2 I the weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row and
-a column from A and appends two. The paper updates a Cholesky factor. This module updates the
-inverse itself: a rank-one step removes the cell, and bordering by two columns inserts its parts.
+With fewer cells than learned points, this is the matrix A = Phi^T Phi + delta2 I of the cells'
+second moments (`Primal`). The weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row and a
+column from A and appends two. The paper updates a Cholesky factor. This module updates the inverse:
+a rank-one step removes the cell, and bordering by two columns inserts its parts.
 
-Otherwise it is the matrix of the points' kernels (`Dual`). With K = Phi Phi^T + delta2 I,
-predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
+Otherwise this is the matrix K = Phi Phi^T + delta2 I of the points' kernels (`Dual`). Predictions
+are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
 """
 
 import math
@@ -29,12 +29,12 @@ class PrimalRidge(Fit):
 
     # Capacity for cells.
     columns: Int64
-    # A^-1, in rows of length `columns`; as many rows and columns are used as there are cells.
+    # A^-1, in rows of length `columns`. The rows and columns in use are as many as the cells.
     inverse: Float64s
-    # By cell, the residual of the normal equations: Phi^T (y - Phi w) - delta2 w.
+    # For each cell, the residual of the normal equations: Phi^T (y - Phi w) - delta2 w.
     gap: Float64s
-    # For a cut (one row each): second moments of the smaller and of the larger part with the cells
-    # of other partitions; these times the inverse without the cell; the cell's row of the inverse.
+    # Arrays for a cut: second moments of the smaller and of the larger part with the cells of other
+    # partitions; these moments times the inverse without the cell; the cell's row of the inverse.
     small_moments: Float64s
     large_moments: Float64s
     small_column: Float64s
@@ -60,7 +60,7 @@ def second_moments(sweep: Sweep, delta2: float, A: Float64s) -> None:
 
 @batch_kernel
 def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
-    """Predict all points, and write the residuals of the normal equations; returns the largest."""
+    """Predict all points, write the normal equations' residuals, and return the largest."""
     n_partitions, n_cells = sweep.n_partitions, sweep.n_cells
     weights, gap, predicted = ridge.weights, ridge.gap, ridge.predicted
     targets, delta2 = sweep.targets, ridge.delta2
@@ -81,7 +81,7 @@ def find_gap(sweep: Sweep, ridge: PrimalRidge) -> float:
 
 @inlined
 def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> None:
-    """Write the second moments of a cell with the first `n` cells; 0 within its own partition."""
+    """Write the second moments of a cell with the first `n` cells; 0 within its partition."""
     m, n_partitions = cell.partition, sweep.n_partitions
     order = sweep.order_of(m)
     for c in range(n):
@@ -95,7 +95,7 @@ def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> 
 
 @inlined
 def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
-    """Write the columns of both parts, times the inverse without the cell; returns its pivot.
+    """Write both parts' columns times the inverse without the cell, and return its pivot.
 
     With p the cell's column of A^-1, the inverse without the cell is A^-1 - p p^T / p_c. `diagonal`
     is the cell's element of A.
@@ -112,7 +112,7 @@ def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: fl
             row = inverse.part(columns * k, columns)
             for j in range(n):
                 u[j] += entry * row[j]
-    # The cell's column of A is the sum of both parts' columns and its diagonal. A^-1 times it is a
+    # The cell's column of A is the sum of both parts' columns and its diagonal. Times A^-1, it is a
     # unit vector.
     for j in range(n):
         v[j] = -u[j] - diagonal * p[j]
@@ -134,7 +134,7 @@ Complement = tuple[float, float, float]
 def update_weights(
     sweep: Sweep, ridge: PrimalRidge, number: int, parts: Parts, q: Complement
 ) -> None:
-    """Update the weights for a cut, by the inverse of the parts' Schur complement."""
+    """Update the weights for a cut with the inverse of the parts' Schur complement."""
     n, (small, large), (q_uu, q_vv, q_uv) = sweep.n_cells - 1, parts, q
     u, v, p = ridge.small_column, ridge.large_column, ridge.removed
     first, second, weights = ridge.small_moments, ridge.large_moments, ridge.weights
@@ -162,7 +162,7 @@ def update_weights(
 
 @inlined
 def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Complement) -> None:
-    """Remove a cell from the inverse and insert both parts, in one pass.
+    """Remove a cell from the inverse and insert its parts, in one pass.
 
     With B the inverse without the cell and U = [u v] = B [a b], the bordered inverse is
     [[B + U Q U^T, -U Q], [-Q U^T, Q]], where Q is the inverse of the parts' Schur complement.
@@ -188,8 +188,8 @@ def update_inverse(ridge: PrimalRidge, n: int, pivot: float, parts: Parts, q: Co
 
 @batch_kernel
 def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
-    """Follow the latest cut, of cell `number`; returns the change of ln det A."""
-    # The upper part has the last number, which is the number of cells before the cut.
+    """Follow the latest cut, of cell `number`, and return the change of ln det A."""
+    # The upper part has the last number: the number of cells before the cut.
     n = sweep.n_cells - 1
     n_partitions, delta2, ranges = sweep.n_partitions, ridge.delta2, sweep.ranges
     lower, upper = ranges[number], ranges[n]
@@ -199,7 +199,7 @@ def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     u, v = ridge.small_column, ridge.large_column
     moments_with_others(sweep, ranges[small], n, first)
     moments_with_others(sweep, ranges[large], n, second)
-    # A point's feature is 1 / sqrt(M), its square 1 / M.
+    # A point's feature is 1 / sqrt(M), and its square is 1 / M.
     diagonal = (n_lower + n_upper) / n_partitions + delta2
     pivot = take_out(sweep, ridge, number, n, diagonal)
     n_small, n_large = min(n_lower, n_upper), max(n_lower, n_upper)
@@ -213,8 +213,8 @@ def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     q = t / determinant, s / determinant, -off / determinant
     update_weights(sweep, ridge, number, (small, large), q)
     update_inverse(ridge, n, pivot, (small, large), q)
-    # det A times the pivot is det A without the cell. Times the determinant of the parts' Schur
-    # complement, it is the new det A.
+    # det A times the pivot is the determinant without the cell. This times the determinant of the
+    # parts' Schur complement is the new det A.
     return math.log(pivot) + math.log(determinant)
 
 
@@ -225,14 +225,14 @@ class DualRidge(Fit):
     inverse: Float64s
     # K^-1 y.
     dual: Float64s
-    # For a cut: sums of the inverse's rows over the points of the lower and of the upper part.
+    # Arrays for a cut: sums of the inverse's rows over the points of the lower and the upper part.
     lower_sums: Float64s
     upper_sums: Float64s
 
 
 @batch_kernel
 def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
-    """Write K: the share of partitions in which two points have the same cell, and the ridge.
+    """Write K: the shares of partitions where two points have the same cell, and the ridge.
 
     See section 3.1.
     """
@@ -250,7 +250,7 @@ def regularised_kernels(sweep: Sweep, delta2: float, K: Float64s) -> None:
 
 @inlined
 def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> float:
-    """Sum the inverse's rows over a cell's points; returns the sum of their duals."""
+    """Sum the inverse's rows over a cell's points, and return the sum of their duals."""
     n, inverse, dual = sweep.n_learned, ridge.inverse, ridge.dual
     order = sweep.order_of(cell.partition)
     for j in range(n):
@@ -267,10 +267,10 @@ def sum_rows(sweep: Sweep, ridge: DualRidge, cell: Cell, sums: Float64s) -> floa
 
 @batch_kernel
 def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
-    """Follow the latest cut, of cell `number`; returns the change of ln det K.
+    """Follow the latest cut, of cell `number`, and return the change of ln det K.
 
-    The kernels between points of its two parts decrease by 1 / M. With the indicators e and f of
-    both parts, K becomes K - (e f^T + f e^T) / M.
+    The kernels between points of the cell's two parts decrease by 1 / M. With the indicators e and
+    f of both parts, K becomes K - (e f^T + f e^T) / M.
     """
     n, n_partitions = sweep.n_learned, sweep.n_partitions
     lower, upper = sweep.ranges[number], sweep.ranges[sweep.n_cells - 1]
@@ -302,8 +302,8 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     return math.log(-determinant / n_partitions**2)
 
 
-# Largest residual of the normal equations, in units of the largest target, without a step of
-# refinement, and without recomputing the inverse.
+# Largest residual of the normal equations, in units of the largest target, without a refinement
+# step, and without recomputing the inverse.
 REFINE = 1e-11
 REBUILD = 1e-8
 
@@ -317,7 +317,7 @@ def invert(A: Floats) -> tuple[Floats, float]:
 
 
 class Primal:
-    """The inverse of the cells' second moments, computed from scratch for the current cells."""
+    """The inverse of the cells' second moments, computed for the current cells and then updated."""
 
     def __init__(self, learner: SweepLearner) -> None:
         self.learner, self.sweep = learner, learner.sweep
@@ -342,11 +342,11 @@ class Primal:
         return n > len(self.gap) or n >= len(self.sweep.y)
 
     def split(self, cell: int) -> None:
-        """Follow a cut."""
+        """Update the inverse for a cut."""
         self.log_determinant += split_primal.of()(self.sweep.record, self.memory[0], cell)
 
     def find_gap(self) -> float:
-        """Predict all points; returns the largest residual of the normal equations."""
+        """Predict all points, and return the largest residual of the normal equations."""
         return find_gap.of()(self.sweep.record, self.memory[0])
 
     def refine(self) -> None:
@@ -366,7 +366,7 @@ class Primal:
 
 
 class Dual:
-    """The inverse of the points' kernels, computed from scratch for the current cells."""
+    """The inverse of the points' kernels, computed for the current cells and then updated."""
 
     is_full = False
 
@@ -385,11 +385,11 @@ class Dual:
             self.memory.own(name, np.zeros(n))
 
     def split(self, cell: int) -> None:
-        """Follow a cut."""
+        """Update the inverse for a cut."""
         self.log_determinant += split_dual.of()(self.sweep.record, self.memory[0], cell)
 
     def find_gap(self) -> float:
-        """Predict all points; returns the largest residual of the equations K a = y."""
+        """Predict all points, and return the largest residual of the equations K a = y."""
         sweep, learner = self.sweep, self.learner
         if sweep.n_cells > len(learner.weights):
             learner.set_weights(np.zeros(sweep.n_cells * 5 // 4))
@@ -415,7 +415,7 @@ class Dual:
 
 
 class RidgeLearner(SweepLearner):
-    """Exact ridge regression that follows cuts, with an inverse of the smaller matrix."""
+    """Exact ridge regression that follows cuts, with the inverse of the smaller matrix."""
 
     def __init__(self, sweep: LifetimeSweep, delta2: float, noise_variance: float | None) -> None:
         super().__init__(sweep, delta2)
@@ -431,14 +431,14 @@ class RidgeLearner(SweepLearner):
         self.solver = Primal(self) if self.sweep.n_cells < len(self.sweep.y) else Dual(self)
 
     def follow(self, cell: int) -> None:
-        """Follow a cut that has just been made."""
+        """Update the inverse for a cut that has just been made."""
         if self.solver.is_full:
             self._rebuild()
         else:
             self.solver.split(cell)
 
     def finish_step(self) -> None:
-        """Predict all points, as accurately as if learned from scratch."""
+        """Predict all points as accurately as a regression learned from scratch."""
         error = self.solver.find_gap() / self.scale
         if error > REBUILD:
             self._rebuild()
@@ -452,7 +452,7 @@ class RidgeLearner(SweepLearner):
         """Log density of the targets (section 4.2.1).
 
         With noise of variance s^2 and weights of variance s^2 / delta2, this is the log density of
-        the residual |y - Phi w|^2 + delta2 |w|^2 minus half of ln det(A / delta2). A may be K, too.
+        the residual |y - Phi w|^2 + delta2 |w|^2 minus half of ln det(A / delta2). K may replace A.
         """
         y, solver = self.sweep.y, self.solver
         fitted = self.predicted[: len(y)]

@@ -40,7 +40,7 @@ def predict(sweep: Sweep, fit: Fit) -> None:
 
 @batch_kernel
 def sum_by_cell(sweep: Sweep, values: Float64s, sums: Float64s) -> None:
-    """Write Phi^T values: by cell, the sum of features times values over the learned points."""
+    """Write Phi^T values: each cell's sum of features times values over the learned points."""
     n_partitions = sweep.n_partitions
     scale = 1.0 / math.sqrt(n_partitions)
     for c in range(sweep.n_cells):
@@ -54,8 +54,8 @@ def sum_by_cell(sweep: Sweep, values: Float64s, sums: Float64s) -> None:
 class SweepLearner(abc.ABC):
     """A learner that follows the cuts of a sweep.
 
-    A weight times `unit` is its cell's prediction of the target minus the mean target. Predictions
-    are means over a point's cells.
+    A weight times `unit` is its cell's prediction of the target minus the mean target. The
+    prediction of a point is the mean over its cells.
     """
 
     unit = 1.0
@@ -76,12 +76,12 @@ class SweepLearner(abc.ABC):
         return memory
 
     def set_weights(self, weights: Floats) -> None:
-        """Replace the array of weights, for example by a longer one."""
+        """Replace the array of weights, for example with a longer array."""
         self.weights = weights
         self.fit.weights = Float64s.of(weights)
 
     def inherit_weight(self, cell: int) -> None:
-        """Copy the weight of a cell that has been cut to its upper part (section 4.2.2)."""
+        """Copy the weight of a cut cell to its upper part (section 4.2.2)."""
         new = self.sweep.n_cells - 1
         if new >= len(self.weights):
             self.set_weights(np.concatenate([self.weights, np.zeros(len(self.weights))]))
@@ -89,20 +89,20 @@ class SweepLearner(abc.ABC):
 
     @abc.abstractmethod
     def follow(self, cell: int) -> None:
-        """Update the learner for the latest cut, of this cell."""
+        """Update the learner for the latest cut, which was in this cell."""
 
     @abc.abstractmethod
     def finish_step(self) -> None:
-        """Predict all points after one cut or several."""
+        """Predict all points after one or several cuts."""
 
 
-# Stochastic gradient descent along a sweep; it continues from its state before a cut (section
+# Stochastic gradient descent along a sweep. After a cut it continues from its state (section
 # 4.2.2).
 
 
 @batch_kernel
 def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decrease: float) -> None:
-    """Learn `n` points in the order of their visits; the rate decreases at each visit.
+    """Learn `n` points in the order of `visits`; the rate decreases at each visit.
 
     The penalty of a cell is divided among its points.
     """
@@ -115,8 +115,8 @@ def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decreas
         total = 0.0
         for m in range(n_partitions):
             total += weights[cells[m]]
-        # Half of the gradient of (y - w phi)^2 + sum_c delta2 / n_c w_c^2, over a point's cells.
-        # Summed over all points, the penalty is that of equation 3.
+        # Half of the gradient of (y - w phi)^2 + sum_c delta2 / n_c w_c^2, with the sum over a
+        # point's cells. Summed over all points, the penalty is the penalty of equation 3.
         slope = scale * (targets[i] - scale * total)
         for m in range(n_partitions):
             number = cells[m]
@@ -156,7 +156,7 @@ class GradientLearner(SweepLearner):
         self.inherit_weight(cell)
 
 
-# The Mondrian forest along a sweep: each partition is fitted on its own.
+# The Mondrian forest along a sweep: each partition has its own fit.
 
 
 @inlined
@@ -171,14 +171,14 @@ def move(fit: Fit, order: Int32s, start: int, stop: int, step: float) -> None:
 def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
     """Fit the weight of a cell, and move the predictions of its points.
 
-    A prediction is the mean over partitions; `share` is one over their number.
+    A prediction is the mean over partitions. `share` is one over their number.
     """
     cell = sweep.ranges[number]
     order, targets, weights = sweep.order_of(cell.partition), sweep.targets, fit.weights
     total = 0.0
     for k in range(cell.start, cell.stop):
         total += targets[order[k]]
-    # The least of sum (y - w)^2 + delta2 w^2 (section 6.2, before equation 4).
+    # The minimum of sum (y - w)^2 + delta2 w^2 (section 6.2, before equation 4).
     new = total / (cell.stop - cell.start + fit.delta2)
     step = share * (new - weights[number])
     weights[number] = new
@@ -205,4 +205,4 @@ class ForestLearner(SweepLearner):
         self._refit(self.sweep.n_cells - 1)
 
     def finish_step(self) -> None:
-        """Do nothing: each cut has moved the predictions."""
+        """Do nothing: each cut has already moved the predictions."""

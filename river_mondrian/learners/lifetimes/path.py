@@ -1,4 +1,4 @@
-"""All widths of the Mondrian kernel in one sweep of its lifetime."""
+"""Learning with the Mondrian kernel at all lifetimes, in one sweep."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _CUT = [("partition", int), ("cell", int), ("feature", int), ("place", float)]
 
 @dataclass(frozen=True)
 class LifetimePath:
-    """The results of a sweep, at lifetime 0 and at each step of one cut or several.
+    """The results of a sweep, at lifetime 0 and after each step of one or several cuts.
 
     Attributes
     ----------
     lifetimes
-        Times from which on the results of the same place hold, until the next.
+        Lifetimes from which on the results at the same place hold, up to the next lifetime.
     n_cells
-        Cells of all partitions together.
+        Number of cells of all partitions together.
     errors
         Root mean squared errors by learner ("ridge", "sgd", "forest") and set ("train",
         "validation", "test").
@@ -47,15 +47,15 @@ class LifetimePath:
     lifetime_max
         The terminal lifetime.
     cuts
-        Structured array of the cuts, by time: "partition", "cell", "feature" and "place". Points of
-        the cell above the place went to the next cell number; numbers 0 to M - 1 are the whole
-        space in each of the M partitions.
+        Structured array of the cuts, in order of time: "partition", "cell", "feature" and "place".
+        A point of the cell above the place moves to the next unused cell number. Cells 0 to M - 1
+        are the whole space in each of the M partitions.
     weights
-        By learner, each cell's prediction of the target minus its mean, at the terminal lifetime.
-        A prediction is the mean over a row's M cells.
+        For each learner, each cell's prediction of the target minus its mean, at the terminal
+        lifetime. A prediction is the mean over a row's M cells.
     test_prediction
         Predictions of the test rows by ridge regression, averaged over the posterior of the
-        lifetime; None without a prior.
+        lifetime. None without a prior.
 
     """
 
@@ -70,14 +70,14 @@ class LifetimePath:
     test_prediction: Array | None = field(default=None)
 
     def best(self, learner: str = "ridge", by: str = "validation") -> float:
-        """Return the lifetime at which a learner's error on a set is least.
+        """Return the lifetime with the least error of a learner on a set.
 
         Parameters
         ----------
         learner
             "ridge", "sgd" or "forest".
         by
-            "train", "validation" or "test"; or "marginal" for the largest marginal likelihood.
+            "train", "validation" or "test", or "marginal" for the largest marginal likelihood.
 
         Raises
         ------
@@ -94,12 +94,12 @@ class LifetimePath:
         return float(self.lifetimes[self.errors[learner][by].argmin()])
 
     def posterior(self, prior: Any) -> Array:
-        """Return the posterior probability of each stretch from a lifetime to the next.
+        """Return the posterior probability of each interval between successive lifetimes.
 
         Parameters
         ----------
         prior
-            A frozen distribution of `scipy.stats`, cut off at the terminal lifetime.
+            A frozen distribution of `scipy.stats`, truncated at the terminal lifetime.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class LifetimePath:
         Parameters
         ----------
         ax
-            Axes of matplotlib to draw on; None stands for those of a new figure.
+            Axes of matplotlib to draw on. None makes a new figure.
 
         Returns
         -------
@@ -153,11 +153,11 @@ class Sets:
     Parameters
     ----------
     rows
-        The rows of all sets, in that order.
+        The rows of all sets, in this order.
     parts
-        Places of each set's rows, by its name.
+        Each set's rows as a slice, by the set's name.
     targets
-        Targets of each set that has any, by its name.
+        Targets of each set that has targets, by the set's name.
 
     """
 
@@ -167,7 +167,7 @@ class Sets:
 
 
 def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list[Hashable], Array]:
-    """Read an array or a frame; columns of frames are brought into the order of `names`."""
+    """Read an array or a frame, and sort the columns of a frame in the order of `names`."""
     _, found, values = frames.read_frame(X)
     if names is not None:
         if set(found) != set(names):
@@ -184,12 +184,12 @@ def read_rows(X: Any, what: str, names: Sequence[Hashable] | None) -> tuple[list
 
 
 def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) -> Sets:
-    """Read all rows and targets; columns of frames are brought into the order of X's.
+    """Read all rows and targets, and sort the columns of frames in the order of X's columns.
 
     Raises
     ------
     TypeError
-        If a value or a target is no number.
+        If a value or a target is not a number.
     ValueError
         If a value is missing or not finite, or sets do not fit.
 
@@ -221,7 +221,7 @@ class LifetimeAverage:
         self.total, self.weight, self.top = np.zeros(n), 0.0, -math.inf
 
     def add(self, start: float, stop: float, log_likelihood: float, predictions: Array) -> None:
-        """Add the predictions and log likelihood that hold from one lifetime to another."""
+        """Add the predictions and log likelihood between two successive lifetimes."""
         mass = float(self.prior.cdf(stop) - self.prior.cdf(start))
         if not mass > 0.0:
             return
@@ -253,7 +253,7 @@ class _Trace:
     sweep
         The partitions.
     learners
-        The learners that follow the partitions, by name.
+        The learners that follow the partitions' cuts, by name.
 
     """
 
@@ -319,56 +319,59 @@ def lifetime_path(
     progress: bool = False,
     seed: int | None = None,
 ) -> LifetimePath:
-    """Learn with the Mondrian kernel at all lifetimes up to a terminal one, in one sweep.
+    """Learn with the Mondrian kernel at all lifetimes up to a terminal lifetime, in one sweep.
 
-    Mondrian partitions of the training rows are cut as time goes from 0 to `lifetime_max`[^1]. At
-    each cut one cell becomes two, and the learners continue from their current state. So all
-    lifetimes together cost about as much as learning for the terminal one alone:
+    Mondrian partitions of the training rows are cut as time runs from 0 to `lifetime_max`[^1]. At
+    each cut one cell becomes two, and the learners continue from their current state. So the cost
+    of all lifetimes is about the cost of learning at the terminal lifetime:
 
     - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (4.2.1);
-    - "sgd" is stochastic gradient descent on the same objective: both parts begin with the weight
-      of the cell that was cut, and the training rows are visited again (4.2.2);
+    - "sgd" is stochastic gradient descent on the same objective. Both parts of a cut cell begin
+      with the cell's weight, and the training rows are visited again (4.2.2);
     - "forest" fits each partition on its own and averages their predictions (section 6).
 
     Parameters
     ----------
     X
         Training rows: an array, or a pandas, polars or pyarrow frame, of finite numbers. The
-        lifetime is per unit of them.
+        lifetime is per unit of the features.
     y
-        Their targets. Their mean is subtracted before learning and added to predictions.
+        Targets of the training rows. Their mean is subtracted before learning and added to
+        predictions.
     lifetime_max
         The terminal lifetime.
     X_val
-        Validation rows. They fall into the cells of the training rows.
+        Validation rows. They do not affect the cuts.
     y_val
-        Their targets.
+        Targets of the validation rows.
     X_test
         Test rows.
     y_test
-        Their targets.
+        Targets of the test rows.
     n_partitions
-        Number M of partitions. The features are 1 / sqrt(M) in a row's cells.
+        Number M of partitions. A row has the features 1 / sqrt(M) in its M cells.
     l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
         Variance of the noise, in squared units of the target, for the marginal likelihood
         (`delta2` in the paper). None integrates it out under the prior 1 / variance.
     learners
-        Which of the three to run.
+        The learners to run.
     sgd_passes
-        Visits of the training rows after a step, by their number: 0.5 visits a random half.
+        Visits of the training rows after a step, divided by their number: 0.5 visits a random half.
     learning_rate
-        Learning rate of stochastic gradient descent, which falls to 0 over the visits of a step; 1
-        moves a prediction onto its target.
+        Learning rate of stochastic gradient descent, which falls to 0 over the visits of a step.
+        With a rate of 1, a visit moves a prediction onto its target.
     cuts_per_step
-        Cuts after which learners predict and are evaluated, and gradient descent visits the
-        training rows. With more than 1 there are results for fewer lifetimes, in less time.
+        Number of cuts in a step. After a step, learners predict and are evaluated, and gradient
+        descent visits the training rows. More cuts per step give results at fewer lifetimes, in
+        less time.
     prior
-        Prior of the lifetime, a frozen distribution of `scipy.stats`, cut off at `lifetime_max`:
-        predictions of the test rows are averaged over its posterior (Supplement B).
+        Prior of the lifetime: a frozen distribution of `scipy.stats`, truncated at `lifetime_max`.
+        Predictions of the test rows are averaged over its posterior (Supplement B).
     progress
-        Whether to show on stderr how far the sweep is, by tqdm or, without it, as lines of text.
+        Whether to show the progress of the sweep on stderr, by tqdm or, without tqdm, as lines of
+        text.
     seed
         Random seed for reproducibility.
 
@@ -379,14 +382,14 @@ def lifetime_path(
     Raises
     ------
     TypeError
-        If a value or a target is no number.
+        If a value or a target is not a number.
     ValueError
         If a value is missing or not finite, sets do not fit, or an argument is out of range.
 
     Notes
     -----
-    With C cells and n training rows, a cut costs ridge regression O(min(C, n)^2) time and as many
-    numbers of memory, and an evaluation of any learner O(M) per row.
+    With C cells and n training rows, a cut costs ridge regression O(min(C, n)^2) time and memory.
+    An evaluation of any learner costs O(M) per row.
 
     Examples
     --------
@@ -435,7 +438,7 @@ def lifetime_path(
     mean = float(sets.targets["train"].mean())
     sweep = LifetimeSweep(sets.rows, sets.targets["train"] - mean, n_partitions, seed)
     running: dict[str, SweepLearner] = {}
-    # In this order, since there is one stream of random numbers.
+    # The order is fixed, since there is one stream of random numbers.
     if "ridge" in learners:
         running["ridge"] = RidgeLearner(sweep, l2, noise_variance)
     if "sgd" in learners:
@@ -456,7 +459,7 @@ def lifetime_path(
                     learner.follow(cuts[-1][1])
             stop = following if len(cuts) > n_before else float(lifetime_max)
             if average is not None:
-                # Results of the last lifetime hold up to the next one.
+                # Results hold up to the next lifetime.
                 average.add(times[-1], stop, trace.logs[-1], running["ridge"].predicted[tests])
             if len(cuts) == n_before:
                 shown.reach(stop, f"{sweep.n_cells} cells")

@@ -3,10 +3,10 @@
 Experts are mixed in four ways:
 
 - a fixed share (Herbster and Warmuth 1998) of Student densities around the experts' predictions;
-the width of a density is the mean size of the expert's recent errors; - a product update
-(Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error; - two regressions of
-the targets on the predictions, shrunk towards the share. One minimizes squared errors. The other
-minimizes absolute errors, as squared errors divided by their size.
+  the width of a density is the mean size of the expert's recent errors;
+- a product update (Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error;
+- two regressions of the targets on the predictions, shrunk towards the share. One minimizes squared
+  errors. The other minimizes absolute errors, as squared errors divided by their size.
 
 A last fixed share of the same kind mixes the four points. If the loss is the squared error, the
 last share and the product update use squared errors. The second regression then uses squared errors
