@@ -1,4 +1,4 @@
-"""Partitions that isolate points of a pool, and isolation trees: growth, and cells of samples."""
+"""Partitions that isolate points of a pool, and isolation trees: their growth and their cells."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ..maps import record as maps
 from ..maps.record import MapRecord, Outputs, Pool, Sample, Transform
 from .ranges import robust_ranges_of_sparse
 
-# Samples are read by their entries if there are many features, and fewer than this share of them
-# are not zero.
+# Samples are read by their entries if there are many features, and a smaller share of the values
+# than this is not zero.
 DENSE_SHARE = 0.1
 
 
@@ -31,25 +31,25 @@ class PointPartitions(maps.CompiledMap):
     number
         Number of the build.
     n_partitions
-        How many partitions there are.
+        Number of partitions.
     psi
-        Points of a partition.
+        Number of points of a partition.
     pool
         The samples.
     n_inputs
-        Features that are read.
+        Number of features that are read.
     scale
         Whether to divide each feature by its robust range over the pool.
     rng
-        Generator that draws the points.
+        Generator for the draws of points.
     metric
-        "cosine" divides the points by their lengths, "auto" does so for samples that are read by
-        their entries, and "euclidean" never. Among points of equal length, the nearest to a sample
-        is the one at the least angle, up to rounding.
+        "cosine" divides the points by their lengths. "auto" does so for samples that are read by
+        their entries. "euclidean" never does. Among points of equal length, the nearest point has
+        the least angle to a sample, up to rounding.
 
     """
 
-    # Prefix of the names of columns.
+    # Prefix of column names.
     METHOD: ClassVar[str]
     record: Any
 
@@ -71,7 +71,7 @@ class PointPartitions(maps.CompiledMap):
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
-            # A sample of zeros has no direction, and would be near all short samples.
+            # A sample of zeros has no direction, and would be close to all short samples.
             owners = np.repeat(rows, np.diff(starts))[factors[places] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
             rows = rows[there > 0] if there.any() else rows[:1]
@@ -80,7 +80,7 @@ class PointPartitions(maps.CompiledMap):
         super().__init__(number, n_partitions, n_columns, n_inputs, dense=False, sparse=few)
         self.psi = psi
         # Each partition has a uniformly drawn subset of psi points (section 4, Definition 1). The
-        # pool's order is random and the same for each partition: it breaks ties.
+        # order of the pool is random and the same for each partition. It breaks ties.
         order = rows[rng.permutation(len(rows))]
         draws = [rng.choice(len(rows), psi, replace=False) for _ in range(n_partitions)]
         members = np.sort(draws, axis=1)
@@ -98,7 +98,7 @@ class PointPartitions(maps.CompiledMap):
 
     @property
     def reads_text(self) -> bool:
-        """Whether samples have few of very many features, like the words of texts."""
+        """Whether samples have few of very many features, as texts have few words."""
         return self.sparse
 
     def _check(self) -> None:
@@ -111,7 +111,7 @@ class PointPartitions(maps.CompiledMap):
 
     @abc.abstractmethod
     def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
-        """Store what partitions need of their points, which are from a pool."""
+        """Store the data that partitions need of their points, which are points of a pool."""
 
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns: method, build, partition and cell."""
@@ -126,9 +126,9 @@ def lengths_of(values: rec.Floats, starts: NDArray[np.integer[Any]]) -> rec.Floa
 
 
 def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> rec.Floats:
-    """Return the factor for each feature by which its robust range over the pool becomes 1.
+    """Return a factor for each feature that scales its robust range over the pool to 1.
 
-    A feature that does not vary in the pool gets 0.
+    A feature that does not vary in the pool has the factor 0.
     """
     if not scale or points.shape[1] == 0:
         return np.ones(max(1, points.shape[1]))
@@ -148,9 +148,9 @@ def records_of(kind: type[rec.Record], rows: NDArray[Any]) -> rec.Array[Any]:
 
 
 def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: int) -> None:
-    """Refuse isolation trees in which a walk does not end in a cell of its tree.
+    """Refuse isolation trees in which a walk may end outside the cells of its tree.
 
-    A child has a larger number than its parent, so that there are no cycles.
+    A child has a larger number than its parent, so there are no cycles.
 
     Parameters
     ----------
@@ -158,11 +158,11 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
         The map.
     nodes
         A row for each node, shape (trees, nodes, words): feature, cut, and the children below and
-        above; both children are 0 if no node has been made.
+        above. Both children of an unused node are 0.
     psi
-        Cells of a tree.
+        Number of cells of a tree.
     n_features
-        How many features there are.
+        Number of features.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
 BELOW = 0
 ABOVE = 1
 
-# Entries that one call visits while it grows isolation trees, about 5 ms.
+# Number of entries that one call visits while it grows isolation trees, about 5 ms.
 GROWTH = 1_000_000
 
 
@@ -199,32 +199,32 @@ class Cut(rec.Record):
     """A node: a cut of one feature."""
 
     feature: rec.Int32
-    # Values up to the cut are below it.
+    # A value at most as large as the cut is below it.
     cut: rec.Float32
-    # The children below and above: a node's number within the tree, or ~column of a cell.
+    # The children below and above: the number of a node of the tree, or ~column of a cell.
     children: rec.Int32s = rec.inline(2)
 
 
 class IsolationTrees(MapRecord):
-    """Isolation trees; there is one for each output."""
+    """Isolation trees, one for each output."""
 
-    # The factor of each feature.
+    # Factor of each feature.
     factors: rec.Float64s
-    # Cells of a tree.
+    # Number of cells of a tree.
     n_cells: rec.Int64
-    # Nodes of all trees; each tree has room for one node less than cells, but at least one.
+    # Nodes of all trees. Each tree has room for one node fewer than cells, and for at least one.
     nodes: rec.Array[Cut]
-    # Room for the scaled sample; for a sparse one, only its entries are written and cleared.
+    # Buffer for the scaled sample. A sparse sample only writes and clears its entries.
     row: rec.Float32s = rec.transient()
 
 
 class Part(rec.Record):
-    """Points that are yet to be isolated, and the place of their node in the tree."""
+    """Points that are not yet isolated, and the place of their node in the tree."""
 
-    # Places of the first point and after the last one in the order.
+    # Start and end of the points in the order.
     begin: rec.Int64
     end: rec.Int64
-    # Number of the parent, -1 for none, and the side of it.
+    # Number of the parent, or -1 for none, and the side of the parent.
     parent: rec.Int64
     side: rec.Int64
 
@@ -232,12 +232,12 @@ class Part(rec.Record):
 class Growth(rec.Record):
     """A tree that grows, and the points that it isolates."""
 
-    # Points: a CSR matrix whose rows are sorted by place.
+    # The points: a CSR matrix whose rows are sorted by place.
     starts: rec.Int64s
     places: rec.Int32s
     values: rec.Float32s
-    # For all trees: rows of their points, the j-th ones side by side; uniform draws, two for each
-    # possible cut; nodes.
+    # For all trees: the rows of their points, with the j-th points side by side; uniform draws, two
+    # for each possible cut; nodes.
     n_trees: rec.Int64
     all_members: rec.Int32s
     all_draws: rec.Float64s
@@ -245,32 +245,32 @@ class Growth(rec.Record):
     # Rows of the tree's points, which are numbered in this order.
     members: rec.Int64s
     n_members: rec.Int64
-    # The tree's draws, and how many have been used.
+    # The tree's draws, and the number of draws used.
     draws: rec.Float64s
     n_draws: rec.Int64
-    # The tree's nodes, and how many there are.
+    # The tree's nodes, and their number.
     nodes: rec.Array[Cut]
     n_nodes: rec.Int64
     # Column of the first point's cell.
     first_column: rec.Int64
-    # Entries that have been visited.
+    # Number of entries visited.
     n_visited: rec.Int64
-    # Room for each feature: the range of its values and the number of its entries, which is zero
-    # before and after; features that occur.
+    # Buffers for each feature: the range of its values; the number of its entries, zero before and
+    # after a call; the features that occur.
     low: rec.Float32s
     high: rec.Float32s
     count: rec.Int64s
     met: rec.Int64s
-    # Room for each point: their order by node, and those above a cut.
+    # Buffers for each point: the points' order by node, and the points above a cut.
     order: rec.Int64s
     above: rec.Int64s
-    # Room for a part for each point, and one more.
+    # Buffer of a part for each point, and one more.
     parts: rec.Array[Part]
 
 
 @exact_inlined
 def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write the features in which a part's points differ to `met`; returns their number."""
+    """Write the features in which a part's points differ to `met`, and return their number."""
     size = end - begin
     if size <= 1:
         return 0
@@ -294,7 +294,7 @@ def find_varying(growth: Growth, begin: int, end: int) -> int:
     n_varying = 0
     for q in range(n_met):
         place = met[q]
-        # Points without an entry are 0 there.
+        # Points without an entry have the value 0.
         if count[place] < size:
             low[place] = min(low[place], 0.0)
             high[place] = max(high[place], 0.0)
@@ -307,14 +307,14 @@ def find_varying(growth: Growth, begin: int, end: int) -> int:
 
 @exact_inlined
 def link(growth: Growth, parent: int, side: int, child: int) -> None:
-    """Link a parent, if there is one, to its child."""
+    """Link a parent to its child, if there is a parent."""
     if parent >= 0:
         growth.nodes[parent].children[side] = child
 
 
 @exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
-    """Move the points below a cut before those above; returns where the latter begin."""
+    """Move the points below a cut before the other points; returns where the others begin."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
     kept, n_above = begin, 0
     for i in range(begin, end):
@@ -337,7 +337,7 @@ def split(growth: Growth, begin: int, end: int, number: int) -> int:
 
 @exact_inlined
 def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
-    """Write a part that is yet to be isolated."""
+    """Write a part that is not yet isolated."""
     part = growth.parts[depth]
     part.begin = begin
     part.end = end
@@ -349,8 +349,8 @@ def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side
 def grow(growth: Growth) -> None:
     """Isolate a tree's points by cuts parallel to the axes (section 4.1).
 
-    The feature is drawn from those in which the points of a node differ, the cut uniformly from
-    their range. Points that do not differ share the cell of the first of them.
+    The feature is drawn from the features in which the points of a node differ. The cut is drawn
+    uniformly from their range. Equal points share the cell of the first of them.
     """
     put_part(growth, 0, 0, growth.n_members, -1, BELOW)
     depth = 1
@@ -364,14 +364,14 @@ def grow(growth: Growth) -> None:
             leaf = ~(growth.first_column + growth.order[begin])
             link(growth, parent, side, leaf)
             if parent < 0:
-                # Without any cut the first node sends both sides to the cell.
+                # Without any cut, both sides of the first node lead to the cell.
                 only = growth.nodes[0]
                 only.feature = 0
                 only.cut = 0.0
                 only.children[BELOW] = leaf
                 only.children[ABOVE] = leaf
             continue
-        # A node, whose cut is drawn from the range of one of the varying features.
+        # A node. Its cut is drawn from the range of one of the varying features.
         k, number = growth.n_draws, growth.n_nodes
         growth.n_draws = k + 2
         growth.n_nodes = number + 1
@@ -380,7 +380,7 @@ def grow(growth: Growth) -> None:
         cut: float = np.float64(np.float32(lower + growth.draws[k + 1] * (upper - lower)))
         node = growth.nodes[number]
         node.feature = feature
-        # Rounding may reach the upper end, at which nothing would be above.
+        # Rounding may reach the upper end. No point would be above it.
         node.cut = cut if lower <= cut < upper else lower
         link(growth, parent, side, number)
         middle = split(growth, begin, end, number)
@@ -393,7 +393,7 @@ def grow(growth: Growth) -> None:
 def grow_trees(growth: Growth, first: int, most: int) -> int:
     """Grow trees from `first` on, until `most` entries or points have been visited.
 
-    Returns the first tree that has not been grown.
+    Returns the first tree that is not grown.
     """
     growth.n_visited = 0
     n, n_nodes = growth.n_members, max(1, growth.n_members - 1)
@@ -415,7 +415,7 @@ def grow_trees(growth: Growth, first: int, most: int) -> int:
 
 @exact_inlined
 def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
-    """Walk the row down every tree."""
+    """Walk the row down every tree, and write its cells."""
     row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
     for i in range(record.n_out):
         number = 0
@@ -438,7 +438,7 @@ def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_separate
 def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sparse sample; the row of all features is zero before and after."""
+    """Map a sparse sample. The row of all features is zero before and after."""
     trees = IsolationTrees(record)
     bad = maps.bad_entry(trees, sample)
     if bad >= 0:
@@ -480,7 +480,7 @@ class IsolationTreesMap(PointPartitions):
         return self.n_grown == self.n_out
 
     def advance(self) -> bool:
-        """Grow some trees; True once all of them are there."""
+        """Grow some trees, and return whether all trees are grown."""
         memory, psi, n_features = rec.Memory(Growth), self.psi, max(1, self.n_inputs)
         growth = memory[0]
         memory.refer(self, "starts", "places", "values")
@@ -498,7 +498,7 @@ class IsolationTreesMap(PointPartitions):
         self.n_grown = grow_trees(growth, self.n_grown, GROWTH)
         if not self.ready:
             return False
-        # Only growing needs these.
+        # Only growth needs these.
         del self.starts, self.places, self.values, self.members, self.draws
         self._finish()
         return True
@@ -516,7 +516,7 @@ class IsolationTreesMap(PointPartitions):
         check_cuts(self, self.nodes[: self.n_grown], psi, max(1, self.n_inputs))
         if self.ready:
             return
-        # The other trees are grown from these.
+        # The other trees are grown from these arrays.
         checks.check_types(self, {"starts": np.ndarray, "places": np.ndarray})
         n_entries, farthest = (self.places.size,), 2.0 * FARTHEST
         checks.check_starts(self, "starts", self.starts, *n_entries)

@@ -1,14 +1,15 @@
-"""Ranges of features that ignore a few outliers: the whiskers of a box plot.
+"""Ranges of features that ignore some outliers: the whiskers of a box plot.
 
-The range of a feature is that of its values within fences. These are some interquartile ranges
-below the lower quartile and above the upper one: 3 (Tukey's outer fences [^1]) or more. Up to a
-quarter of the values at either end may be of any size: they move the quartiles only within the
-other values.
+The range of a feature is the range of its values within fences. The fences are some interquartile
+ranges below the lower quartile and above the upper quartile: 3 (Tukey's outer fences [^1]) or more.
+Up to a quarter of the values at either end may have any size. They move the quartiles only within
+the other values.
 
-If more than half of the values are the same (rare binary, sparse and many discrete features), the
-range is that of the others, within their own fences, together with this commonest value. (Its share
-decides, not whether both quartiles are the same. If a quarter of the values, or a few more, are not
-0, the upper quartile is the least of them, and of any size.)
+If more than half of the values are equal (rare binary, sparse and many discrete features), the
+range is the range of the other values within their own fences, together with this commonest value.
+(The share of the commonest value decides, not whether both quartiles are equal. If slightly more
+than a quarter of the values are not 0, the upper quartile is the least of them and may have any
+size.)
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -24,10 +25,10 @@ import scipy
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_separate, rare
 from ..records import Float64s, Floats, Int64s, Ints, room_of_words
 
-# Tukey's outer fences are this many interquartile ranges beyond the quartiles.
+# Number of interquartile ranges between the quartiles and Tukey's outer fences.
 FENCE = 3.0
 
-# Numbers that `find_ranges` writes for each column.
+# Number of results of `find_ranges` for each column.
 N_FOUND = 4
 _room_of_found = room_of_words(Float64s, N_FOUND)
 
@@ -40,12 +41,12 @@ def robust_ranges(rows: Floats, fence: float = FENCE) -> tuple[Floats, Floats]:
     rows
         Numbers of shape (samples, features), at most 1e300 in size; NaN if missing.
     fence
-        How many interquartile ranges the fences are beyond the quartiles.
+        Number of interquartile ranges between the quartiles and the fences.
 
     Returns
     -------
-    Both of shape (features,): values of the column. They are equal if all of its values are, and
-    NaN if it has none.
+    Both ends, of shape (features,). They are values of the column, equal if all its values are
+    equal, and NaN if the column has no values.
 
     Examples
     --------
@@ -67,8 +68,8 @@ class KnownRanges(NamedTuple):
     low, high
         Ends of the ranges, as `robust_ranges` returns them.
     known
-        The number of values behind each range: all of a column, or those other than the commonest
-        if that is more than half of them.
+        Number of values that determine each range: all values of a column, or all but the commonest
+        value if it is more than half of them.
     spread
         The interquartile ranges of these values.
 
@@ -81,17 +82,17 @@ class KnownRanges(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """Bounds of the rounding errors of columns' numbers.
+    """Bounds on the rounding errors of numbers in columns.
 
     Parameters
     ----------
     offsets, widths
-        Offset and width of each column. A number v may be wrong by `relative` (width + |v -
+        Offset and width of each column. The error of a number v is at most `relative` (width + |v -
         offset|) + `least`.
     relative
-        The part of a distance by which it may be wrong.
+        Largest error as a part of a distance.
     least
-        Of each column, by how much numbers may be wrong in any case.
+        Largest constant error for each column.
 
     """
 
@@ -104,7 +105,7 @@ class Rounding(NamedTuple):
 def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -> KnownRanges:
     """Return the ranges of `robust_ranges`, and the evidence for them.
 
-    If `rounding` is given, numbers that may be the same count as the same.
+    If `rounding` is given, numbers that may be equal count as equal.
     """
     # Missing values come last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
@@ -116,9 +117,9 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
 
 
 def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
-    """Return ordered columns, as rows, in which numbers that may be the same equal the first.
+    """Return ordered columns, as rows, with numbers that may be equal set to the first number.
 
-    A dense run that continues beyond the errors is left as it is: its unit has become much larger.
+    A dense run that extends beyond the errors is not changed: its unit has become much larger.
 
     Examples
     --------
@@ -139,7 +140,7 @@ def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
 @exact_batch_kernel
 @rare
 def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
-    """Join ordered values that may be the same number, `n` of each column, by their errors."""
+    """Join ordered values, `n` of each column, that may be equal within their errors."""
     for c in range(n_columns):
         own = values.part(n * c, n)
         first, before = math.nan, math.nan
@@ -153,10 +154,10 @@ def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> 
 
 
 def scaling_of(low: Floats, high: Floats) -> Floats:
-    """Return the offsets and the factors by which ranges become [0, 1], shape (2, features).
+    """Return the offsets and the factors that scale ranges to [0, 1], shape (2, features).
 
-    A feature that has not varied has no range: its magnitude is used instead, or 1 if that is 0. A
-    feature without values, whose ends are NaN, stays as it is.
+    A feature that has not varied has no range. Its magnitude replaces the range, or 1 if the
+    magnitude is 0. A feature without values has NaN ends and is not changed.
     """
     low = np.nan_to_num(low)
     with np.errstate(divide="ignore", over="ignore"):
@@ -167,14 +168,14 @@ def scaling_of(low: Floats, high: Floats) -> Floats:
 
 
 def robust_ranges_of_sparse(rows: scipy.sparse.csr_matrix) -> tuple[Floats, Floats]:
-    """Return the same as `robust_ranges` of rows whose absent entries are 0.
+    """Return the result of `robust_ranges` for rows whose absent entries are 0.
 
-    Time and memory are proportional to the entries, times a logarithm in time.
+    Memory is proportional to the number of entries, and time to this number times its logarithm.
     """
     columns = rows.tocsc()
     columns.eliminate_zeros()
     counts = np.diff(columns.indptr).astype(np.int64)
-    # With so few other values, more than half are 0.
+    # With so few nonzero values, more than half of the values are 0.
     few = counts <= (rows.shape[0] - 1) // 2
     low, high = np.zeros(len(counts)), np.zeros(len(counts))
     low[~few], high[~few] = robust_ranges(columns[:, ~few].toarray().astype(np.float64))
@@ -199,13 +200,13 @@ def _found(
 
 @exact_inlined
 def _value(values: Float64s, i: int, gap: int, n_left_out: int) -> float:
-    """Return the i-th of ordered values from which some are left out, the first at `gap`."""
+    """Return the i-th of ordered values without the `n_left_out` values from `gap` on."""
     return values[i if i < gap else i + n_left_out]
 
 
 @exact_inlined
 def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) -> float:
-    """Return a quantile of `n` values that are not left out, by linear interpolation."""
+    """Return a quantile, by linear interpolation, of the `n` values that are not left out."""
     place = rate * (n - 1)
     whole = int(place)
     first = _value(values, whole, gap, n_left_out)
@@ -218,7 +219,7 @@ def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) 
 def _find_whiskers(
     values: Float64s, n: int, gap: int, n_left_out: int, fence: float, found: Float64s
 ) -> None:
-    """Write the ends of the range of `n` values that are not left out, and their spread."""
+    """Write the ends of the range, and the spread, of the `n` values that are not left out."""
     lower = _quantile(values, n, gap, n_left_out, 0.25)
     upper = _quantile(values, n, gap, n_left_out, 0.75)
     reach = fence * (upper - lower)
@@ -235,7 +236,7 @@ def _find_whiskers(
 @exact_separate
 @rare
 def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Float64s) -> None:
-    """Write a column's lower and upper end, the number of values behind them, and their spread."""
+    """Write a column's lower and upper end, the number of values in its range, and their spread."""
     commonest = 0.0
     found[3] = 0.0
     gap, n_left_out = n, 0
@@ -276,10 +277,10 @@ def find_ranges(
     is_rest: bool,
     out: Float64s,
 ) -> None:
-    """Write the ranges of columns; each has `counts` ordered values from its start on.
+    """Write the ranges of columns. Each column has `counts` ordered values from its start on.
 
-    With `is_rest` the values are those other than 0, which is the commonest. `out` has the fields
-    of `KnownRanges`, shape (4, columns).
+    With `is_rest`, the values are all values except 0, the commonest value. `out` has the fields of
+    `KnownRanges`, shape (4, columns).
     """
     found = _room_of_found()
     for c in range(n_columns):

@@ -1,8 +1,8 @@
-"""Mondrian partitions of given points that are cut as their lifetime grows.
+"""Mondrian partitions of given points, which are cut as their lifetime grows.
 
-A partition has cuts only where points that are learned differ (Balog et al. 2016, section 3.1), so
-that a cell is a set of points. A cut gives the cell's number to its lower part and the next number
-to the upper one (section 4.1, where both parts get new ones).
+A partition is cut only where learned points differ (Balog et al. 2016, section 3.1). So a cell is a
+set of points. After a cut, the lower part keeps the cell's number, and the upper part gets the next
+number (in section 4.1 both parts get new numbers).
 """
 
 import heapq
@@ -15,9 +15,9 @@ from ..records import Array, Float64s, Floats, Int32s, Int64, Memory, Record
 
 
 class Cell(Record):
-    """A cell: the part of its partition's order that has its points."""
+    """A cell: the places of its points in its partition's order."""
 
-    # The points that are learned, from `start` to before `stop`, and the others.
+    # Start and end of the learned points, and of the other points.
     start: Int64
     stop: Int64
     other_start: Int64
@@ -26,7 +26,7 @@ class Cell(Record):
 
 
 class Sweep(Record):
-    """Points and the cells of all partitions at a time; points that are learned come first."""
+    """Points and the cells of all partitions at a time. Learned points come first."""
 
     # Numbers of points, of learned points, of features and of partitions.
     n_points: Int64
@@ -37,16 +37,16 @@ class Sweep(Record):
     n_cells: Int64
     # Features of each point (n_points rows of n_dims).
     points: Float64s
-    # Targets of the points that are learned, less their mean.
+    # Targets of the learned points minus their mean.
     targets: Float64s
     # The cell of each point in each partition (n_points rows of n_partitions).
     cells: Int32s
-    # The points of each partition cell by cell: first those that are learned, then the others
-    # (n_partitions rows of n_points).
+    # The points of each partition, cell by cell; in a cell, learned points come first (n_partitions
+    # rows of n_points).
     order: Int32s
-    # The place of each cell's points in that order.
+    # The places of each cell's points in this order.
     ranges: Array[Cell]
-    # Room for a box (n_dims each).
+    # Buffers for a box (n_dims each).
     lower: Float64s
     upper: Float64s
 
@@ -55,7 +55,7 @@ class Sweep(Record):
         return self.points.part(self.n_dims * i, self.n_dims)
 
     def cells_of(self, i: int) -> Int32s:
-        """Return the cells of a point by partition."""
+        """Return the cell of a point in each partition."""
         return self.cells.part(self.n_partitions * i, self.n_partitions)
 
     def order_of(self, m: int) -> Int32s:
@@ -67,7 +67,7 @@ class Sweep(Record):
 def draw_cut(
     sweep: Sweep, cell: int, first: float, second: float, third: float
 ) -> tuple[float, int, float]:
-    """Draw a cell's cut from three uniform numbers: the time until then, the feature, the place.
+    """Draw a cell's cut from three uniform numbers: the time to the cut, the feature, the place.
 
     The time is infinite if no points differ.
     """
@@ -87,8 +87,8 @@ def draw_cut(
         rate += upper[d] - lower[d]
     if not rate > 0.0:
         return math.inf, 0, 0.0
-    # The first of the clocks to ring is that of a feature with probability proportional to its
-    # side, at a time that is exponential by the linear dimension (section 2.2).
+    # The time of the first clock is exponential with the linear dimension as its rate. The clock is
+    # a feature's with probability proportional to the feature's side (section 2.2).
     left, feature = second * rate, 0
     for d in range(n_dims):
         if upper[d] > lower[d]:
@@ -97,7 +97,7 @@ def draw_cut(
             if left < 0.0:
                 break
     place = lower[feature] + third * (upper[feature] - lower[feature])
-    # Rounding may have reached the end, above which there is no point.
+    # Rounding may have reached the upper end. No point would be above it.
     if place >= upper[feature]:
         place = lower[feature]
     return -math.log1p(-first) / rate, feature, place
@@ -105,7 +105,7 @@ def draw_cut(
 
 @inlined
 def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
-    """Move a partition's points up to a place before the others; returns where those begin."""
+    """Move a partition's points up to a place before the others; returns where they begin."""
     order = sweep.order_of(m)
     low, high = start, stop
     while low < high:
@@ -121,7 +121,7 @@ def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: flo
 
 @inlined
 def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
-    """Give points of a partition another cell."""
+    """Set another cell for points of a partition."""
     order = sweep.order_of(m)
     for k in range(start, stop):
         sweep.cells_of(order[k])[m] = new
@@ -129,7 +129,7 @@ def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
 
 @batch_kernel
 def cut(sweep: Sweep, number: int, feature: int, place: float) -> int:
-    """Cut a cell in two; the upper part gets the next number. Returns the partition."""
+    """Cut a cell in two, and return its partition. The upper part gets the next number."""
     new = sweep.n_cells
     cell, upper = sweep.ranges[number], sweep.ranges[new]
     m = cell.partition
@@ -152,9 +152,9 @@ class LifetimeSweep:
     Parameters
     ----------
     X
-        All points, those that are learned first, in order of rows.
+        All points, in rows. Learned points come first.
     y
-        The targets of those, less their mean.
+        The targets of the learned points minus their mean.
     n_partitions
         Number of partitions.
     seed
@@ -164,9 +164,9 @@ class LifetimeSweep:
 
     def __init__(self, X: Floats, y: Floats, n_partitions: int, seed: int | None) -> None:
         self.X, self.y = X, y
-        # Number of partitions, and of cells of all of them together.
+        # Number of partitions, and of cells of all partitions together.
         self.n_partitions = self.n_cells = n_partitions
-        # The cuts have draws of their own, so that they do not depend on the learner.
+        # Cuts have their own random numbers, so they do not depend on the learner.
         self._rng, self.rng = np.random.default_rng(seed).spawn(2)
         self._memory = Memory(Sweep)
         self.record = sweep = self._memory[0]
@@ -192,7 +192,7 @@ class LifetimeSweep:
             self._draw(cell, 0.0)
 
     def _reserve(self, n: int) -> None:
-        """Make room for `n` cells."""
+        """Reserve memory for `n` cells."""
         old = self._ranges
         self._ranges = Memory(Cell, n)
         self._ranges.words[: len(old)] = old.words
@@ -206,11 +206,11 @@ class LifetimeSweep:
 
     @property
     def next_time(self) -> float:
-        """Time of the next cut, infinite if there is none."""
+        """Time of the next cut, or infinity."""
         return self._due[0][0] if self._due else math.inf
 
     def cut(self) -> tuple[int, int, int, float]:
-        """Make the next cut; returns its partition, cell, feature and place."""
+        """Make the next cut, and return its partition, cell, feature and place."""
         due, number, feature, place = heapq.heappop(self._due)
         new = self.n_cells
         if new >= len(self._ranges):

@@ -1,4 +1,4 @@
-"""Voronoi diagrams of samples from one pool, and the ways to find the nearest centres.
+"""Voronoi diagrams of samples from one pool, and the searches for the nearest centres.
 
-`nearest` says why every way finds the same cells.
+`nearest` proves that every search finds the same cells.
 """

@@ -1,8 +1,8 @@
 """Voronoi cells of many rows on a CUDA device.
 
-The kernels are in `nearest.cu`; this module prepares their arguments and launches them. CuPy
-compiles them when they are first needed. No device has run them so far: tests run the same source
-on the processor.
+The kernels are in `nearest.cu`. This module prepares their arguments and launches them. CuPy
+compiles them at their first use. Tests run the same source on the processor. No device has run it
+so far.
 """
 
 import math
@@ -20,30 +20,30 @@ from . import distances, nearest
 Float32 = NDArray[np.float32]
 Int32 = NDArray[np.int32]
 
-# The same constants as in `nearest.cu`: rows and points of a tile, and threads of a block.
+# Constants of `nearest.cu`: rows and points of a tile, and threads of a block.
 ROWS = 64
 POINTS = 128
 THREADS = 256
-# Bytes of shared memory that a block takes: scores, and a step's 16 features of rows and points,
-# each with room for four more; and for each partition a minimum for each row.
+# Shared memory of a block in bytes: scores, and 16 features of rows and points in a step, with
+# space for four more rows and points. Each partition also has a minimum for each row.
 TILE_BYTES = 4 * (POINTS * ROWS + 16 * (ROWS + 4 + POINTS + 4))
 MINIMUM_BYTES = 8
-# Bytes of a row's bound.
+# Size of a row's bound in bytes.
 BOUND_BYTES = 12
 
-# Blocks for each multiprocessor, which holds two: with several waves, the last one idles less. The
-# least number of splits: a contested minimum costs a search of its split.
+# Blocks for each multiprocessor, which runs two at a time. With several waves, the last wave leaves
+# it idle for less time. The least number of splits: a minimum in doubt costs a search of its split.
 BLOCKS = 4
 SPLITS_LEAST = 8
-# Part of the device's free memory that one call fills, and the most rows that it takes at once.
+# Fraction of the device's free memory that one call uses, and the most rows at once.
 SHARE = 0.6
 ROWS_MOST = 1 << 14
-# Columns that an owner has room for, beside the place of a point in its tile.
+# Largest number of columns for an owner, in addition to the place of a point in its tile.
 CELLS_MOST = 1 << 24
 
 
 def device_namespace(device: str) -> Any:
-    """Return the array namespace of a device, None for the processor.
+    """Return the array namespace of a device, or None for the processor.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def device_namespace(device: str) -> Any:
     if found == 0:
         raise RuntimeError('device="cuda": CuPy finds no device')
     try:
-        # An old driver or a missing compiler only fails here.
+        # An old driver or a missing compiler fails only here.
         ran = int((cupy.arange(4, dtype=cupy.int32) + 1).sum()) == 10
     except Exception as error:
         raise RuntimeError(f'device="cuda": a first kernel failed ({error})') from error
@@ -88,24 +88,25 @@ def device_namespace(device: str) -> Any:
 def owners_by_tile(
     members: NDArray[Any], places: NDArray[Any], n_points: int
 ) -> tuple[Int32, NDArray[np.uint32]]:
-    """Return which partitions own the points of each tile.
+    """Return the partitions that own the points of each tile.
 
     Parameters
     ----------
     members
-        The centres of each partition as numbers of points, shape (t, psi).
+        The centres of each partition as point numbers, shape (t, psi).
     places
         The place of each point in the order of the tiles.
     n_points
-        How many points there are.
+        Number of points.
 
     Returns
     -------
     starts
-        The start of the owners of each tile and partition, tile by tile, and the end of the last.
+        The start of the owners of each tile and partition, tile by tile, and the end of the last
+        owners.
     owners
-        The place within the tile plus `POINTS` times the column; of a tile and partition in
-        ascending order of columns.
+        The place within the tile plus `POINTS` times the column. The owners of a tile and partition
+        are in ascending order of columns.
 
     """
     t = len(members)
@@ -121,7 +122,7 @@ def owners_by_tile(
 
 @dataclass
 class _Group:
-    """Consecutive partitions whose minima fit in a block's shared memory; arrays on the device."""
+    """Consecutive partitions whose minima fit in a block's shared memory; device arrays."""
 
     first: int
     n_partitions: int
@@ -131,11 +132,11 @@ class _Group:
 
 
 class VoronoiCells:
-    """The cells of t Voronoi partitions whose centres come from one pool of points.
+    """The cells of t Voronoi partitions whose centres are points of one pool.
 
-    A score of a row and a point serves all partitions that the point belongs to. Blocks multiply
-    tiles of rows with tiles of points, and find the least score of each partition while the scores
-    are in shared memory. Cells are those of the processor, near-ties and ties included (see
+    The score of a row and a point serves all partitions that own the point. Blocks multiply tiles
+    of rows with tiles of points. They find the least score of each partition while the scores are
+    in shared memory. Cells equal the processor's cells, including near-ties and ties (see
     `nearest`).
 
     Parameters
@@ -143,7 +144,7 @@ class VoronoiCells:
     pool
         The points in single precision, shape (P, d).
     members
-        The centres of each partition as numbers of points, shape (t, psi).
+        The centres of each partition as point numbers, shape (t, psi).
     xp
         CuPy, see `device_namespace`.
 
@@ -154,11 +155,10 @@ class VoronoiCells:
 
     Notes
     -----
-    The product takes n u d multiplications in single precision for n rows and u points that any
-    partition uses. Tensor cores would round the operands to ten bits, which would leave too many
-    near-ties to be settled.
+    For n rows and u points that partitions use, the product needs n u d multiplications in single
+    precision. Tensor cores would round the operands to ten bits. Too many near-ties would remain.
 
-    The object belongs to a device and to a process: it cannot be pickled.
+    The object belongs to a device and to a process, so it cannot be pickled.
 
     """
 
@@ -174,8 +174,8 @@ class VoronoiCells:
         self.width = distances.padded(self.n_features)
         used, local = np.unique(members, return_inverse=True)
         self.n_points = len(used)
-        # In the order of a tree the two points of a near-tie would often share a tile, and so a
-        # split; in a random order they seldom do.
+        # In the order of a tree, the two points of a near-tie would often share a tile, and so a
+        # split. In a random order this is rare.
         places = np.random.default_rng(0).permutation(self.n_points)
         points = np.zeros((self.n_points, self.width), dtype=np.float32)
         points[places, : self.n_features] = pool[used]
@@ -192,8 +192,8 @@ class VoronoiCells:
         raise TypeError("cells on a device cannot be pickled")
 
     def _measure(self, points: Float32) -> None:
-        """Set the origin, the points' squared norms, and the bounds on the scores' errors."""
-        # A value of the data, so that whole numbers stay whole.
+        """Set the origin, the points' squared norms, and bounds on the errors of scores."""
+        # The origin is a value of the data, so that whole numbers remain whole.
         origin = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
         centred = points - origin
         squares = np.einsum("ij,ij->i", centred, centred, dtype=np.float64)
@@ -202,14 +202,14 @@ class VoronoiCells:
         self._whole = bool(
             squares.max() <= nearest.LARGEST_WHOLE_SQUARE and (points == np.floor(points)).all()
         )
-        # Scores are written for whole tiles.
+        # Scores are computed for whole tiles.
         squares = np.pad(squares, (0, -len(squares) % POINTS))
         with np.errstate(over="ignore"):
             self._squares = self.xp.asarray(squares.astype(np.float32))
         self._origin = self.xp.asarray(origin)
 
     def _group(self, members: NDArray[Any], places: NDArray[Any]) -> None:
-        """Group as many partitions as have room for their minima in a block's shared memory."""
+        """Group as many partitions as have minima that fit in a block's shared memory."""
         room = int(self._device.attributes["MaxSharedMemoryPerBlockOptin"]) - TILE_BYTES
         most = max(1, room // (MINIMUM_BYTES * ROWS))
         n_groups = -(-self.n_partitions // most)
@@ -220,7 +220,7 @@ class VoronoiCells:
         for first in range(0, self.n_partitions, together):
             part = members[first : first + together]
             starts, owners = owners_by_tile(part, places, self.n_points)
-            # Indexing may keep the memory order of `part`.
+            # Indexing may keep the memory order of `part`, so make the array contiguous.
             known = np.ascontiguousarray(places[part], dtype=np.int32), starts, owners
             self._groups.append(_Group(first, len(part), *map(self.xp.asarray, known)))
 
@@ -231,7 +231,7 @@ class VoronoiCells:
         return min(wanted, -(-self.n_points // POINTS))
 
     def _rows_at_once(self, n_rows: int) -> int:
-        """Return how many rows are taken at once in the device's memory."""
+        """Return how many rows the device's memory holds at once."""
         free = int(self.xp.cuda.runtime.memGetInfo()[0])
         free += int(self.xp.get_default_memory_pool().free_bytes())
         n_rows = min(n_rows, ROWS_MOST)
@@ -240,7 +240,7 @@ class VoronoiCells:
         return n_rows
 
     def _row_bytes(self, n_rows: int) -> int:
-        """Return the bytes of the device's memory that each of `n_rows` rows takes."""
+        """Return the bytes of the device's memory for each of `n_rows` rows."""
         together = max(group.n_partitions for group in self._groups)
         pairs = together * (MINIMUM_BYTES * self._splits(n_rows) + 4)
         return int(4 * self.width + BOUND_BYTES + pairs + 4 * self.n_partitions)
@@ -255,13 +255,13 @@ class VoronoiCells:
 
         Returns
         -------
-        The column of `members` whose point is nearest, for each row and partition: shape (n, t).
+        For each row and partition, the column of `members` with the nearest point; shape (n, t).
 
         """
         found = np.empty((len(X), self.n_partitions), dtype=np.int32)
         if not len(X):
             return found
-        # The device copies from and to these directly.
+        # The device copies directly from and to these arrays.
         from cupyx import empty_pinned
 
         with self._device:
@@ -272,7 +272,8 @@ class VoronoiCells:
             for start in range(0, len(X), n_rows):
                 n = min(n_rows, len(X) - start)
                 rows[:n, : self.n_features] = X[start : start + n]
-                # The result arrives before the buffers are written again: all is on one stream.
+                # One stream has all operations, so the result arrives before the buffers are
+                # overwritten.
                 self._nearest(self.xp.asarray(rows[:n])).get(out=out[:n])
                 found[start : start + n] = out[:n]
         return found
@@ -295,7 +296,7 @@ class VoronoiCells:
         xp, n, t = self.xp, len(rows), group.n_partitions
         n_splits = self._splits(n)
         minima = xp.empty((n_splits, t, n, 2), dtype=np.uint32)
-        # The pairs of a partition and a row that the scores leave open, and their number.
+        # The pairs of a partition and a row that the scores do not decide, and the number of pairs.
         pending = xp.empty(n * t, dtype=np.uint32)
         n_pending = xp.zeros(1, dtype=np.uint32)
         sizes = np.int32(n_splits), np.int32(t), np.int32(n)
@@ -306,14 +307,13 @@ class VoronoiCells:
         scanned = rows, bounds, sizes[2], *tiles, *owners, sizes[1], minima
         self._scan_tiles((-(-n // ROWS), n_splits), block, scanned, shared_mem=self._shared)
         self._decide((-(-n * t // THREADS),), block, (minima, *sizes, bounds, *columns))
-        # Only the device knows how many pairs are open: all blocks that it holds share them.
+        # Only the device knows the number of undecided pairs. All blocks on the device share them.
         n_blocks = 8 * int(self._device.attributes["MultiProcessorCount"])
         points = self._points, n_points, width, *owners, group.members, np.int32(self.n_cells)
         self._settle((n_blocks,), block, (minima, *sizes, bounds, rows, *points, *columns))
 
 
-# Cells on devices, by the array of members from which they were made. Entries are removed with the
-# array.
+# Cells on devices, by the id of their array of members. An entry is removed with the array.
 _prepared: dict[int, tuple[weakref.ref[Any], VoronoiCells]] = {}
 
 
@@ -322,24 +322,24 @@ def nearest_cells(
 ) -> Int32:
     """Return the Voronoi cells of rows in every partition, computed on a device.
 
-    Data of the partitions is copied to the device once, and stays there as long as the array
-    `members` lives: so `members` and the pool must not change in place.
+    Data of the partitions is copied to the device once. It stays there as long as the array
+    `members` exists. So `members` and the pool must not change in place.
 
     Parameters
     ----------
     X
         Rows in single precision, shape (n, d), without missing values.
     pool
-        Returns the points, shape (P, d); called if they are not on the device yet.
+        Returns the points, shape (P, d). It is called if they are not yet on the device.
     members
-        The centres of each partition as numbers of points, a column per partition: shape (psi, t).
+        The centres of each partition as point numbers, with a column per partition: shape (psi, t).
     xp
         CuPy, see `device_namespace`.
 
     Returns
     -------
-    The row of `members` whose point is nearest, for each row and partition, shape (n, t); ties go
-    to the first of them.
+    For each row and partition, the row of `members` with the nearest point; shape (n, t). Ties go
+    to the first point.
 
     """
     key = id(members)

@@ -19,26 +19,25 @@ from .distances import VECTOR, Frame, find_axes, padded
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
 from .tree import PointTree, search
 
-# The number of points from which on a tree may be faster.
+# Least number of points for which a tree may be faster.
 TREE_LEAST = 512
 
-# The number of multiplications from which on points are projected on axes in a separate call, about
-# 3 ms.
+# Least number of multiplications for which the projection on axes has its own call, about 3 ms.
 PROJECTION = 5_000_000
 
-# The number of rows from which on a matrix product may be faster, and its largest size.
+# Least number of rows for which a matrix product may be faster, and its largest size.
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
-# Rows that are read for a device at once: their scaled values stay in the cache.
+# Number of rows read at once for a device. Their scaled values stay in the cache.
 DEVICE_BLOCK = 256
 
-# Samples of the pool by which the searches are compared.
+# Number of samples of the pool on which searches are compared.
 TRIALS = 32
 
-# Costs of searches in nanoseconds: per centre of a diagram, entry visited in the index from
-# features to points, value of a compared point, and so on. They were measured on letter, covertype,
-# a9a and mnist with pools of 1,024 to 100,000 points.
+# Costs of searches in nanoseconds: per centre of a diagram, per entry of the index from features to
+# points, per value of a compared point, and so on. They were measured on letter, covertype, a9a and
+# mnist with pools of 1,024 to 100,000 points.
 CENTRE = 0.9
 INDEX_ENTRY = 1.3
 SCAN_VALUE = 0.23
@@ -50,7 +49,7 @@ class VoronoiMap(PointPartitions):
     """Voronoi diagrams (section 4.2)."""
 
     METHOD = "anne"
-    # Sparse points are `IndexedVoronoi`.
+    # `IndexedVoronoi` holds sparse points.
     KIND = DenseVoronoi
     record: Voronoi
 
@@ -66,7 +65,7 @@ class VoronoiMap(PointPartitions):
         return self.points is None
 
     def advance(self) -> bool:
-        """Grow a tree, in two calls if that takes long, and choose the search; True at the end."""
+        """Grow a tree, in one or two calls, and choose the search; returns whether this is done."""
         points = self.points
         if points is None:
             return True
@@ -74,14 +73,14 @@ class VoronoiMap(PointPartitions):
             self.frame = find_axes(self.rows[:, : self.n_inputs])
             if self.frame[1].size * len(self.rows) > PROJECTION:
                 return False
-        # A tree, and the points in the order of its leaves.
+        # Sort the points in the order of the tree's leaves.
         order = np.arange(len(self.rows))
         self.tree = PointTree(self.rows, self.members, self.frame, order)
         self.rows = self.rows[order]
         self.members = np.argsort(order).astype(np.int32)[self.members]
         self._finish()
         self._choose(points[order])
-        # Only building needs these.
+        # Only the build needs these.
         self.points = self.frame = self.trials = None
         self._finish()
         return True
@@ -95,7 +94,7 @@ class VoronoiMap(PointPartitions):
             self.trials = np.vstack([pool.dense(i, i + 1, self.n_inputs) for i in chosen])
 
     def _arrange(self, points: scipy.sparse.csr_matrix) -> None:
-        """Keep the points as rows or by an index, or begin to grow a tree of them."""
+        """Store the points as rows or in an index, or begin to grow a tree of them."""
         n_points, width = points.shape[0], padded(self.n_inputs)
         self.record.n_cells, self.record.n_points = self.psi, n_points
         self.points = points
@@ -116,9 +115,9 @@ class VoronoiMap(PointPartitions):
         self.points = None
 
     def _index(self, points: scipy.sparse.csr_matrix) -> None:
-        """Keep the entries of the points, by point and by feature, instead of rows."""
+        """Store the entries of the points, by point and by feature, instead of rows."""
         self.tree = None
-        # The record has the words that both kinds have.
+        # The new record gets the words that both kinds have.
         old = self.memory.words
         self.memory = Memory(IndexedVoronoi)
         for name in state_words(Voronoi):
@@ -137,11 +136,11 @@ class VoronoiMap(PointPartitions):
 
     @property
     def indexed(self) -> bool:
-        """Whether points are found by an index from features to points."""
+        """Whether an index from features to points finds the points."""
         return self.memory.kind is IndexedVoronoi
 
     def _index_cost(self, points: scipy.sparse.csr_matrix) -> float:
-        """Return the cost by the index of a sample like those of the pool."""
+        """Return the cost of a search in the index for samples like the pool's."""
         per_feature = np.bincount(points.indices, minlength=self.n_inputs)
         met = float((per_feature.astype(np.float64) ** 2).sum()) / points.shape[0]
         return INDEX_ENTRY * met + CENTRE * self.members.size + points.shape[0]
@@ -150,7 +149,7 @@ class VoronoiMap(PointPartitions):
         return SCAN_VALUE * self.rows.size + CENTRE * self.members.size
 
     def _tree_cost(self, tree: PointTree) -> float:
-        """Return the mean cost of a trial by the tree."""
+        """Return the mean cost of a search in the tree for the trials."""
         leaves, points = (visited / TRIALS for visited in tree.visited)
         owners = self.members.size / len(self.rows)
         each = SCAN_VALUE * self.rows.shape[1] + TREE_POINT + TREE_OWNER * owners
@@ -160,7 +159,7 @@ class VoronoiMap(PointPartitions):
     def _product_cost(self) -> float:
         error = nearest.product_error(self.n_inputs)
         if (self.rows == np.floor(self.rows)).all() or math.inf in error:
-            # Between so few values ties are common, and each is settled by exact distances.
+            # Whole numbers make many ties, and exact distances settle each tie.
             return math.inf
         n, width = self.rows.shape
         per_row = PRODUCT_VALUE * width + PRODUCT_POINT
@@ -198,7 +197,7 @@ class VoronoiMap(PointPartitions):
         return out, DONE
 
     def _multiply(self, values: Floats, out: Array) -> int:
-        """Map rows by a matrix product, which rules out most points; returns like a map."""
+        """Map rows, using a matrix product to exclude points; returns the place of a bad input."""
         assert self.centred is not None and isinstance(self.record, DenseVoronoi)
         n, width = values.shape
         rows = np.zeros((n, self.rows.shape[1]), dtype=np.float32)
@@ -303,7 +302,7 @@ class VoronoiMap(PointPartitions):
         own("lane_sums", np.empty(VECTOR))
 
     def transform_on(self, values: Floats, xp: Any) -> Array:
-        """Map checked rows on the device of a namespace."""
+        """Map checked rows on the device of an array namespace."""
         rows = np.empty((len(values), self.n_inputs), dtype=np.float32)
         for start in range(0, len(rows), DEVICE_BLOCK):
             part = slice(start, start + DEVICE_BLOCK)

@@ -11,13 +11,14 @@ from ...compiling.kernels import batch_kernel, exact_batch_kernel, exact_inlined
 from ...records import Float32s, Float64s, Floats, Singles
 from ...records.numba_types import lowered, pointer_to
 
-# Numbers per vector: rows are padded with zeros to a multiple of it.
+# Numbers per vector. Rows are padded with zeros to a multiple of this number.
 VECTOR = 8
 
 # Unit round-offs of single and of double precision.
 SINGLE = 2.0**-24
 DOUBLE = 2.0**-53
-# By how much a lower bound may be larger for being split from the rounding error (m in `nearest`).
+# Largest relative increase of a lower bound by its separation from the rounding error (m in
+# `nearest`).
 MARGIN = 2.0**-16
 
 INT64 = ir.IntType(64)
@@ -27,7 +28,7 @@ _INT32 = ir.IntType(32)
 
 
 def padded(width: int) -> int:
-    """Return the width of a row with its padding, at least one vector."""
+    """Return the width of a row with its padding, which is at least one vector."""
     return max(VECTOR, -(-width // VECTOR) * VECTOR)
 
 
@@ -44,7 +45,7 @@ def splat(builder: Any, value: Any, vector: Any) -> Any:
 
 
 def load(builder: Any, start: Any, i: Any, align: int = 4) -> Any:
-    """Load the i-th vector, or number, behind a pointer."""
+    """Load the i-th vector or number after a pointer."""
     return builder.load(builder.gep(start, [i]), align=align)
 
 
@@ -73,7 +74,7 @@ def loop(builder: Any, n: Any, starts: list[Any], body: Callable[..., list[Any]]
 
 
 def sum_lanes(builder: Any, vector: Any) -> Any:
-    """Sum a vector's numbers as a tree: each of the first half with its partner in the second."""
+    """Sum a vector's numbers as a tree, adding the second half to the first half in each step."""
     lane = [builder.extract_element(vector, _INT32(k)) for k in range(VECTOR)]
     while len(lane) > 1:
         half = len(lane) // 2
@@ -89,14 +90,14 @@ def sum_as_tree(lane: list[float]) -> float:
     return lane[0]
 
 
-# The only routine for distances, so that every search finds the same nearest point.
+# All searches use this routine for distances, so they find the same nearest point.
 #
 # Ties are common (on binary data in half of the searches). If rounding breaks a tie differently in
 # two searches, the cells depend on the search. So the sum is fixed to the last bit. Differences are
-# in single precision; their squares are exact in double precision (whether or not the processor
-# fuses multiplication and addition). There are eight partial sums: the j-th square is added to the
-# one of number j modulo 8 in ascending order. These are summed as a tree. A term of zero changes
-# nothing, so that a sparse sum over the others is the same number.
+# in single precision. Their squares are exact in double precision, whether or not the processor
+# fuses multiplication and addition. There are eight partial sums. The j-th square is added to the
+# partial sum of number j modulo 8, in ascending order. The partial sums are added as a tree. A term
+# of zero changes nothing, so a sparse sum over the other terms is the same number.
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
@@ -113,7 +114,7 @@ def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) ->
 
 @lowered(_squared_distance)
 def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
-    """Return the squared Euclidean distance of two rows, padded to a multiple of `LANES`."""
+    """Return the squared Euclidean distance of two rows, padded to a multiple of `VECTOR`."""
     sums = [0.0] * VECTOR
     for j in range(width):
         gap = np.float64(np.float32(a[j]) - np.float32(b[j]))
@@ -123,12 +124,12 @@ def squared_distance(a: Float32s, b: Float32s, width: int) -> float:
 
 @exact_inlined
 def add_to_lane(sums: Float64s, place: int, gap: float) -> None:
-    """Add the square of a single-precision difference to its lane."""
+    """Add the square of a difference in single precision to its partial sum."""
     k = place % VECTOR
     sums[k] = sums[k] + gap * gap
 
 
-# Points of a leaf of a tree (see `tree`).
+# Number of points of a tree's leaf (see `tree`).
 LEAF = 64
 
 
@@ -150,7 +151,7 @@ def _box_distance(context: Any, builder: Any, query: Any, box: Any, width: Any) 
 
 @lowered(_box_distance)
 def box_distance(query: Float32s, box: Float32s, width: int) -> float:
-    """Return the squared distance from a point to a box, its low sides before its high ones."""
+    """Return the squared distance from a point to a box, whose low sides precede the high sides."""
     sums: list[Any] = [np.float32(0.0)] * VECTOR
     for k in range(width):
         x = np.float32(query[k])
@@ -179,7 +180,7 @@ def _leaf_distances(context: Any, builder: Any, query: Any, points: Any, n: Any,
 
 @lowered(_leaf_distances)
 def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> None:
-    """Write the squared distances of a leaf's points, which lie coordinate by coordinate."""
+    """Write the squared distances of a leaf's points, which are stored coordinate by coordinate."""
     for p in range(LEAF):
         total = np.float32(0.0)
         for k in range(n):
@@ -188,20 +189,20 @@ def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> 
         out[p] = float(total)
 
 
-# Features up to which axes are exactly the principal ones. Beyond, they are near them: any
-# orthogonal axes give bounds. Products are computed by kernels, as a linear algebra library may
-# wait long for threads.
+# Up to this many features, axes are the exact principal axes. With more features they are close to
+# these, since any orthogonal axes give bounds. Kernels compute the products, because a linear
+# algebra library may wait long for threads.
 EXACT_AXES = 32
 
-# The most multiplications of a round towards the principal axes, about 5 ms, and the number of
-# rounds.
+# Most multiplications of a round towards the principal axes, about 5 ms, and the number of rounds.
 ROUND = 10_000_000
 ROUNDS = 2
 
-# The part of a direction's square that rounding may leave if the direction depends on those before.
+# Part of a direction's square that rounding may leave if the direction depends on earlier
+# directions.
 DEPENDENT = 1e-16
 
-# Mean, and axes: a row per feature, padded.
+# The mean and the axes. Axes have a padded row per feature.
 Frame = tuple[Floats, Floats]
 
 
@@ -220,7 +221,7 @@ def _add_scaled(context: Any, builder: Any, total: Any, row: Any, factor: Any, n
 
 @lowered(_add_scaled)
 def add_scaled(total: Float64s, row: Float64s, factor: float, n: int) -> None:
-    """Add a row of `n` numbers, a multiple of `LANES`, times a factor to another."""
+    """Add a row of `n` numbers, a multiple of `VECTOR`, times a factor to another row."""
     for k in range(n):
         total[k] = total[k] + row[k] * factor
 
@@ -231,7 +232,7 @@ def multiply(
 ) -> None:
     """Multiply directions, a padded column for each, by the scatter matrix of `n` centred rows.
 
-    `along` is room for a row of `room`; the product is added to `product`.
+    `along` is a buffer for a row of `room`. The product is added to `product`.
     """
     for i in range(n):
         row = rows.part(d * i, d)
@@ -251,7 +252,7 @@ def orthogonalize(directions: Float64s, n: int, d: int) -> None:
         before = 0.0
         for j in range(d):
             before += own[j] * own[j]
-        # One pass leaves a rest due to rounding; after two it is below rounding.
+        # One pass leaves a remainder due to rounding. After two passes it is below rounding.
         for _ in range(2):
             for b in range(c):
                 other, along = directions.part(d * b, d), 0.0
@@ -269,9 +270,9 @@ def orthogonalize(directions: Float64s, n: int, d: int) -> None:
 
 @exact_batch_kernel
 def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float64s) -> float:
-    """Return how far axes are from orthonormal, or zero: the Frobenius norm of A'A - I.
+    """Return the distance of axes from orthonormal or zero axes: the Frobenius norm of A'A - I.
 
-    `products` is room for a row of `room` for each axis, and zero.
+    `products` is a buffer with a row of `room` zeros for each axis.
     """
     for j in range(d):
         row = axes.part(room * j, room)
@@ -288,14 +289,14 @@ def sum_products(axes: Float64s, d: int, n_axes: int, room: int, products: Float
 
 
 def deviation(axes: Floats, n_axes: int) -> float:
-    """Return how far axes are from orthonormal (see `nearest`)."""
+    """Return the distance of axes from orthonormal axes (see `nearest`)."""
     d, room = axes.shape
     products = np.zeros((n_axes, room))
     return float(sum_products(Float64s.of(axes), d, n_axes, room, Float64s.of(products)))
 
 
 def axes_for(n_features: int) -> int:
-    """Return how many principal axes are fastest (measured)."""
+    """Return the number of principal axes that is fastest, as measured."""
     for most, axes in ((16, n_features), (32, 16), (255, 32)):
         if n_features <= most:
             return axes
@@ -303,7 +304,7 @@ def axes_for(n_features: int) -> int:
 
 
 def find_axes(rows: Singles) -> Frame:
-    """Return the mean of points, and orthogonal directions along which they vary much."""
+    """Return the mean of points, and orthogonal directions of large variance."""
     d = rows.shape[1]
     n_axes, mean = axes_for(d), rows.mean(axis=0, dtype=np.float64)
     axes = np.zeros((d, padded(n_axes + (n_axes < d))))
@@ -327,7 +328,7 @@ def find_axes(rows: Singles) -> Frame:
 
 
 def gamma(n: float, unit: float) -> float:
-    """Return the largest relative error of n operations; infinite if there are too many."""
+    """Return the largest relative error of n operations, infinite if there are too many."""
     return n * unit / (1.0 - n * unit) if n * unit < 0.5 else math.inf
 
 
@@ -339,14 +340,14 @@ def tree_slack(
     Parameters
     ----------
     n_features
-        Features of the points.
+        Number of features of the points.
     n_axes
-        Axes.
+        Number of axes.
     n_coordinates
-        Coordinates of a point: along the axes and, where there are fewer axes than features, the
-        norm of the rest.
+        Number of coordinates of a point: one per axis and, with fewer axes than features, the norm
+        of the remainder.
     deviation
-        How far the axes are from orthonormal, as measured by `deviation`.
+        Distance of the axes from orthonormal axes, as measured by `deviation`.
 
     Returns
     -------

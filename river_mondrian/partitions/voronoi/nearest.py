@@ -1,100 +1,102 @@
 """Voronoi diagrams, and the nearest centres of all of them by the distances of all points.
 
-A search finds the nearest centres of all diagrams at once. As all centres come from one pool, the
-distance of a point of the pool serves every diagram that it belongs to. Ties go to the point that
-comes first in the pool, whose order is random.
+A search finds the nearest centres of all diagrams at once. All centres are points of one pool. So
+the distance of a point serves every diagram that has the point as a centre. Ties go to the point
+that comes first in the pool, whose order is random.
 
-Why the search for Voronoi cells (aNNE) is exact.
+The search for Voronoi cells (aNNE) is exact for the following reasons.
 
-What a cell is. The distance of a sample x and a point p is the number D(x, p) that
-`distances.squared_distance` returns for their scaled values in single precision: one routine, one
-order of summation. A diagram's cell is its centre p with the least D(x, p); among equals, the one
-that comes first in the pool. Every search compares candidates by D alone and keeps the first of
-equals. So each is exact if it leaves out no point with the least D. A search that filters has for
-each point a number A(x, p) that may differ from the distance by rounding; the bounds on this error
+Cells. The distance of a sample x and a point p is the number D(x, p) that
+`distances.squared_distance` returns for their scaled values in single precision. There is one
+routine with one order of summation. A diagram's cell is its centre p with the least D(x, p), the
+first in the pool among equals. Every search compares candidates by D alone and keeps the first of
+equals. So a search is exact if it leaves out no point with the least D. A search that filters has a
+number A(x, p) for each point, which may differ from the distance by rounding. Bounds on this error
 follow.
 
-Units. u = 2^-24 is the unit round-off of single precision, v = 2^-53 that of double precision. A
-result of n operations with relative errors up to u each is off by a factor within 1 +- gamma_n(u),
-gamma_n(u) = n u / (1 - n u). Sums and differences do not underflow; products in single precision
-that do are off by at most 2^-150. The values compared are at most 1e30 in size (`limits.FARTHEST`),
-and where squares are made in single precision `FARTHEST_SQUARE` keeps them from overflowing.
+Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. The
+result of n operations with relative errors up to u each has a factor within 1 +- gamma_n(u), where
+gamma_n(u) = n u / (1 - n u). Sums and differences do not underflow. Products in single precision
+that underflow are off by at most 2^-150. The compared values are at most 1e30 in size
+(`limits.FARTHEST`). `FARTHEST_SQUARE` prevents overflow of squares in single precision.
 
-D against the true distance. Let S = |x - p|^2, in real numbers, of the values in single precision.
-D squares differences that single precision has rounded, which gives a factor within (1 +- u)^2; the
-squares are exact in double precision, 48 bits; each square goes through at most d/8 + 3 additions
-in double precision. Thus D = S (1 + t) with |t| <= 2 u + u^2 + gamma_(d/8+4)(v), which is below 5/2
-u for any d up to 2^30.
+D and the true distance. Let S = |x - p|^2, in real numbers, of the values in single precision. D
+squares differences that were rounded to single precision: a factor within (1 +- u)^2. The squares
+are exact in double precision, with 48 bits. Each square passes through at most d/8 + 3 additions in
+double precision. Thus D = S (1 + t) with |t| <= 2 u + u^2 + gamma_(d/8+4)(v), which is below 5/2 u
+for any d up to 2^30.
 
-Filtering by approximate distances (`nearest.filter_nearest`). Let |A(x, p) - S(x, p)| <= e for all
-points p of a diagram, up to a term that they share, let q be the point with the least A, and c one
-with the least D. Then S(c) <= D(c) / (1 - t) <= D(q) / (1 - t) <= S(q) (1 + t) / (1 - t), so
+Filters by approximate distances (`nearest.filter_nearest`). Let |A(x, p) - S(x, p)| <= e for all
+points p of a diagram, up to a term that all points share. Let q be the point with the least A, and
+c a point with the least D. Then S(c) <= D(c) / (1 - t) <= D(q) / (1 - t) <= S(q) (1 + t) / (1 - t),
+so
 
     A(c) <= S(c) + e <= (A(q) + e) (1 + t) / (1 - t) + e <= A(q) + 6 u max(A(q), 0) + 3 e.
 
 All points up to that limit are compared by D. `RELATIVE` is 6 u, which includes the rounding of the
-limit itself (5 u would do for the rest), and 3 e leaves e (1 - 6 u) for the rounding of the
+limit itself (without it, 5 u are enough). The term 3 e leaves e (1 - 6 u) for the rounding of the
 absolute part.
 
 - By an index (`index_error`): A = (|x|^2 + |p|^2) - sum of 2 x_j p_j, in double precision, where 2
-  x_j p_j is exact. A norm is a sum of at most d terms in any order: off by gamma_d(v) of itself.
-  Each of the at most d + 1 further results is at most 2 (|x|^2 + |p|^2) in size, so that it adds at
-  most 2 v of that. Together e <= (gamma_d(v) + 2 (d + 1) v) N <= 4 gamma_(d+1)(v) N, with N = |x|^2
-  + |p|^2. Integers up to `LARGEST_WHOLE` are never rounded: sums of 2^31 squares and products of
-  theirs stay below 2^53. Then A = D.
-- By a matrix product (`product_error`): A = |c|^2 + |k|^2 - 2 c . k for the sample c and the point
-  k less a mean, rounded to single precision. The product is a sum of d products in single precision
-  in any order, with or without fused operations: off by gamma_d(u) (|c|^2 + |k|^2) / 2, and 2^-150
-  d by underflow. The norms' rounding in double precision is less than u N for d < 2^26, N = |c|^2 +
-  |k|^2. By rounding to c and k, |c - k| is off from |x - p| by at most h = u (1 + 2 u) (|c| + |k|),
-  its square by h (2 |c - k| + h) <= 2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <=
-  gamma_(d+6)(u) N + 2^-149 d.
+  x_j p_j is exact. Let N = |x|^2 + |p|^2. A norm is a sum of at most d terms in any order, so its
+  relative error is at most gamma_d(v). Each of the at most d + 1 further results is at most 2 N in
+  size, and adds an error of at most 2 v N. Together e <= (gamma_d(v) + 2 (d + 1) v) N <= 4
+  gamma_(d+1)(v) N. Integers up to `LARGEST_WHOLE` are never rounded, since sums of 2^31 of their
+  squares and products stay below 2^53. Then A = D.
+- By a matrix product (`product_error`): A = |c|^2 + |k|^2 - 2 c . k, where c and k are the sample
+  and the point minus a mean, rounded to single precision. The product is a sum of d products in
+  single precision in any order, with or without fused operations. It is off by at most gamma_d(u)
+  (|c|^2 + |k|^2) / 2, and by 2^-150 d by underflow. With N = |c|^2 + |k|^2, the rounding of the
+  norms in double precision is less than u N for d < 2^26. By the rounding to c and k, |c - k| is
+  off from |x - p| by at most h = u (1 + 2 u) (|c| + |k|). Its square is off by h (2 |c - k| + h) <=
+  2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <= gamma_(d+6)(u) N + 2^-149 d.
 
-Leaving out by lower bounds (`distances.tree_slack`). For a matrix Q of k columns that are
-orthonormal (or zero) and w(x) = x - mean, let y(x) = Q' w(x), r(x)^2 = |w(x)|^2 - |y(x)|^2. Then
-|y(x) - y(p)|^2 + (r(x) - r(p))^2 <= S: the first term is the part of |x - p|^2 in the span of Q,
-and r is the norm of the rest of w, which differs by at most the norm of the rest of x - p. The
-search has axes A instead of Q, and rounds:
+Lower bounds that exclude points (`distances.tree_slack`). Let Q be a matrix of k columns that are
+orthonormal (or zero), and w(x) = x - mean. Let y(x) = Q' w(x) and r(x)^2 = |w(x)|^2 - |y(x)|^2.
+Then |y(x) - y(p)|^2 + (r(x) - r(p))^2 <= S. The first term is the part of |x - p|^2 in the span of
+Q. The norm of the remainder of w is r. Two such norms differ by at most the norm of the remainder
+of x - p. The search has axes A instead of Q, and rounds:
 
-- The axes: let |A'A - I| <= a. With Q from A = Q R, R the symmetric root of A'A, |A - Q| <= a, as
-  |s - 1| <= |s^2 - 1| for each singular value s of A. `deviation` measures a: the Frobenius
-  norm of A'A - I as computed, each entry off by gamma_d(v) |a_i| |a_j|, all of them by gamma_d(v)
-  (|a_1|^2 + ... + |a_k|^2) <= 2 k gamma_d(v).
+- The axes: let |A'A - I| <= a. Let A = Q R, with R the symmetric root of A'A. Then |A - Q| <= a,
+  since |s - 1| <= |s^2 - 1| for each singular value s of A. `deviation` measures a: the computed
+  Frobenius norm of A'A - I. Each entry is off by gamma_d(v) |a_i| |a_j|, and all entries together
+  by gamma_d(v) (|a_1|^2 + ... + |a_k|^2) <= 2 k gamma_d(v).
 - The coordinates z, sums of d products in double precision: |z - y| <= f |w| with f =
   gamma_(d+2)(v) sqrt(2 k) + a.
-- The rest: |w|^2 - |z|^2 as computed is off from r^2 by at most g^2 |w|^2 with g^2 = 2
-  gamma_(d+k+4)(v) + 2 f + f^2, and its root from r by at most g |w|, as the roots of two numbers
-  differ by no more than the root of their difference.
-- All of them are rounded to single precision: another 2 u |w|, and 2^-150 by underflow, each.
+- The remainder: |w|^2 - |z|^2 as computed is off from r^2 by at most g^2 |w|^2 with g^2 = 2
+  gamma_(d+k+4)(v) + 2 f + f^2. Its root is off from r by at most g |w|, since the roots of two
+  numbers differ by at most the root of their difference.
+- All of them are rounded to single precision: each is off by another 2 u |w|, and by 2^-150 by
+  underflow.
 
-So the coordinates are off by at most b |w|, b = f + g + 2 u, as a vector (g = 0 where there are as
-many axes as features, and no rest). Let s^2 = S and B the squared distance of the coordinates. As
-|w(p)| <= |w(x)| + s, sqrt(B) <= s + b |w(x)| + b |w(p)| <= (1 + b) s + 2 b |w(x)|, and for any m >
-0
+So the vector of coordinates is off by at most b |w|, b = f + g + 2 u. (If there are as many axes as
+features, there is no remainder, and g = 0.) Let s^2 = S, and let B be the squared distance of the
+coordinates. As |w(p)| <= |w(x)| + s, sqrt(B) <= s + b |w(x)| + b |w(p)| <= (1 + b) s + 2 b |w(x)|.
+For any m > 0,
 
     B <= (1 + m) (1 + b)^2 S + (1 + 1 / m) (2 b |w(x)|)^2.
 
-As computed in single precision, from n coordinates, B has a factor within 1 +- gamma_(n+3)(u), as
-all its terms are positive, and is off by 2^-150 n by underflow. B from a box is not more than B
-from a point within, and takes no more operations. Finally S <= D (1 + 3 u). Hence what is computed
-for any p with D(x, p) <= D, or for a box around it, is at most
+As computed in single precision from n coordinates, B has a factor within 1 +- gamma_(n+3)(u), since
+all its terms are positive, and is off by 2^-150 n by underflow. B of a box is at most B of a point
+within, and needs no more operations. Finally S <= D (1 + 3 u). Hence the computed bound of any p
+with D(x, p) <= D, or of a box around p, is at most
 
-    D (1 + relative) + absolute |w(x)|^2 + least,
+    D (1 + relative) + absolute |w(x)|^2 + least.
 
-which `tree_slack` returns: for `absolute` twice what stands above, as |a + b|^2 <= 2 |a|^2 + 2
-|b|^2 for what rounding and what underflow adds to the coordinates, and 2^-149 n for `least`. (The 2
-u and 3 u are more than it takes by almost u and u / 2: room for the rounding of |w|^2 and of the
-limit, which are in double precision.) The search leaves out points whose bound exceeds that limit
-for the farthest of the diagrams' nearest centres so far, and so never a point that it needs. m =
-2^-16: a larger m would let pass points farther by that much, a smaller one points farther by 4 b^2
-/ m.
+`tree_slack` returns these three numbers. Its `absolute` is twice the term above: rounding and
+underflow both add to the coordinates, and |a + b|^2 <= 2 |a|^2 + 2 |b|^2. Its `least` is 2^-149 n.
+(The terms 2 u and 3 u are larger than needed by almost u and u / 2. This margin is for the rounding
+of |w|^2 and of the limit, which are in double precision.) The search excludes points whose bound
+exceeds that limit for the farthest of the diagrams' nearest centres so far. So it never excludes a
+point that it needs. m = 2^-16: a larger m would let pass points farther by this factor, and a
+smaller m would let pass points farther by 4 b^2 / m.
 
-Filtering by scores (`score_error`, for `nearest.cu`). There scores are computed and compared in
-single precision, without the term that all points share, and the error must depend on the row
-alone, not on the farthest point. With c and k as above, now less an origin, a = |c|, b = |k|, N =
-a^2 + b^2 and T = |c - k|^2, the score is L = w n - 2 s rounded once, where s is the sum of products
-c . k, n is b^2 rounded to single precision and w n is rounded, too. w = 1 - g is in single
-precision.
+Filters by scores (`score_error`, for `nearest.cu`). Scores are computed and compared in single
+precision, without the term that all points share. The error must depend on the row alone, not on
+the farthest point. With c and k as above, now minus an origin, let a = |c|, b = |k|, N = a^2 + b^2
+and T = |c - k|^2. The score is L = w n - 2 s, rounded once. The sum of products c . k is s. The
+number n is b^2 rounded to single precision, and w n is also rounded. The factor w = 1 - g is in
+single precision.
 
 - |S - T| <= 5 u N, as above.
 - s is off by gamma_d(u) a b and 2^-150 d, hence 2 s by gamma_d(u) N and 2^-149 d.
@@ -102,31 +104,32 @@ precision.
 - The number that is rounded last is at most 2.1 N in size.
 
 So L + a^2 + g b^2 is off from S by at most e N + h, e = gamma_d(u) + 9.4 u, h = 2^-147 d. Let E =
-gamma_(d+10)(u) <= 1/64, and g = E but for rounding: g is from e to 1.06 E. Then for any point
+gamma_(d+10)(u) <= 1/64, and let g be E up to rounding: g is from e to 1.06 E. Then for any point
 
     L + a^2 <= S + E a^2 + h,
 
-without b: that is what g is for. For the point q with the least L, let Y = L(q) + a^2. In the other
-direction S(q), and T(q) as well, is at most Y + E a^2 + 2.06 E b^2 + h. As b <= a + sqrt(T), b^2 <=
-2 a^2 + 2 T, which gives T (1 - 4.12 E) <= Y + 5.12 E a^2 + h. Hence Y >= -5.12 E a^2 - h, b^2 <=
-2.18 a^2 + 2.14 Y + 2.14 h, and
+without b. This is the purpose of g. For the point q with the least L, let Y = L(q) + a^2. In the
+other direction, S(q) and T(q) are at most Y + E a^2 + 2.06 E b^2 + h. As b <= a + sqrt(T), b^2 <= 2
+a^2 + 2 T, which gives T (1 - 4.12 E) <= Y + 5.12 E a^2 + h. Hence Y >= -5.12 E a^2 - h, b^2 <= 2.18
+a^2 + 2.14 Y + 2.14 h, and
 
     S(q) <= Y + 4.41 E Y + 5.5 E a^2 + 1.08 h.
 
 For a point c with the least D, S(c) <= (1 + 6 u) S(q) as above, where 6 u <= 0.55 E. With Z =
-max(Y, 0) that adds less than 0.59 E Z + 0.05 E a^2 + 0.01 h, and so
+max(Y, 0), this factor adds less than 0.59 E Z + 0.05 E a^2 + 0.01 h, and so
 
     L(c) <= L(q) + 5 E Z + 6.55 E a^2 + 2.09 h <= L(q) + 7 E Y + 7.2 E a^2 + 2.3 h,
 
-since Z - Y <= 5.12 E a^2 + h, of which there are up to 7. The kernels have factor L(q) + slack,
-with factor = 1 + 7 E and slack = 15 E a^2 + 4 h, by 0.8 E a^2 and 2 E Z more than that. Rounding
-factor and the limit takes 3.1 u (a^2 + Z), and E >= 11 u. Where |c|^2 or any |k|^2 is beyond
-`FARTHEST_SQUARE`, or E beyond 1/64, the slack is infinite: all pairs are settled by D.
+since 5 E Z <= 7 E Y + 7 E (Z - Y) and Z - Y <= 5.12 E a^2 + h. The limit of the kernels is factor
+L(q) + slack, with factor = 1 + 7 E and slack = 15 E a^2 + 4 h. It is larger by 0.8 E a^2 and 2 E Z.
+The rounding of the factor and the limit needs 3.1 u (a^2 + Z), and E >= 11 u. If |c|^2 or any |k|^2
+is larger than `FARTHEST_SQUARE`, or E is larger than 1/64, the slack is infinite: D settles all
+pairs.
 
-If all values are whole numbers and |c|^2 and |k|^2 are at most `LARGEST_WHOLE_SQUARE` = 2^22, then
-all sums of the product are whole numbers up to 2^22, and scores up to 2^22 + 2^23. Single precision
-holds these exactly, and the differences c and k and those of D as well. With g = 0, L + a^2 = S =
-D: the first of the points with the least L is the cell.
+Suppose that all values are whole numbers, and |c|^2 and |k|^2 are at most `LARGEST_WHOLE_SQUARE` =
+2^22. Then all sums of the product are whole numbers up to 2^22, and scores up to 2^22 + 2^23.
+Single precision holds these exactly, and also the differences c and k and the differences of D.
+With g = 0, L + a^2 = S = D. The first of the points with the least L is the cell.
 """
 
 import math
@@ -140,57 +143,57 @@ from ...limits import DONE, LARGEST
 from ...maps.record import MapRecord, Outputs, Sample, bad_entry, read_vector, scaled
 from .distances import DOUBLE, SINGLE, VECTOR, add_to_lane, gamma, squared_distance
 
-# Limit of a filter, in units of the least of the approximate distances.
+# Factor of a filter's limit, relative to the least approximate distance.
 RELATIVE = 6.0 * SINGLE
 
-# Integers up to this one have exact squares, products and sums of 2^31 of them.
+# Integers up to this one have exact squares and products, and exact sums of 2^31 of these.
 LARGEST_WHOLE = 1024.0
 
-# Squared norms and distances up to which single precision holds squares, with room to spare.
+# Squared norms and distances up to this size have squares in single precision, with a margin.
 FARTHEST_SQUARE = 1e30
 
-# Squared norms of whole numbers up to which scores in single precision are exact.
+# Whole numbers with squared norms up to this size have exact scores in single precision.
 LARGEST_WHOLE_SQUARE = 2.0**22
 
-# Largest relative error of scores for which limits are derived.
+# Limits are derived for relative errors of scores up to this size.
 LARGEST_SCORE_ERROR = 1.0 / 64.0
 
 
 def index_error(n_features: int) -> float:
-    """Return 3 e of distances by an index, in units of the squared norms' sum."""
+    """Return 3 e of distances by an index, in units of the sum of squared norms."""
     return 3.0 * 4.0 * gamma(n_features + 1, DOUBLE)
 
 
 def product_error(n_features: int) -> tuple[float, float]:
-    """Return 3 e of distances by a product, in units of the squared norms' sum, and absolute."""
+    """Return 3 e of distances by a product, in units of the sum of squared norms, and absolute."""
     return 3.0 * gamma(n_features + 6, SINGLE), 3.0 * n_features * 2.0**-149
 
 
 def score_error(n_features: int) -> tuple[float, float]:
-    """Return E and h of scores; E is in units of squared norms, and infinite if it is too large."""
+    """Return E and h of scores. E is in units of squared norms, and infinite if it is too large."""
     relative = gamma(n_features + 10, SINGLE)
     return relative if relative <= LARGEST_SCORE_ERROR else math.inf, n_features * 2.0**-147
 
 
 class Voronoi(MapRecord):
-    """Voronoi diagrams whose centres are points of one pool; there is one for each output."""
+    """Voronoi diagrams, one for each output, whose centres are points of one pool."""
 
-    # The factor of each feature.
+    # Factor of each feature.
     factors: rec.Float64s
-    # Numbers of the points of each diagram in ascending order, the j-th ones of all diagrams side
-    # by side.
+    # Point numbers of each diagram in ascending order, with the j-th points of all diagrams side by
+    # side.
     members: rec.Int32s
-    # Points of a diagram.
+    # Number of points of a diagram.
     n_cells: rec.Int64
-    # Points that are in any diagram.
+    # Number of points that are in any diagram.
     n_points: rec.Int64
-    # Room: distance of each point, and of the nearest and second nearest centre of each diagram.
+    # Buffers: distance of each point; nearest and second nearest distance in each diagram.
     distances: rec.Float64s = rec.transient()
     nearest: rec.Float64s = rec.transient()
     second: rec.Float64s = rec.transient()
 
     def exact_distance(self, p: int) -> float:
-        """Return the distance of the sample that is being mapped from a point."""
+        """Return the distance between the sample that is being mapped and a point."""
         raise NotImplementedError
 
 
@@ -203,48 +206,49 @@ class Owner(rec.Record):
 
 
 class Pending(rec.Record):
-    """A node that a search has yet to visit."""
+    """A node that a search has not visited."""
 
     node: rec.Int64
-    # Lower bound of the distances of points in it.
+    # Lower bound on the distances of its points.
     bound: rec.Float64
 
 
 class PointTreeRecord(rec.Record):
-    """A tree of points (see `tree`): complete and binary, its nodes numbered by level.
+    """A complete binary tree of points (see `tree`), with nodes numbered by level.
 
-    Points are in the order of the leaves. A coordinate is the projection on an axis; the last one
-    is the norm of the rest.
+    Points are in the order of the leaves. A coordinate is the projection on an axis. The last
+    coordinate may be the norm of the remainder.
     """
 
-    # Axes: a row of `width` for each feature, and the mean of the points.
+    # Axes, with a row of `width` for each feature, and the mean of the points.
     axes: rec.Float64s
     mean: rec.Float64s
     n_axes: rec.Int64
     n_coordinates: rec.Int64
-    # Room of coordinates in boxes and in the query, padded.
+    # Padded number of coordinates in boxes and in the query.
     width: rec.Int64
-    # Each node's box: the low sides of all coordinates, then the high ones.
+    # Each node's box: the low sides of all coordinates, then the high sides.
     boxes: rec.Float32s
-    # Coordinates of each leaf's points, coordinate by coordinate, `LEAF` for each.
+    # Each leaf's points, coordinate by coordinate, with `LEAF` numbers for each.
     coordinates: rec.Float32s
-    # Number of the first leaf's node, and where each leaf's points begin.
+    # Number of the first leaf's node, and the start of each leaf's points.
     first_leaf: rec.Int64
     leaf_starts: rec.Int64s
-    # Diagrams of the points, and where those of each point begin.
+    # Diagrams of the points, and the start of each point's diagrams.
     owners: rec.Array[Owner]
     owner_starts: rec.Int64s
-    # How far a lower bound may exceed an exact distance (`distances.tree_slack`).
+    # Largest excess of a lower bound over an exact distance (`distances.tree_slack`).
     relative: rec.Float64
     absolute: rec.Float64
     least: rec.Float64
-    # Room: the sample's coordinates in double and in single precision, a leaf's lower bounds, and
-    # nodes to go to.
+    # Buffers: the sample's coordinates in double and in single precision, a leaf's lower bounds,
+    # and nodes to visit.
     projection: rec.Float64s = rec.transient()
     query: rec.Float32s = rec.transient()
     lower: rec.Float32s = rec.transient()
     stack: rec.Array[Pending] = rec.transient()
-    # Leaves and points that searches have visited, which decide whether a new tree is used.
+    # Number of leaves and points that searches have visited. They decide whether a new tree is
+    # used.
     n_leaves_visited: rec.Int64 = rec.transient()
     n_points_visited: rec.Int64 = rec.transient()
 
@@ -254,15 +258,15 @@ class DenseVoronoi(Voronoi):
 
     # The sample that is being mapped, scaled and padded.
     row: rec.Float32s = rec.transient()
-    # A row of `width` for each point, padded.
+    # A padded row of `width` for each point.
     points: rec.Float32s
     width: rec.Int64
-    # A tree of the points, or none.
+    # A tree of the points, if there is one.
     tree: PointTreeRecord
 
     @exact_method
     def exact_distance(self, p: int) -> float:
-        """Return the distance of the row from a point."""
+        """Return the distance between the row and a point."""
         width = self.width
         return squared_distance(self.row, self.points.part(width * p, width), width)
 
@@ -272,20 +276,20 @@ class IndexedVoronoi(Voronoi):
 
     # Whether all values of the pool are integers whose sums need no rounding.
     whole: rec.Int64
-    # How far distances by the index are off, in units of the squared norms.
+    # Largest error of distances by the index, in units of the squared norms.
     error: rec.Float64
-    # Entries by point: a CSR matrix.
+    # Entries of the points: a CSR matrix.
     starts: rec.Int64s
     places: rec.Int32s
     values: rec.Float32s
-    # Entries by feature: a CSC matrix.
+    # Entries of the features: a CSC matrix.
     feature_starts: rec.Int64s
     feature_points: rec.Int32s
     feature_values: rec.Float32s
-    # Squared norm of each point, and the largest.
+    # Squared norm of each point, and the largest squared norm.
     norms: rec.Float64s
     largest_norm: rec.Float64
-    # Room: the sample's entries, scaled, without zeros, and the partial sums of a distance.
+    # Buffers: the sample's scaled entries without zeros, and the partial sums of a distance.
     n_entries: rec.Int64 = rec.transient()
     x_places: rec.Int32s = rec.transient()
     x_values: rec.Float32s = rec.transient()
@@ -293,7 +297,7 @@ class IndexedVoronoi(Voronoi):
 
     @exact_method
     def exact_distance(self, p: int) -> float:
-        """Return the distance of the sample's entries, in order, from a point."""
+        """Return the distance between the sample's entries, in order, and a point."""
         x_places, x_values, n_x, sums = self.x_places, self.x_values, self.n_entries, self.lane_sums
         places, values = self.places, self.values
         for k in range(VECTOR):
@@ -331,7 +335,8 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
     for j in range(1, n_cells):
         centres = members.part(t * j, t)
         for i in range(t):
-            # The argmin that defines a cell in section 4.2: l_2 orders as its square does.
+            # The argmin that defines a cell in section 4.2. Squared l_2 distances have the same
+            # order.
             distance, best = distances[centres[i]], nearest[i]
             nearer = distance < best
             nearest[i] = distance if nearer else best
@@ -342,7 +347,7 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
 def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by distances with rounding errors.
 
-    `absolute` is the part of a filter's limit that the derivation above calls 3 e.
+    `absolute` is the part 3 e of a filter's limit in the derivation above.
     """
     t, n_cells = record.n_out, record.n_cells
     distances, nearest, second = record.distances, record.nearest, record.second
@@ -368,7 +373,7 @@ def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
 
 @exact_inlined
 def nearest_within(record: V, limit: float, i: int) -> int:
-    """Return a diagram's nearest centre among those within a limit, by exact distances."""
+    """Return a diagram's nearest centre by exact distance, among the centres within a limit."""
     t, members, distances = record.n_out, record.members, record.distances
     best, found = math.inf, 0
     for j in range(record.n_cells):
@@ -385,7 +390,7 @@ _room_for_sample = rec.room_of_array(Sample, 1)
 
 @exact_inlined
 def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
-    """Map the row by its distances from all points."""
+    """Map the row with its distances from all points."""
     row, points, width = record.row, record.points, record.width
     distances = record.distances
     for p in range(record.n_points):
@@ -395,7 +400,7 @@ def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
 
 @exact_separate
 def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector by its distances from all points."""
+    """Map a vector with its distances from all points."""
     voronoi = DenseVoronoi(record)
     bad = read_vector(voronoi, sample, voronoi.factors, voronoi.row)
     if bad < 0:
@@ -407,7 +412,7 @@ def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 def read_rows(
     record: DenseVoronoi, values: rec.Float64s, width: int, n: int, rows: rec.Float32s
 ) -> int:
-    """Write `n` vectors of `width` values to padded rows, scaled.
+    """Write `n` vectors of `width` values, scaled, to padded rows.
 
     Returns DONE, or row * `n_inputs` + place of the first bad input.
     """
@@ -432,7 +437,7 @@ def filter_rows(
     least: float,
     cells: rec.Int32s,
 ) -> None:
-    """Map scaled rows by their dot products with all points.
+    """Map scaled rows with their dot products with all points.
 
     Parameters
     ----------
@@ -441,13 +446,13 @@ def filter_rows(
     rows
         Padded rows.
     products
-        The dot products of the centred rows with the centred points, a row per row.
+        The dot products of the centred rows with the centred points; each row has a row.
     norms
-        Squared norms of the centred rows, then those of the centred points.
+        Squared norms of the centred rows, then of the centred points.
     n
         Number of rows.
     error, least
-        How far distances are off by the products (`product_error`).
+        Largest errors of distances by the products (`product_error`).
     cells
         Array for the cells.
 
@@ -480,7 +485,7 @@ def add_entry(record: IndexedVoronoi, place: int, value: float) -> None:
 
 @exact_inlined
 def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
-    """Map the sample's entries: |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
+    """Map the sample's entries by |x - p|^2 = |x|^2 + |p|^2 - 2 x . p for all points at once."""
     distances, norms = record.distances, record.norms
     x_places, x_values, n_entries = record.x_places, record.x_values, record.n_entries
     starts, points = record.feature_starts, record.feature_points
@@ -500,7 +505,7 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     if whole:
         find_nearest(record, cells)
         return
-    # Exact distances need the entries in order (Shell's method with Ciura's gaps).
+    # Exact distances need sorted entries (Shell's method with Ciura's gaps).
     for gap in (8929, 3905, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
         for a in range(gap, n_entries):
             place, value = x_places[a], x_values[a]

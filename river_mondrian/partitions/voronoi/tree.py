@@ -1,11 +1,11 @@
 """Nearest centres of many Voronoi diagrams by one walk through a tree of the pool's points.
 
-Points are compared in a few coordinates first: their projections on principal axes, and the norm of
-the rest. Distances there are lower bounds. The tree is complete and binary, with a box in those
-coordinates at each node and up to `LEAF` points at each leaf, which lie side by side coordinate by
-coordinate. A walk visits the nearer child first and leaves out nodes and points farther than the
-farthest of the diagrams' nearest centres so far. The other points are compared by
-`distances.squared_distance`, so that the cells are those of every other search (see `nearest`).
+Points are first compared in a few coordinates: their projections on principal axes, and the norm of
+the remainder. Distances in these coordinates are lower bounds. The tree is complete and binary.
+Each node has a box in these coordinates. Each leaf has up to `LEAF` points, stored coordinate by
+coordinate. A walk visits the nearer child first. It leaves out nodes and points that are farther
+than the farthest of the diagrams' nearest centres so far. `distances.squared_distance` compares the
+other points, so the cells equal the cells of every other search (see `nearest`).
 """
 
 import math
@@ -27,7 +27,7 @@ from .nearest import FARTHEST_SQUARE, DenseVoronoi, Owner, Pending, PointTreeRec
 
 @exact_inlined
 def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s) -> float:
-    """Write a row's coordinates; returns its squared distance from the mean."""
+    """Write a row's coordinates, and return its squared distance from the mean."""
     mean, axes, projection = tree.mean, tree.axes, tree.projection
     n_axes, room = tree.n_axes, tree.width
     for c in range(room):
@@ -51,7 +51,7 @@ def project(tree: PointTreeRecord, row: Float32s, n_features: int, out: Float32s
 def project_rows(
     tree: PointTreeRecord, rows: Float32s, n: int, width: int, n_features: int, out: Float32s
 ) -> None:
-    """Write the coordinates of `n` points, rows of `width`, to rows of the tree's width."""
+    """Write coordinates of `n` points, in rows of `width`, to rows of the tree's width."""
     for i in range(n):
         row, target = rows.part(width * i, width), out.part(tree.width * i, tree.width)
         project(tree, row, n_features, target)
@@ -59,7 +59,7 @@ def project_rows(
 
 @exact_inlined
 def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: Int32s) -> float:
-    """Compare the points of a leaf; returns the new limit."""
+    """Compare the points of a leaf, and return the new limit."""
     tree = record.tree
     lower, n_coordinates = tree.lower, tree.n_coordinates
     size = LEAF * n_coordinates
@@ -86,7 +86,8 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
         for o in range(first, last):
             i, column = owners[o].diagram, owners[o].column
             best = nearest[i]
-            # Among equals, the first in the pool, whose column in the diagram is the first.
+            # Among equals, take the first point in the pool, which has the first column in the
+            # diagram.
             if distance < best or (distance == best and column < cells[i]):
                 stale = stale or best == limit
                 nearest[i] = distance
@@ -104,11 +105,11 @@ def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: In
 
 @exact_inlined
 def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
-    """Find each diagram's nearest centre; `square` is the row's squared distance from the mean."""
+    """Find each diagram's nearest centre. `square` is the row's squared distance from the mean."""
     tree, nearest = record.tree, record.nearest
     for i in range(record.n_out):
         nearest[i] = math.inf
-        # A valid cell of the diagram, whatever the distances are (even NaN).
+        # This cell of the diagram is valid even if all distances are NaN.
         cells[i] = i * record.n_cells
     query, width, boxes = tree.query, tree.width, tree.boxes
     stack, first_leaf = tree.stack, tree.first_leaf
@@ -139,7 +140,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
 
 @exact_separate
 def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector by the tree, or by a scan if it is too far away for single precision."""
+    """Map a vector with the tree, or with a scan if it is too far away for single precision."""
     voronoi = DenseVoronoi(record)
     bad = read_vector(voronoi, sample, voronoi.factors, voronoi.row)
     if bad >= 0:
@@ -159,13 +160,13 @@ class PointTree(OwnsArrays):
     Parameters
     ----------
     rows
-        Points, whose squared distances fit single precision; rows may be padded.
+        Points, whose squared distances fit in single precision. Rows may be padded.
     members
-        The points of each diagram (a column per diagram, in the order in which ties are broken).
+        The points of each diagram: a column per diagram, in the order that breaks ties.
     frame
         Mean and axes, from `find_axes`.
     order
-        The points' numbers, which are sorted in place into the order of the leaves.
+        The numbers of the points. They are sorted in place into the order of the leaves.
 
     """
 
@@ -180,7 +181,7 @@ class PointTree(OwnsArrays):
         self.n_axes = distances.axes_for(d)
         self.n_coordinates = self.n_axes + (self.n_axes < d)
         self.width = self.axes.shape[1]
-        # How far lower bounds may be off.
+        # Largest errors of lower bounds.
         shape = d, self.n_axes, self.n_coordinates
         self.slack = distances.tree_slack(*shape, distances.deviation(self.axes, self.n_axes))
         self._begin()
@@ -195,7 +196,7 @@ class PointTree(OwnsArrays):
         self._bind()
 
     def _project(self, rows: Singles) -> Singles:
-        """Return the coordinates of points, padded."""
+        """Return the padded coordinates of points."""
         coordinates = np.zeros((len(rows), self.width), dtype=np.float32)
         given = Float32s.of(rows), len(rows), rows.shape[1], len(self.mean)
         project_rows(self.record, *given, Float32s.of(coordinates))
@@ -215,7 +216,7 @@ class PointTree(OwnsArrays):
         return finer
 
     def _box(self, ordered: Singles, depth: int) -> None:
-        """Lay out the leaves' coordinates, and the boxes of all nodes."""
+        """Store the leaves' coordinates and the boxes of all nodes."""
         n_leaves = 1 << depth
         starts = self.leaf_starts
         self.coordinates = np.zeros((n_leaves, self.n_coordinates, LEAF), dtype=np.float32)
@@ -231,7 +232,7 @@ class PointTree(OwnsArrays):
             self.boxes[node, 1] = children[:, 1].max(axis=0)
 
     def _find_owners(self, members: NDArray[np.int32], order: Ints) -> None:
-        """List the diagrams of each point, and its column in each."""
+        """List the diagrams of each point, and its column in each diagram."""
         psi, t = members.shape
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
@@ -245,7 +246,7 @@ class PointTree(OwnsArrays):
         self.owner_starts = np.concatenate([[0], np.cumsum(counts)])
 
     def _begin(self) -> None:
-        """Make the record, with the fields for projecting points."""
+        """Make the record with the fields for projections of points."""
         self.memory = Memory(PointTreeRecord)
         record = self.record = self.memory[0]
         record.n_axes, record.n_coordinates = self.n_axes, self.n_coordinates
@@ -254,7 +255,7 @@ class PointTree(OwnsArrays):
         self.memory.own("projection", np.zeros(self.width))
 
     def _bind(self) -> None:
-        """Make the record refer to the tree's arrays, and to the memory of kernels."""
+        """Set the record's references to the tree's arrays and to the memory of kernels."""
         self._begin()
         record = self.record
         record.first_leaf = len(self.leaf_starts) - 2
