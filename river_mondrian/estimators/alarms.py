@@ -372,23 +372,22 @@ def _views_of(detector: Any) -> list[Any]:
 
 def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
     """Return a step that lets a detector learn a sample, once."""
-    last = final_of(view)
-    # The number of samples before; None if the detector has none.
-    before: list[int | None] = []
+    n, begun = _n_learned(view), [False]
 
-    def n_now() -> int | None:
-        found: int | None = getattr(last, "_n_mappings", None)
-        return getattr(last, "n_samples", None) if found is None else found
-
-    def begin() -> None:
+    def step() -> None:
         # A detector that does not count is not called again.
-        if not before:
-            before.append(n_now())
-            view.learn_one(x)
-        elif before[0] is not None and n_now() == before[0]:
+        if not begun[0] or (n is not None and _n_learned(view) == n):
+            begun[0] = True
             view.learn_one(x)
 
-    return begin
+    return step
+
+
+def _n_learned(view: Any) -> int | None:
+    """Return how many samples a detector has learned; None if it does not count."""
+    last = final_of(view)
+    found: int | None = getattr(last, "_n_mappings", None)
+    return getattr(last, "n_samples", None) if found is None else found
 
 
 def _explained(view: Any, x: Mapping[Any, Any]) -> dict[Any, float]:

@@ -198,18 +198,21 @@ def score_of(table: Neighbors) -> float:
 
     The function is compiled once, so that its sums are the same in all kernels.
     """
-    n, n_columns = 0, table.n_columns
-    for i in range(table.n_held):
+    n, n_missing, n_columns = int(table.n_held), 0, table.n_columns
+    for i in range(n):
         table.distances[i], table.missing[i] = 0.0, 0
     for ago in range(table.shingle):
         for j in range(table.n_inputs):
             _add_terms(table, ago, j)
-    for i in range(table.n_held):
-        n_shared = n_columns - table.missing[i]
-        if n_shared > 0:
-            # Nothing is rounded if no column is missing.
-            table.distances[n] = table.distances[i] * (n_columns / n_shared)
-            n += 1
+    for i in range(n):
+        n_missing += table.missing[i]
+    if n_missing > 0:
+        n = 0
+        for i in range(table.n_held):
+            n_shared = n_columns - table.missing[i]
+            if n_shared > 0:
+                table.distances[n] = table.distances[i] * (n_columns / n_shared)
+                n += 1
     if n == 0:
         return 0.0
     # Probability with which a sample held is in the random subset.
