@@ -1,4 +1,4 @@
-"""Check that all public names have complete docstrings, by numpydoc's rules on their sections."""
+"""Check that all public names have complete docstrings, according to numpydoc."""
 
 import functools
 import inspect
@@ -12,13 +12,13 @@ import river_mondrian
 import river_mondrian.distributed
 import river_mondrian.plot
 
-# No docstring; none that begins with a line of its own; parameters that are not there, are there
-# and unknown, stand in another order or have no description; no section for what is returned.
+# No docstring (GL08), no summary (SS01), no section for the returned value (RT01). Parameters that
+# are missing (PR01), unknown (PR02), in another order (PR03) or without a description (PR07).
 RULES = {"GL08", "SS01", "PR01", "PR02", "PR03", "PR07", "RT01"}
-# What River declares and has described.
+# Methods that River documents.
 RIVERS = {"clone"}
 KWARGS = "Parameters {'**kwargs'} not documented"
-# Their arguments are those of `__init__`, which numpydoc does not see behind `__new__`.
+# numpydoc does not find the arguments of `__init__` if a class has `__new__`.
 MADE_BY_NEW = {
     "river_mondrian.Alarm",
     "river_mondrian.Calibrated",
@@ -28,7 +28,7 @@ MADE_BY_NEW = {
 
 
 def paths() -> Iterator[str]:
-    """Yield where public functions and classes are, and the members that these define."""
+    """Yield the paths of public functions and classes, and of members of these classes."""
     for package in (river_mondrian, river_mondrian.distributed, river_mondrian.plot):
         for name in package.__all__:
             found = getattr(package, name)
@@ -38,7 +38,7 @@ def paths() -> Iterator[str]:
 
 
 def members(kind: type) -> Iterator[str]:
-    """Yield where the public methods and properties of a class are defined, in this package."""
+    """Yield the paths of the public methods and properties of a class that this package defines."""
     for name in dir(kind):
         owner = next(one for one in kind.__mro__ if name in vars(one) or one is object)
         found: Any = inspect.getattr_static(kind, name)
@@ -51,7 +51,7 @@ def members(kind: type) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print what is wrong; returns how much."""
+    """Print the errors, and return their number."""
     n = 0
     for path in sorted(set(paths())):
         for code, text in validate(path)["errors"]:

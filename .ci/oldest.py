@@ -1,4 +1,4 @@
-"""Print the lowest versions that pyproject.toml allows, as constraints for pip."""
+"""Print the minimum versions that pyproject.toml allows, as constraints for pip."""
 
 import re
 import tomllib
@@ -13,5 +13,5 @@ for extra in EXTRAS:
 for requirement in requirements:
     found = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[\w+\])?>=([0-9.]+)", requirement)
     if found is None:
-        raise SystemExit(f"{requirement!r} has no lowest version")
+        raise SystemExit(f"{requirement!r} has no minimum version")
     print("{}=={}".format(*found.groups()))

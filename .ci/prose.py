@@ -1,4 +1,4 @@
-"""Check pages, examples and public docstrings for marks of turned, private or long sentences."""
+"""Check pages, examples and public docstrings for marks of inverted, private or long sentences."""
 
 import pydoc
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from docstrings import paths
 
 ROOT = Path(__file__).parents[1]
-# Patterns of the old style, and plainer words for them.
+# Patterns of unclear sentences, and plainer words.
 MARKS = {
     r"\b[Ll]aws?\b(?! of large)": "distribution",
     r"\banew\b": "again, or rebuild, redraw, restart",
@@ -28,7 +28,7 @@ MOST_WORDS = 35
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Yield the pages and their text, without code, tables and addresses."""
+    """Yield the pages and their texts without code, tables and addresses of links."""
     for path in [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if path.parent.name != "results":
             text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
@@ -37,17 +37,17 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """Yield the public docstrings, and the code of the examples with its comments."""
+    """Yield the public docstrings, and the sources of the examples with their comments."""
     for path in sorted(set(paths())):
         text = getattr(pydoc.locate(path), "__doc__", None) or ""
-        # Names of parameters stay.
+        # Without the names of parameters.
         yield path, re.sub(r"^ *[\w, ]+$", "", text, count=0, flags=re.MULTILINE)
     for example in sorted((ROOT / "examples").glob("*.py")):
         yield str(example.relative_to(ROOT)), example.read_text()
 
 
 def main() -> int:
-    """Print what is found; return 1 if there is anything."""
+    """Print the marks found, and return 1 if there are any."""
     found = []
     for name, text in [*pages(), *docstrings()]:
         for mark, plainer in MARKS.items():

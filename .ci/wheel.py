@@ -1,7 +1,7 @@
 """Check a wheel with compiled code: `python .ci/wheel.py PYTHON OTHER`.
 
-In the environment of the interpreter PYTHON the wheel is installed with the numba for which its
-code was made, in that of OTHER with another one.
+The environment of the interpreter PYTHON has the wheel and the numba for which its code was
+compiled. The environment of OTHER has the wheel and another numba.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Seconds of the processor from the import to the first predictions.
+# Largest processor time from the import to the first predictions, in seconds.
 MOST_SECONDS = 1.0
 ONE = "AdaptiveMondrianForestClassifier"
 SMALL = "NearestNeighborDetector"
@@ -52,7 +52,7 @@ print(json.dumps([time.process_time() - start, WATCH.names]))
 
 
 def run(python, code, *arguments, **environ):
-    """Run code in a process of an interpreter; return what it printed, and what it reported."""
+    """Run code in a process of an interpreter; return its parsed output and its stderr."""
     done = subprocess.run(
         [python, "-P", "-c", code, *arguments],
         env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **environ},
@@ -66,13 +66,13 @@ def run(python, code, *arguments, **environ):
 
 
 def check(is_right, text):
-    """Exit with a text if something is wrong."""
+    """Exit with a text if a condition is false."""
     if not is_right:
         raise SystemExit(text)
 
 
 def check_loaded(python, home, name, how="plain", **environ):
-    """Check that first calls of a class compile and report nothing, and take a second at most."""
+    """Check that first calls of a class compile nothing, report nothing, and take at most a second."""
     (seconds, compiled), reported = run(python, PROBE, name, how, HOME=str(home), **environ)
     print(f"{name}, {how} {environ or ''}: {seconds:.2f} s", flush=True)
     check(not compiled and not reported, f"compiled: {compiled}; reported: {reported}")
@@ -80,7 +80,7 @@ def check_loaded(python, home, name, how="plain", **environ):
 
 
 def check_compiled(python, cache, why):
-    """Check that a class whose code cannot be used is compiled, with one line in the log."""
+    """Check that a class is compiled, with one line in the log, if its code cannot be used."""
     (_, compiled), reported = run(python, PROBE, SMALL, "plain", NUMBA_CACHE_DIR=str(cache))
     print(f"{SMALL}: {reported.strip()}", flush=True)
     check(compiled, "nothing was compiled")
@@ -97,7 +97,7 @@ def main(python, other):
     print(f"{len(list(code.iterdir()))} files of compiled code, {size / 1e6:.1f} MB")
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        # Nothing can be made below a file.
+        # No folder can be created below a file.
         home = scratch / "file"
         home.write_text("")
         for name in run(python, CLASSES)[0]:
@@ -105,7 +105,7 @@ def main(python, other):
         for how in ("threads", "fork"):
             check_loaded(python, home / "below", ONE, how)
         check_loaded(python, home / "below", ONE, NUMBA_CPU_NAME="generic")
-        # As on a file system that cannot be written, with files of another user.
+        # Simulate a read-only file system with files of another user.
         for path in (code, *code.iterdir()):
             path.chmod(path.stat().st_mode & ~0o222)
             if not os.geteuid():
