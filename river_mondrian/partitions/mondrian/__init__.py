@@ -1,1 +1,1 @@
-"""Mondrian trees: sampled in batch, extended online, and walked by samples that are predicted."""
+"""Mondrian trees: sampling in batch, online extension, and walks of samples to predict."""

@@ -1,4 +1,4 @@
-"""Distances of samples from boxes, and growing boxes to hold samples.
+"""Distances of samples from boxes, and growth of boxes to contain samples.
 
 From `BLOCK` dimensions on, dimensions are processed in blocks (see `compiling.box_vectors`).
 """
@@ -15,18 +15,18 @@ from ...records.numba_types import lowered, prefetch, room_of_array, room_of_wor
 from .constants import EMPTY, LEFT, NONE, RIGHT
 from .records import F, Forest, LightBoxes, Point, Tree
 
-# Points whose boxes are joined at once, with the sides in registers.
+# Number of points whose boxes are joined at once, with the sides in registers.
 BATCH = 64
 
-# Dimensions from which on nodes may be light, and the most samples that a light node has then. With
-# fewer dimensions, boxes in rows of their own cost more time than they save, since walks wait for
-# two places instead of one. With 21 dimensions and 8 samples, a regressor learns and predicts a
-# third slower. With more dimensions, memory matters more.
+# Least numbers of dimensions for light nodes, and the most samples of a light node. With fewer
+# dimensions, boxes in rows of their own cost more time than they save, since walks wait for two
+# places instead of one. With 21 dimensions and 8 samples, a regressor learns and predicts a third
+# slower. With more dimensions, memory matters more.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
 def light_size_for(n_dims: int) -> int:
-    """Return the number of samples up to which nodes are light; 0 if none is."""
+    """Return the most samples of a light node; 0 if no node is light."""
     return next((size for wide, size in LIGHT_SIZES.items() if n_dims >= wide), 0)
 
 
@@ -42,7 +42,7 @@ _room_of_one = room_of_array(PointAt, 1)
 
 @lowered(box_vectors.distance_outside)
 def _distance_by_blocks(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> float:
-    """Sum how far `x` lies outside a box of at least BLOCK dimensions."""
+    """Sum the distances of `x` from the sides of a box with at least BLOCK dimensions."""
     total = 0.0
     for d in range(n_dims):
         total += _gap_in_python(x[d], lower[d], upper[d])
@@ -57,7 +57,7 @@ def _gap_in_python(v: float, low: float, high: float) -> float:
 
 @inlined
 def gap(v: float, low: float, high: float) -> float:
-    """Return how far a value lies outside a side, in float32; 0 if either is missing."""
+    """Return how far a value is outside a side in float32; 0 if the value or side is missing."""
     below = np.float64(np.float32(low - v))
     above = np.float64(np.float32(v - high))
     # Comparisons with NaN are false.
@@ -67,11 +67,11 @@ def gap(v: float, low: float, high: float) -> float:
 
 @inlined
 def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int) -> float:
-    """Return the l1 distance from `x` to a box; a missing value or an unknown side adds nothing."""
+    """Return the l1 distance from `x` to a box. Missing values and unknown sides add nothing."""
     if n_dims >= BLOCK:
         return _distance_by_blocks(x, lower, upper, n_dims)
     if n_dims == 2:
-        # A loop would be compiled to masked vectors, which take three times as long.
+        # A loop would be compiled to masked vectors, which need three times as long.
         first = gap(x[0], lower[0], upper[0])
         return first + gap(x[1], lower[1], upper[1])
     total = 0.0
@@ -84,7 +84,7 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
 def distance_to_batch(batch: Array[PointAt], n: int, word: int, x: Float32s, n_dims: int) -> float:
     """Return `distance_outside` of `x` and the box of a batch's first `n` points.
 
-    There are at least BLOCK dimensions. The points' values are at a word of their rows.
+    There are at least BLOCK dimensions. The points' values begin at a word of their rows.
     """
     total = 0.0
     for d in range(n_dims):
@@ -107,9 +107,9 @@ def distances_to_batch(
     n_dims: int,
     out: Float64s,
 ) -> None:
-    """Write `n` distances as `distance_to_batch`: the k-th is to the points from `starts[k]` on.
+    """Write `n` results of `distance_to_batch`. The k-th is for the points from `starts[k]` on.
 
-    The starts do not decrease; the end of the points follows them.
+    The starts do not decrease. The end of the points follows the starts.
     """
     for k in range(n):
         first, end = starts[k], starts[n]
@@ -119,7 +119,7 @@ def distances_to_batch(
 
 @inlined
 def linear_dimension(lower: Float32s, upper: Float32s, n_dims: int) -> float:
-    """Sum the side lengths of a box (Algorithm 2, line 1)."""
+    """Return the sum of a box's side lengths (Algorithm 2, line 1)."""
     total = 0.0
     for d in range(n_dims):
         side = upper[d] - lower[d]
@@ -131,7 +131,7 @@ def linear_dimension(lower: Float32s, upper: Float32s, n_dims: int) -> float:
 def _hold_by_blocks(
     batch: Array[PointAt], n: int, word: int, lower: Float32s, upper: Float32s, n_dims: int
 ) -> None:
-    """Grow a box of at least BLOCK dimensions so that it holds the points of a batch."""
+    """Grow a box of at least BLOCK dimensions until it contains the points of a batch."""
     for i in range(n):
         x = Float32s(batch[i].point, word, n_dims)
         for d in range(n_dims):
@@ -144,9 +144,9 @@ def _hold_by_blocks(
 def hold_batch(
     batch: Array[PointAt], n: int, word: int, lower: Float32s, upper: Float32s, n_dims: int
 ) -> None:
-    """Grow a box so that it holds the first `n` points of a batch, whose values are at a word.
+    """Grow a box until it contains the first `n` points of a batch, with values from a word on.
 
-    A missing value changes no side, and an unknown side takes the first value.
+    A missing value changes no side. An unknown side becomes the first value.
     """
     if n_dims >= BLOCK:
         _hold_by_blocks(batch, n, word, lower, upper, n_dims)
@@ -164,17 +164,17 @@ def hold_batch(
 
 @inlined
 def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int) -> None:
-    """Grow a box so that it holds a point, whose values are at a word of its row."""
+    """Grow a box until it contains a point whose values begin at a word of its row."""
     one = _room_of_one()
     one[0].point = point
     hold_batch(one, 1, word, lower, upper, n_dims)
 
 
-# Boxes of light nodes, which store none: they are computed from the points below.
+# Boxes of light nodes are not stored. They are computed from the points below the nodes.
 #
-# A light node has at most `Forest.light_size` points, which all trees share. Reading them costs
-# about as much as reading the boxes of the few nodes further down would. A node that becomes larger
-# gets a box, and loses it when it is light again.
+# A light node has at most `Forest.light_size` points, which all trees share. Reading these points
+# costs about as much as reading the boxes of the few nodes below. A node that becomes larger gets a
+# box, and loses this box when it is light again.
 
 
 _room_of_refs = room_of_words(Int64s, BATCH)
@@ -182,9 +182,9 @@ _room_of_refs = room_of_words(Int64s, BATCH)
 
 @inlined
 def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) -> int:
-    """Append the points at a reference or below it to a batch of `n` points.
+    """Append the points at or below a reference to a batch of `n` points.
 
-    The batch has room. Returns its new number of points.
+    The batch has enough room. Returns the new number of points.
     """
     waiting = _room_of_refs()
     n_waiting = 0
@@ -200,7 +200,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
             p = node.first_point
             while p != NONE:
                 point = forest.points.row(p)
-                # Its values are needed once all points are known.
+                # The values are read after all points are known.
                 prefetch(forest.values_in(tree, point), forest.dim_capacity)
                 batch[n].point = point
                 n += 1
@@ -218,20 +218,20 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
 
 @inlined
 def begin_box(forest: Forest, box: Float32s) -> None:
-    """Make a box that holds no point."""
+    """Set a box that contains no point."""
     capacity, n_dims = forest.dim_capacity, forest.n_dims
     for side in range(2):
         corner = box.part(capacity * side, capacity)
         for d in range(n_dims):
             corner[d] = math.nan
         for d in range(n_dims, capacity):
-            # The value of features that are yet to come.
+            # The value of future features.
             corner[d] = forest.absent
 
 
 @inlined
 def hold_all(forest: Forest, tree: Tree, batch: Array[PointAt], n: int, box: Float32s) -> None:
-    """Grow a box so that it holds the first `n` points of a batch."""
+    """Grow a box until it contains the first `n` points of a batch."""
     capacity, n_dims = forest.dim_capacity, forest.n_dims
     word = forest.values_word + tree.first_value
     hold_batch(batch, n, word, box.part(0, capacity), box.part(capacity, capacity), n_dims)
@@ -239,7 +239,7 @@ def hold_all(forest: Forest, tree: Tree, batch: Array[PointAt], n: int, box: Flo
 
 @separate
 def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
-    """Grow a box so that it holds the points below a light node."""
+    """Grow a box until it contains the points below a light node."""
     tree = forest.trees.known(tree)
     batch = room_of_batch()
     n = gather(forest, tree, ref, batch, 0)
@@ -249,7 +249,7 @@ def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
 
 @helper
 def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
-    """Write the box of a light node, of a point or of nothing."""
+    """Write the box of a light node, of a point, or of an empty reference."""
     if ref >= 0 or ref == EMPTY:
         begin_box(forest, box)
         if ref >= 0:
@@ -264,7 +264,7 @@ def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
 
 @helper
 def make_box(forest: Forest, tree: Tree, j: int) -> None:
-    """Give a light node the box of its points."""
+    """Store a box for a light node, and write the box of its points."""
     node = tree.nodes.row(j)
     node.take_box(forest, tree)
     write_box(forest, tree, j, node.box(forest, tree))
@@ -272,7 +272,7 @@ def make_box(forest: Forest, tree: Tree, j: int) -> None:
 
 @helper
 def box_of(forest: Forest, tree: Tree, ref: int, room: Float32s) -> Float32s:
-    """Return both corners of the box of a reference: the stored box, or one written to `room`."""
+    """Return both corners of a reference's box: the stored box, or a box written to `room`."""
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         return tree.nodes.row(ref).box(forest, tree)
     write_box(forest, tree, ref, room)
@@ -281,7 +281,7 @@ def box_of(forest: Forest, tree: Tree, ref: int, room: Float32s) -> Float32s:
 
 @kernel
 def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
-    """Write both corners of the box of a tree's node or point, the lower first."""
+    """Write both corners of the box of a tree's node or point, the lower corner first."""
     box = box_of(forest, forest.trees[t], ref, out)
     for i in range(2 * forest.dim_capacity):
         out[i] = box[i]
@@ -289,7 +289,7 @@ def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
 
 @separate
 def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
-    """Return how far `x` lies outside the box of a node, which may be light, or of a point."""
+    """Return how far `x` is outside the box of a point or of a node, which may be light."""
     tree = forest.trees.known(tree)
     if ref < 0:
         values = forest.values_of(tree, ~ref)
@@ -308,11 +308,11 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
 def distances_down(
     forest: F, tree: Tree, ref: int, x: Float32s, to_hidden: int, out: Float64s
 ) -> int:
-    """Write how far `x` lies outside the boxes on its way down, from a light node on.
+    """Write how far `x` is outside the boxes on its path, from a light node on.
 
-    The way ends at a leaf or, if `to_hidden` is 1, at a node that is read as one. The sample has no
-    missing values, so it takes one way. The points below a node of the way are those that leave it
-    from there on, so that all points are read once for all nodes.
+    The path ends at a leaf or, if `to_hidden` is 1, at a node that is read as a leaf. The sample
+    has no missing values, so it has one path. The points below a node of the path are the points
+    that leave the path at or below this node. So all points are read once for all nodes.
     """
     tree = forest.trees.known(tree)
     batch, starts = room_of_batch(), _room_of_refs()
@@ -335,7 +335,7 @@ def distances_down(
 
 
 def compile_light(record: LightBoxes, kind: type[Forest]) -> None:
-    """Compile the kernels over light nodes for a kind of forest and put them into a record."""
+    """Compile the kernels over light nodes for a kind of forest, and store them in a record."""
     record.distance = address_of(distance_to_light, F=kind)
     record.distances_down = address_of(distances_down, F=kind)
     record.hold_below = address_of(hold_below, F=kind)

@@ -1,8 +1,8 @@
 """Checks of restored trees: no kernel reads a wrong reference, link, count or box.
 
 Fields declare the tables that they refer to, and the bounds of their numbers (see `restored`).
-Besides that, kernels rely on numbers of samples that add up, and on boxes: a leaf's box is that of
-its points, so that a cut within it separates them. If samples may be forgotten, children are on
+Kernels also rely on two other properties. Numbers of samples add up. A leaf's box is the box of its
+points, so that a cut within the box separates them. If samples may be forgotten, children are on
 either side of a cut.
 """
 
@@ -24,12 +24,12 @@ from . import constants, transforms
 from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
 from .records import IN_USE, F, Forest, Node, Tree
 
-# Kernels can hold the number of trees times samples.
+# Kernels can store the product of this number of trees and the number of samples.
 MOST_TREES = 1 << 24
 
 
 class Check(Record):
-    """The place of a check, and room for the box of a leaf's points and those of children."""
+    """The place of a check, and buffers for the boxes of a leaf's points and of two children."""
 
     tree: Int64
     row: Int64
@@ -40,10 +40,10 @@ class Check(Record):
 
 @inlined
 def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
-    """Return whether each side of a node's own box is valid or unknown."""
+    """Return whether each side of a node's stored box is valid or unknown."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     n_bad = 0
-    # Without a branch, so that several sides are compared at a time.
+    # There is no branch, so several sides are compared at once.
     for d in range(forest.n_dims):
         low, high = lower[d], upper[d]
         is_side = (
@@ -55,7 +55,7 @@ def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
 
 @inlined
 def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
-    """Return whether a leaf's box is that of its points, and its list ends where it says."""
+    """Return whether a leaf's box is the box of its points, and `list_end` is right."""
     capacity, batch = forest.dim_capacity, room_of_batch()
     begin_box(forest, box)
     link_word = forest.links_word + tree.slot
@@ -72,7 +72,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
         n += n_batch
     if forest.window != constants.UNLIMITED and node.list_end not in (0, last + 1):
         return False
-    # A full tree counts samples that it does not keep.
+    # A full tree counts samples that it does not store.
     if n < node.n_samples or not node.has_box(forest):
         return True
     own = node.box(forest, tree)
@@ -86,7 +86,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
 
 @inlined
 def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
-    """Return whether the box of a child is within its node's box, if that has one."""
+    """Return whether a child's box is within its node's box, if the node has a box."""
     if not node.has_box(forest):
         return True
     capacity = forest.dim_capacity
@@ -94,7 +94,7 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
     low, high = box.part(0, capacity), box.part(capacity, capacity)
     n_bad = 0
     for d in range(forest.n_dims):
-        # Comparisons with what is unknown are false.
+        # Comparisons with unknown sides are false.
         is_known = low[d] == low[d]
         n_bad += 1 if is_known and not (lower[d] <= low[d]) & (high[d] <= upper[d]) else 0
     return n_bad == 0
@@ -102,7 +102,7 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
 
 @batch_kernel
 def has_right_boxes(forest: F, check: Check) -> bool:
-    """Return whether a tree's boxes match the points below; `check.row` is the first wrong one."""
+    """Return whether a tree's boxes match the points below; `check.row` is the first wrong node."""
     tree = forest.trees[check.tree]
     for j in range(tree.nodes.n_rows):
         check.row = j
@@ -118,7 +118,7 @@ def has_right_boxes(forest: F, check: Check) -> bool:
         check.row = j
         node = tree.nodes.row(j)
         if node.dim >= 0 and forest.may_forget():
-            # Children are on either side of the cut, and within the node's box.
+            # Children are on either side of the cut and within the node's box.
             left = box_of(forest, tree, node.left, check.left)
             right = box_of(forest, tree, node.right, check.right)
             if left[forest.dim_capacity + node.dim] > node.cut or right[node.dim] <= node.cut:
@@ -141,7 +141,7 @@ def check_trees(owner: Any) -> None:
     Raises
     ------
     ModelFormatError
-        If a reference, a link, a count, a box or a value is wrong; the message names the place.
+        If a reference, a link, a count, a box or a value is wrong. The message names its place.
 
     """
     forest = owner.forest
@@ -165,7 +165,7 @@ def check_trees(owner: Any) -> None:
 
 
 def _check_tree(owner: Any, t: int, points: Rows) -> None:
-    """Refuse the rows of a tree whose references are wrong, or whose samples do not add up."""
+    """Refuse the rows of a tree with wrong references, or with samples that do not add up."""
     forest, tree, where = owner.forest, owner.trees[t], f"tree {t}"
     slot, (held, least) = int(tree.slot), owner._held_by(t)
 
@@ -184,7 +184,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     counts = np.append(n_samples, 1)
     below = sum(counts[np.clip(nodes.column(name), -1, nodes.n - 1)] for name in ("left", "right"))
     expected = np.where(dims >= 0, below, found.sizes["nodes"])
-    # A full tree counts samples that it does not keep, and some kinds keep none.
+    # A full tree counts samples that it does not store, and some kinds store no samples.
     keeps = forest.lists_points() and tree.n_splits < forest.max_splits
     is_more = (dims < 0) & (n_samples > expected) & (not keeps)
     bad = nodes.which(IN_USE) & (((n_samples != expected) & ~is_more) | (n_samples < least))
@@ -202,7 +202,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
 
 
 def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
-    """Return the references between the rows of a tree that are in no field of their records."""
+    """Return the references between a tree's rows that are not in fields of records."""
     forest, found = owner.forest, []
     if forest.lists_points():
         links = tables["points"].word(int(forest.links_word) + slot)
@@ -220,11 +220,11 @@ def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
 
 
 def _check_arrivals(owner: Any) -> None:
-    """Refuse an order of arrival that does not have each point once."""
+    """Refuse an order of arrival that does not contain each point once."""
     arrivals = Rows.of_table(owner._layouts()["arrivals"], owner.n_points, owner.arrivals)
     tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
     found = check_references("order of arrival", tables, chain="newer")
-    # The forest is row 0 of both tables together.
+    # The record of the forest precedes the rows of arrivals.
     older = found.parents["arrivals"] - 1
     last = owner.forest.last_arrival
     ends = np.flatnonzero(arrivals.column("newer") == constants.NONE)
@@ -234,7 +234,7 @@ def _check_arrivals(owner: Any) -> None:
 
 
 def _check_values(owner: Any) -> None:
-    """Refuse points with a value that is too large, or missing although `has_missing` is 0."""
+    """Refuse points with too large a value, or with a missing value if `has_missing` is 0."""
     n_moved = owner._n_rows()["remainders"][0]
     for kind, n in (("points", owner.n_points), ("remainders", n_moved)):
         table: ChunkedRows = getattr(owner, kind)
@@ -248,12 +248,12 @@ def _check_values(owner: Any) -> None:
 
 
 def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
-    """Refuse some points' values, remainders or inputs."""
+    """Refuse wrong values, remainders or inputs of points."""
     forest, n_dims = owner.forest, int(owner.forest.n_dims)
     if name == "inputs":
         least, most = np.full(found.shape[1], -LARGEST), np.full(found.shape[1], LARGEST)
         least[owner.category_places], most[owner.category_places] = LEAST_LEVEL, 2 * LEAST_LEVEL
-        # A category that is absent may be 0.
+        # An absent category may be 0.
         bad = ((found < least) | (found > most)) & (found != 0.0)
     else:
         bad = abs(found.reshape(len(found), -1, int(forest.dim_capacity))) > constants.FARTHEST_CUT
@@ -288,7 +288,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
         refuse(owner, "frame", frames, "of its trees")
     first_values, capacity = words["first_value"].tolist(), forest.dim_capacity
     if owner._has_sets and owner.keeps_inputs:
-        # A redrawn tree has another tree's column.
+        # A redrawn tree has the column of another tree.
         found, columns = sorted(first_values), list(range(owner._n_columns))
     elif owner._has_sets:
         found, columns = first_values[:n], list(range(n))
@@ -299,7 +299,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 
 
 def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees in which the progress of a renewal is wrong."""
+    """Refuse restored trees with wrong progress of a renewal."""
     forest = owner.shared[0]
     bounds("frame", 0, int(owner.renews))
     bounds("phase", constants.STEADY, constants.REBASING if owner.renews else constants.STEADY)
@@ -309,7 +309,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
     bounds("first_tree", 0, forest.n_all_trees - forest.n_trees)
     is_drawing, is_quiet = forest.phase == constants.DRAWING, forest.phase == constants.STEADY
     bounds("renewed", 0, forest.n_all_trees - 1 if is_drawing else forest.n_all_trees)
-    # If the spare tree has a column of its own, points are moved again in each turn.
+    # If the spare tree has a column of its own, points are moved in each turn.
     is_moved_once = owner._has_frames or owner._N_SPARE == 0
     is_moved = is_drawing and is_moved_once and forest.renewed > 0
     is_moved |= forest.phase == constants.REBASING
@@ -346,7 +346,7 @@ def check_sizes(owner: Any) -> None:
     Parameters
     ----------
     owner
-        As for `check_trees`, before any of its arrays is used.
+        The owner, as for `check_trees`, before any of its arrays is used.
 
     """
     none = type(None)

@@ -1,12 +1,13 @@
-"""Parts of a forest's trees, which learn separately and are joined again, node by node.
+"""Parts of a forest's trees, which learn separately and are then joined, node by node.
 
-After the warm-up a tree depends only on the samples and its own random numbers, so its nodes are
-the same in a part as in the whole forest. What all trees share (points, scaling, features, classes)
-depends only on the samples and is the same in every part. So is the tree whose turn it is to be
-redrawn under other widths: a part knows how many trees the whole has, and which of them are its
-own. The tree that is being drawn belongs to the part whose tree it will replace. Two draws are made
-for all trees together: the places of levels at the first category of a forest, and coefficients of
-random directions at a new feature. A whole forest has to learn these samples.
+After the warm-up a tree depends only on the samples and its own random numbers. So its nodes are
+the same in a part as in the whole forest. The data that all trees share (points, scaling, features,
+classes) depend only on the samples and are the same in every part. The schedule by which trees are
+redrawn under other widths is also the same. A part knows the whole forest's number of trees, and
+which of them are its own. The tree that is being drawn belongs to the part whose tree it will
+replace. Two draws are made for all trees together: the places of levels at the first category of a
+forest, and coefficients of random directions at a new feature. A whole forest has to learn the
+samples with these draws.
 """
 
 import copy
@@ -23,7 +24,7 @@ from .tree_memory import TABLES, TreeMemory
 
 Trees = TypeVar("Trees", bound=TreeMemory[Any])
 
-# The fields of a tree that hold each table's first free row.
+# For each table, the field of a tree with the first free row.
 FREE_ROWS = {"nodes": "free_row", "boxes": "free_box", "side_rows": "free_side_row"}
 
 
@@ -31,7 +32,7 @@ class _Rows(NamedTuple):
     """The data of some of a forest's trees: records, tables, and parts of the points' rows."""
 
     records: NDArray[np.uint8]
-    # The rows of each tree, by the name of the table.
+    # The rows of each tree in each table.
     tables: dict[str, list[NDArray[np.int32]]]
     # Parts of the points' rows: the kind's fields, the values that these trees cut, the inputs, and
     # a link for each tree.
@@ -42,7 +43,7 @@ class _Rows(NamedTuple):
 
 
 def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
-    """Return the data of the trees `start` to `stop`; spare ones come last."""
+    """Return the data of the trees `start` to `stop`. Spare trees are the last trees."""
     forest, counts, size = trees.forest, trees._n_rows(), trees._TREE.SIZE
     slots = trees.trees.words["slot"][start:stop].tolist()
     tables = {
@@ -53,7 +54,7 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
     ends = [int(word) for word in (forest.values_word, forest.inputs_word, forest.links_word)]
     points, values, inputs, links = np.split(rows, ends, axis=1)
     if trees._has_sets:
-        # Without renewal of widths a spare tree has no column.
+        # Without a renewal of widths, a spare tree has no column of values.
         firsts = trees.trees.words["first_value"][start : min(stop, trees._n_columns)]
         values = values[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
     # Addresses are left out.
@@ -62,16 +63,16 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
 
 
 def _read_spare(trees: TreeMemory[Any]) -> list[_Rows]:
-    """Return the spare trees' data, if there are any."""
+    """Return the data of the spare trees, if there are any."""
     n, n_slots = trees.n_trees, len(trees.trees)
     return [_read(trees, n, n_slots)] if n_slots > n else []
 
 
 def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Trees:
-    """Return trees with these rows and a copy of all else from `like`.
+    """Return trees with these rows and a copy of all other data from `like`.
 
-    The first of them is the tree `first_tree` of the whole forest. The last ones are spare trees,
-    as many as `like` has.
+    The first tree is the tree `first_tree` of the whole forest. The last trees are spare trees, as
+    many as in `like`.
     """
     records = np.concatenate([part.records for part in rows])
     memory = Memory(like._TREE, len(records) // like._TREE.SIZE)
@@ -84,7 +85,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     shared[0].n_trees, shared[0].first_tree = n, first_tree
     tables = {name: [one for part in rows for one in part.tables[name]] for name in TABLES}
     if not shared[0].draws():
-        # A spare tree that is not being drawn has no rows.
+        # A spare tree that is not in use for a draw has no rows.
         memory.words["root"][n:] = EMPTY
         for name in TABLES:
             memory.words[f"{name}.n_rows"][n:] = 0
@@ -98,7 +99,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     rest = {name: value for name, value in like.__getstate__().items() if name not in given}
     copied = copy.deepcopy(rest)
     made = type(like).__new__(type(like))
-    # In the same order, as files have them.
+    # Keep the order of `like`, which files depend on.
     state = {name: copied.get(name, given.get(name)) for name in like.__getstate__()}
     made._restore(state)
     return made
@@ -107,7 +108,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
 def part_of(trees: Trees, start: int, stop: int) -> Trees:
     """Return copies of the trees `start` to `stop` as a part.
 
-    The trees need to have learned the samples that set ranges and hyperparameters (`splits_at`).
+    The trees must have learned the samples that set ranges and hyperparameters (`splits_at`).
     """
     own: dict[str, Any] = {}
     if trees._has_sets:
@@ -118,7 +119,7 @@ def part_of(trees: Trees, start: int, stop: int) -> Trees:
 
 
 def joined(parts: Sequence[Trees]) -> Trees:
-    """Return the trees of parts of a forest, in order, which have learned the same samples."""
+    """Return the trees of a forest's parts, in order. The parts have learned the same samples."""
     first = parts[0]
     n = int(first.forest.first_tree)
     for part in parts:
@@ -135,6 +136,6 @@ def joined(parts: Sequence[Trees]) -> Trees:
         name = "categories" if first.directions is None else "directions"
         own[name] = type(first.__dict__[name]).joined([part.__dict__[name] for part in parts])
     rows = [_read(part, 0, part.n_trees) for part in parts]
-    # The spare tree comes from the part whose tree is being redrawn.
+    # The part whose tree is being redrawn has the spare tree.
     drawing = next((part for part in parts if part.forest.draws()), first)
     return _made(first, int(first.forest.first_tree), [*rows, *_read_spare(drawing)], **own)
