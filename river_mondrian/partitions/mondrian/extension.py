@@ -1,9 +1,9 @@
-"""Extending trees by points online: Algorithms 3 and 4 of Lakshminarayanan et al. 2014, and 10.
+"""Online extension of trees: Algorithms 3, 4 and 10 of Lakshminarayanan et al. 2014.
 
-An extended tree has the distribution of a tree sampled with the point among the others. Several
-trees walk in lock-step, so that one tree's cache misses overlap another's. If a tree needs memory,
-the walks stop before anything of that tree has changed. The caller makes room and calls again, and
-the walks continue.
+An extended tree has the distribution of a tree sampled from all its points. Several trees walk in
+lock-step, so that the cache misses of different trees overlap. If a tree needs memory, the walks
+stop before this tree has changed. The caller reserves memory and calls again, and the walks
+continue.
 """
 
 import math
@@ -19,7 +19,7 @@ from .inputs import store_rows, store_values
 from .records import F, Forest, Layout, Node, Point, Tree, layout_of
 from .sampling import exponential, exponential_before, uniform, uniform_cut
 
-# Trees that a kernel walks in lock-step.
+# Number of trees that a kernel walks in lock-step.
 LANES = 16
 
 
@@ -28,10 +28,10 @@ class Lane(Record):
 
     number: Int64
     tree: Tree
-    # The node's row, or none at a point, and the point that walks.
+    # The row of the present node, or none at a point. The point that walks.
     node: Node
     point: Point
-    # Light nodes on the way so far, and the distances there and further down.
+    # Number of light nodes on the path so far, and the distances there and further down.
     n_light: Int64
     rates: Float64s = inline(MOST_PARTS)
 
@@ -50,7 +50,7 @@ _room_of_active = room_of_array(LaneAt, LANES)
 def insert_parent(
     forest: Forest, tree: Tree, t: int, ref: int, p: int, time: float, rate: float
 ) -> None:
-    """Cut point `p` off from the block at `ref`, `time` after the parent (Algorithm 4, 4 to 9)."""
+    """Separate point `p` from the block at `ref`, `time` after the parent (Algorithm 4, 4 to 9)."""
     point = forest.points.row(p)
     x = forest.values_in(tree, point)
     j = sampling.new_row(forest, tree)
@@ -62,7 +62,7 @@ def insert_parent(
     box = _copied_box(forest, tree, node, ref)
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
 
-    # Line 5: the dimension by how far the point is outside in each.
+    # Line 5: the dimension, with probability proportional to the point's distance in it.
     threshold = uniform(tree) * rate
     dim = 0
     passed = 0.0
@@ -84,7 +84,7 @@ def insert_parent(
     if node.has_box(forest):
         hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
 
-    # Lines 7 to 9: the new node between the block and its parent, the point as a leaf beside it.
+    # Lines 7 to 9: the new node is between the block and its parent, with the point as a leaf.
     other_side = LEFT + RIGHT - own_side
     node.dim = dim
     node.cut = cut
@@ -108,7 +108,7 @@ def insert_parent(
 
 @merged
 def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
-    """Return a copy of the box at a reference: in the new node's own box, if it has one."""
+    """Return a copy of the box at a reference, stored in the new node if it has a box."""
     box = node.box(forest, tree) if node.has_box(forest) else tree.room
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         old = tree.nodes.row(ref).box(forest, tree)
@@ -121,7 +121,7 @@ def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
 
 @inlined
 def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
-    """Return whether there is room for `n` more rows, and boxes, in a tree."""
+    """Return whether a tree has room for `n` more rows and boxes."""
     if forest.light_size > 0 and tree.boxes.n_rows + n > tree.boxes.capacity:
         return False
     return tree.nodes.n_rows + n <= tree.nodes.capacity
@@ -129,7 +129,7 @@ def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
 
 @inlined
 def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
-    """Cut a point off from a leaf, if a cut comes in time (Algorithm 4, 1 to 9); return whether."""
+    """Separate a point from a leaf if a cut is in time (Algorithm 4, 1 to 9); returns whether."""
     rate = sampling.distance_to(forest, tree, ref, forest.values_of(tree, p))
     if rate > 0.0:
         time = exponential(tree, rate)
@@ -141,7 +141,7 @@ def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
 
 @merged
 def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
-    """Extend a tree by point `p` at a leaf that holds the single point `q`."""
+    """Extend a tree by point `p` at a leaf that contains only the point `q`."""
     tree = forest.trees[t]
     may_split = tree.n_splits < forest.max_splits
     paused = forest.points.row(p).pauses_with(forest, forest.points.row(q))
@@ -166,9 +166,9 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
 
 @merged
 def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
-    """Extend a tree by point `p` at a leaf's row (Algorithm 10 if it is paused, else 4).
+    """Extend a tree by point `p` at a leaf's row (Algorithm 10 if it is paused, otherwise 4).
 
-    Returns False if the tree first needs room.
+    Returns False if the tree lacks room. The call is then to be repeated.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -179,7 +179,7 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
         ends = node.ends_pause(forest, point)
         samples = ends or count >= forest.hide_limit
         if samples:
-            # A leaf with a row has at least two points, unless it waits for one with a missing
+            # A leaf with a row has at least two points, unless it waits for a point with a missing
             # value.
             need = (count + 1) * (1 + forest.has_missing)
             if not _has_room(forest, tree, need):
@@ -203,9 +203,9 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
 
 @separate
 def extend_end(forest: F, t: int) -> bool:
-    """Extend a tree by the walk's point where the walk ends: at nothing, a point or a leaf's row.
+    """Extend a tree by the walk's point at the end of the walk: no node, a point or a leaf's row.
 
-    Returns False if the tree first needs room for `rows_needed` more rows; then nothing has changed
+    Returns False if the tree lacks room for `rows_needed` more rows. The tree is then unchanged,
     and the call can be repeated.
     """
     tree = forest.trees[t]
@@ -221,7 +221,7 @@ def extend_end(forest: F, t: int) -> bool:
 
 @inlined
 def _start_walk(forest: Forest, tree: Tree) -> bool:
-    """Put the walk at the root; False if the tree first needs room for another cut."""
+    """Set the walk to the root, and return False if the tree lacks room for another cut."""
     tree.walk_ref = tree.root
     tree.walk_parent = NONE
     tree.walk_time = 0.0
@@ -231,7 +231,7 @@ def _start_walk(forest: Forest, tree: Tree) -> bool:
 
 @inlined
 def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
-    """Note where a tree's walk is."""
+    """Set a lane to the place of its tree's walk."""
     ref = tree.walk_ref
     lane.node = tree.nodes.row(ref) if ref >= 0 else tree.nodes.none()
     lane.point = forest.points.row(tree.walk_point)
@@ -253,7 +253,7 @@ def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
 
 @merged
 def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
-    """Extend the box of a passed node by the point; a node that is no longer light gets one."""
+    """Extend the box of a passed node by the point. A node that is no longer light gets a box."""
     node = tree.nodes.known(lane.node)
     if not node.has_box(forest) and node.n_samples >= forest.light_size:
         make_box(forest, tree, tree.walk_ref)
@@ -264,10 +264,10 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
 
 @merged
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
-    """Move a lane's walk to a child; False if a cut above the node has ended it.
+    """Move a lane's walk to a child; returns False if a cut above the node has ended the walk.
 
-    Algorithm 4: line 1, the distance of the point from the box; 2 and 3, the time at which a cut
-    would separate them; 10 to 14, the step to the child.
+    Algorithm 4: line 1, the distance of the point from the box; lines 2 and 3, the time at which a
+    cut would separate the point from the box; lines 10 to 14, the step to the child.
     """
     node = tree.nodes.known(lane.node)
     value_word = layout.values_word + tree.first_value
@@ -287,7 +287,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
         return False
     if layout.light_size > 0:
         _hold_in_wide(forest, tree, lane, rate)
-    # A value in a dimension where the node had none adds no distance but opens the box.
+    # A first value in a dimension of the box adds no distance, but extends the box.
     elif rate > 0.0 or layout.has_missing == 1:
         hold(lane.point, value_word, lower, upper, layout.n_dims)
     # Lines 10 to 14: the step to the child.
@@ -311,7 +311,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
 
 @inlined
 def _look_ahead(forest: Forest, lane: Lane) -> None:
-    """Prefetch what a lane's walk needs besides the node's row."""
+    """Prefetch the data besides the node's row that a lane's walk needs."""
     if lane.node:
         tree = forest.trees.known(lane.tree)
         tree.nodes.known(lane.node).look_ahead(forest, tree)
@@ -319,7 +319,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Move a lane by one node; returns 1, 0 if it has no more points, -1 without room."""
+    """Move a lane by one node; returns 1, 0 if it has no more points, or -1 without room."""
     tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
@@ -341,9 +341,9 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
 def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
     """Run the walks of trees `first` to `last` until each has extended its tree.
 
-    A tree takes the points from its `walk_point` to its `walk_end`, in order; `n_lanes` trees, at
-    most `LANES`, walk in lock-step. Returns DONE, or a tree that needs room: the caller makes it
-    and calls again.
+    A tree learns the points from its `walk_point` to its `walk_end`, in order. `n_lanes` trees, at
+    most `LANES`, walk in lock-step. Returns DONE, or a tree that lacks room. The caller then
+    reserves room and calls again.
     """
     layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
@@ -352,7 +352,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
         for t in range(start, min(start + n_lanes, last)):
             tree = forest.trees[t]
             if tree.walk_point < tree.walk_end:
-                # A walk that ran out of room continues where it was.
+                # A walk that lacked room continues at its place.
                 if tree.walk_ref == START and not _start_walk(forest, tree):
                     tree.walk_ref = START
                     return t
@@ -381,14 +381,14 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
 
 @batch_kernel
 def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
-    """Extend trees by their walks, as `extend_trees` does."""
+    """Extend trees by their walks with `extend_trees`."""
     return extend_trees(forest, first, last, n_lanes)
 
 
 @inlined
 def set_walks(forest: Forest, first: int, last: int) -> None:
-    """Start the walks of the points `first` to `last` in every tree that holds them."""
-    # A point that replaces a forgotten one may be held by the redrawn tree, too.
+    """Start the walks of the points `first` to `last` in every tree that contains them."""
+    # The redrawn tree may also contain a point that replaces a forgotten point.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -400,7 +400,7 @@ def set_walks(forest: Forest, first: int, last: int) -> None:
 
 @batch_kernel
 def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
-    """Store `n` rows of checked inputs as points from `first` on, and start their walks."""
+    """Store `n` rows of checked inputs as points from `first` on, and start the points' walks."""
     store_rows(forest, rows, n, first)
     set_walks(forest, first, first + n)
 
@@ -409,8 +409,8 @@ def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
 def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     """Store the values of one sample as point `p` and extend every tree by it (Algorithm 3).
 
-    The point's other fields are stored already. Returns as `extend_trees` does, or `TOO_LARGE - i`
-    if the i-th input is too large; then nothing that a tree refers to has changed.
+    The point's other fields are already stored. Returns the result of `extend_trees`, or `TOO_LARGE
+    - i` if the i-th input is too large. No tree's data has changed then.
     """
     bad = store_values(forest, inputs, p)
     if bad >= 0:
@@ -421,10 +421,10 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
 
 @inlined
 def must_wait(forest: Forest) -> bool:
-    """Return whether the next sample waits: for room for its point, or for ranges to be refreshed.
+    """Return whether the next sample waits for room for its point, or for new ranges.
 
-    In the warm-up, ranges are refreshed when the number of samples has doubled; after it, when
-    widths are checked.
+    During the warm-up, ranges are computed when the number of samples has doubled. Later they are
+    computed when widths are checked.
     """
     n = forest.n_points
     lacks_room = min(n, forest.window - 1) >= forest.points.capacity
@@ -433,10 +433,10 @@ def must_wait(forest: Forest) -> bool:
 
 @inlined
 def count_walked(forest: Forest) -> None:
-    """Count the samples that all trees have been extended by.
+    """Count the samples that have extended all trees.
 
-    Once every tree is full, samples are no longer stored, unless ranges may change or trees are
-    redrawn, which needs the samples.
+    Once every tree is full, samples are no longer stored. Exceptions are ranges that may change and
+    trees that are redrawn, which need the samples.
     """
     n = forest.n_walking
     forest.n_samples = forest.n_samples + n
@@ -458,7 +458,7 @@ def count_walked(forest: Forest) -> None:
 
 @kernel
 def lacks_rows(forest: F, n: int) -> int:
-    """Return a tree without room for `n` more rows, or half as many as it has; or DONE."""
+    """Return a tree without room for `n` more rows, at most half its capacity; otherwise DONE."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_full = tree.n_splits >= forest.max_splits
@@ -469,13 +469,13 @@ def lacks_rows(forest: F, n: int) -> int:
 
 @kernel
 def count(forest: F) -> None:
-    """Count samples as `count_walked` does."""
+    """Count samples with `count_walked`."""
     count_walked(forest)
 
 
 @batch_kernel
 def finish(forest: F) -> int:
-    """Run all trees' walks as `extend_trees` does; if they end, count their samples."""
+    """Run all trees' walks with `extend_trees`, and count their samples if they end."""
     status = extend_trees(forest, 0, forest.n_drawn(), LANES)
     if status == DONE:
         count_walked(forest)
@@ -484,7 +484,7 @@ def finish(forest: F) -> int:
 
 @inlined
 def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
-    """Rescale the first `n` samples by offsets and factors, shape (2, input_capacity)."""
+    """Rescale the first `n` samples with offsets and factors, shape (2, input_capacity)."""
     capacity = forest.input_capacity
     for d in range(forest.n_inputs):
         forest.offsets(forest.frame)[d] = scaling[d]
@@ -495,10 +495,10 @@ def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
 @kernel
 @rare
 def rebuild(forest: F, scaling: Float64s, n: int) -> None:
-    """Sample the trees afresh from the first `n` samples, rescaled.
+    """Sample the trees again from the first `n` samples, rescaled.
 
-    The points' other fields are stored already, and the last point is counted here. There is room
-    for the points, and for rows as `sampling.build` needs it.
+    The points' other fields are already stored. The last point is counted here. There is room for
+    the points, and for the rows that `sampling.build` needs.
     """
     rescale(forest, scaling, n)
     sampling.build(forest, 0, forest.n_trees, n)

@@ -1,24 +1,26 @@
-"""Removing points: a tree is then distributed as if it had never had them.
+"""Removal of points: a tree is then distributed as if it had never had the points.
 
 A Mondrian tree of some points, restricted to fewer of them, has the distribution of a tree sampled
-with these (Lakshminarayanan et al. 2014, section 4.1: the process is projective). The restriction
-draws nothing. The point's leaf is removed, and so is the node above, whose cut separates it from
-the rest. The leaf's sibling replaces that node, and the times since their parents add up. Boxes
-shrink to the span of their points: a cut that still separates points is within the smaller box.
+from these fewer points (Lakshminarayanan et al. 2014, section 4.1: the process is projective). The
+restriction draws no random numbers. The point's leaf is removed. The node above, whose cut
+separates the leaf from the other points, is also removed. The leaf's sibling replaces that node,
+and the times since their parents add up. Boxes shrink to the span of their points. A cut that still
+separates points is within the smaller box.
 
-Which blocks pause is a function of their points' labels and numbers. If a block pauses again, the
-cuts within it are forgotten. Given all that is visible, they are a Mondrian tree on the block's
-points from its parent's time on. So are the cuts drawn when its pause ends.
+The labels and numbers of a block's points determine whether it pauses. If a block pauses again, the
+cuts within it are forgotten. Given all visible nodes, these cuts are a Mondrian tree on the block's
+points from its parent's time on. So are the cuts that are drawn when its pause ends.
 
-Points are forgotten from the leaf up. On the way down each followed reference is reversed, to point
-at the parent (`UP`), and the way up restores it. So no memory is allocated, and nothing can fail
-halfway.
+Points are forgotten from the leaf up. On the way down, each followed reference is reversed and
+points at the parent (`UP`). The way up restores it. So no memory is allocated, and no step can
+fail.
 
-A point with a missing value took the side of the nearer box, and boxes may have changed since. At a
-cut on a value that it lacks, it is searched on both sides, wherever boxes hold its known values.
+A point with a missing value was assigned to the side of the nearer box, and boxes may have changed
+since. At a cut on this value the point is searched on both sides, wherever boxes contain its known
+values.
 
-Stored points have the numbers 0, 1, ... without gaps. The last one takes the number of one that is
-forgotten, and in a full window the new sample takes that of the oldest. A sample that is to be
+Stored points have the numbers 0, 1, ... without gaps. The last point gets the number of a forgotten
+point. In a full window, the new sample gets the number of the oldest. A sample that is to be
 forgotten is found by its values (`find_equal`).
 """
 
@@ -33,20 +35,20 @@ from .inputs import has_missing, remainders_of, scale
 from .records import F, Forest, Node, Tree
 from .sampling import clear_tree, put_point
 
-# A reference on the path of a search points up instead of down: it is UP plus the row of the parent
-# (NONE above the root). References to points are larger than those.
+# A reference on the path of a search points up instead of down. Its value is UP plus the row of the
+# parent (NONE above the root). References to points are larger than these values.
 UP = EMPTY + 1
 LARGEST_UP = EMPTY + 2**29
 
-# Trees in which a point is searched in lock-step.
+# Number of trees in which a point is searched in lock-step.
 LANES = 16
 
-# The way down to a point.
+# The search down to a point.
 
 
 @inlined
 def _turn_up(node: Node, side: int, parent: int) -> None:
-    """Make the reference on a side point at the parent."""
+    """Set the reference on a side to point at the parent."""
     node.set_child(side, UP + parent)
 
 
@@ -58,13 +60,13 @@ def _side_up(node: Node) -> int:
 
 @inlined
 def _parent(node: Node, side: int) -> int:
-    """Return the row of the parent, to which the reference on a side points; NONE at the root."""
+    """Return the row of the parent that the reference on a side points at; NONE at the root."""
     return node.child(side) - UP
 
 
 @inlined
 def _turn_down(node: Node, side: int, ref: int) -> int:
-    """Make the reference on a side point down again; returns the parent to which it pointed."""
+    """Restore the reference on a side, and return the parent that it pointed at."""
     parent = _parent(node, side)
     node.set_child(side, ref)
     return parent
@@ -72,7 +74,7 @@ def _turn_down(node: Node, side: int, ref: int) -> int:
 
 @inlined
 def _may_hold(forest: Forest, tree: Tree, ref: int, x: rec.Float32s) -> bool:
-    """Return whether a node's box holds a point's known values."""
+    """Return whether a node's box contains a point's known values."""
     box, capacity = box_of(forest, tree, ref, tree.room), forest.dim_capacity
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
     for d in range(forest.n_dims):
@@ -84,7 +86,7 @@ def _may_hold(forest: Forest, tree: Tree, ref: int, x: rec.Float32s) -> bool:
 
 @inlined
 def _holds(forest: Forest, tree: Tree, ref: int, p: int) -> bool:
-    """Return whether a leaf holds a point."""
+    """Return whether a leaf contains a point."""
     if ref < 0:
         return ref == ~p
     q = tree.nodes.row(ref).first_point
@@ -95,15 +97,15 @@ def _holds(forest: Forest, tree: Tree, ref: int, p: int) -> bool:
 
 @merged
 def is_inner(tree: Tree, ref: int) -> bool:
-    """Return whether a reference is to an internal node."""
+    """Return whether a reference names an internal node."""
     return ref >= 0 and tree.nodes.row(ref).dim >= 0
 
 
 @helper
 def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
-    """Go down to the leaf of a point; returns its reference, and its parent's row or NONE.
+    """Walk down to a point's leaf; returns its reference and its parent's row, or NONE.
 
-    References on the way then point up.
+    References on the path then point up.
     """
     x = forest.values_of(tree, p)
     is_whole = forest.has_missing == 0
@@ -112,7 +114,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
         if is_inner(tree, ref):
             node = tree.nodes.row(ref)
             if is_whole or _may_hold(forest, tree, ref, x):
-                # A point whose value is missing is searched on the left first.
+                # A point without this value is searched on the left side first.
                 side = RIGHT if x[node.dim] > node.cut else LEFT
                 child = node.child(side)
                 _turn_up(node, side, above)
@@ -120,7 +122,7 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
                 continue
         elif is_whole or _holds(forest, tree, ref, p):
             return ref, above
-        # Back to the node whose other side has not been searched.
+        # Walk up to the node whose other side has not been searched.
         while True:
             node = tree.nodes.row(above)
             side = _side_up(node)
@@ -146,7 +148,7 @@ room_of_descents = rec.room_of_array(Descent, LANES)
 
 @inlined
 def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
-    """Return whether a point is at a side of a box, so that the box may be smaller without it."""
+    """Return whether a point is on a side of a box, which may be smaller without the point."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     for d in range(forest.n_dims):
         if x[d] == lower[d] or x[d] == upper[d]:
@@ -158,9 +160,9 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
 def find_in_trees(
     forest: Forest, first: int, last: int, p: int, descents: rec.Array[Descent]
 ) -> None:
-    """Go down to the leaf of a point in trees `first` to `last`, as `_find` does in one.
+    """Walk down to the leaf of a point in trees `first` to `last`, as `_find` does in one tree.
 
-    Searches wait for memory at each node: several trees wait together.
+    Searches wait for memory at each node. Here several trees wait at the same time.
     """
     for t in range(first, last):
         descent, tree = descents[t - first], forest.trees[t]
@@ -188,7 +190,7 @@ def find_in_trees(
             if child >= 0:
                 rec.prefetch(tree.nodes.row(child), forest.node_words)
             if node.has_box(forest) and _touches(forest, tree, node, x):
-                # Its box will be needed on the way up.
+                # The way up will need the sibling's box.
                 if other >= 0:
                     rec.prefetch(tree.nodes.row(other), forest.node_words)
                 else:
@@ -221,7 +223,7 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
         box = box_of(forest, tree, node.child(side), tree.room)
         low, high = box.part(0, capacity), box.part(capacity, capacity)
         for d in range(forest.n_dims):
-            # Comparisons with NaN are false: a known side replaces an unknown one.
+            # Comparisons with NaN are false, so a known side replaces an unknown side.
             a, b = low[d], lower[d]
             lower[d] = a if (a < b or b != b) else b
             a, b = high[d], upper[d]
@@ -232,7 +234,7 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
 def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -> None:
     """Replace point `p` by `following` in the list of a leaf.
 
-    In a window the oldest point is the first. Others are searched.
+    In a window, the oldest point is the first. Other points are searched.
     """
     if node.list_end == p + 1:
         node.list_end = 0
@@ -247,7 +249,7 @@ def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -
 
 @merged
 def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
-    """Remove a point from a leaf of several; returns the reference to the rest.
+    """Remove a point from a leaf of several points, and return the reference to the others.
 
     A single point needs no row.
     """
@@ -264,7 +266,7 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
     if node.n_samples <= forest.light_size:
         node.leave_box(forest, tree)
     if node.has_box(forest):
-        # If all points are equal, the box stays.
+        # If all points are equal, the box does not change.
         lower, upper = node.lower(forest, tree), node.upper(forest, tree)
         extent = linear_dimension(lower, upper, forest.n_dims)
         may_shrink = extent > 0.0 or forest.has_missing == 1
@@ -305,7 +307,7 @@ def _collapse(forest: Forest, tree: Tree, j: int) -> None:
 
 @separate
 def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
-    """Remove a stored point from a tree, after a search has found its leaf."""
+    """Remove a stored point from a tree after a search has found the point's leaf."""
     tree = forest.trees[t]
     x = forest.values_of(tree, p)
     if ref >= 0 and tree.nodes.row(ref).n_samples > 1:
@@ -316,7 +318,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, ref)
         ref = EMPTY
         if above != NONE:
-            # The node above is removed, too: the leaf's sibling replaces it.
+            # The node above is also removed: the leaf's sibling replaces it.
             node = tree.nodes.row(above)
             side = _side_up(node)
             parent, ref = _parent(node, side), node.child(LEFT + RIGHT - side)
@@ -327,7 +329,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, above)
             tree.n_splits = tree.n_splits - 1
             above = parent
-    # Once a box has not shrunk, the boxes further up do not either.
+    # If a box has not shrunk, the boxes above do not shrink either.
     may_shrink = True
     while above != NONE:
         node = tree.nodes.row(above)
@@ -352,7 +354,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
 
 @separate
 def rename_point(forest: F, t: int, p: int, new: int) -> None:
-    """Make a tree refer to a point by another number; the point is stored under both."""
+    """Set a tree's references to a point to another number. The point is stored at both numbers."""
     tree = forest.trees[t]
     ref, above = _find(forest, tree, p)
     if ref < 0:
@@ -365,12 +367,12 @@ def rename_point(forest: F, t: int, p: int, new: int) -> None:
     tree.root = ref
 
 
-# Stored points: their numbers and their order of arrival, and which one equals a sample.
+# Stored points: their numbers, their order of arrival, and the search for an equal sample.
 
 
 @inlined
 def clear_point(forest: Forest, p: int) -> None:
-    """Zero the row of a point that no tree holds any more, and its inputs in the warm-up."""
+    """Zero the row of a point that is in no tree, and its inputs in the warm-up."""
     n_words = forest.links_word + forest.n_slots
     words = rec.Int32s(forest.points.row(p), 0, n_words)
     for i in range(n_words):
@@ -383,7 +385,7 @@ def clear_point(forest: Forest, p: int) -> None:
 
 @inlined
 def let_follow(forest: Forest, older: int, newer: int) -> None:
-    """Link two points in the order of arrival; NONE stands before the first and after the last."""
+    """Link two points in the order of arrival. NONE is before the first and after the last."""
     if older == NONE:
         forest.first_arrival = newer
     else:
@@ -396,7 +398,7 @@ def let_follow(forest: Forest, older: int, newer: int) -> None:
 
 @helper
 def _move_to(forest: F, p: int, hole: int) -> None:
-    """Move a point to the number of a forgotten one."""
+    """Move a point to the number of a forgotten point."""
     if p == hole:
         return
     n_words = forest.links_word + forest.n_slots
@@ -425,7 +427,7 @@ def _move_to(forest: F, p: int, hole: int) -> None:
 
 @separate
 def forget_in_trees(forest: F, p: int) -> None:
-    """Remove a stored point from all trees that hold it, and from the order of arrival."""
+    """Remove a stored point from all trees that contain it, and from the order of arrival."""
     descents = room_of_descents()
     n = forest.n_holding(p)
     for first in range(0, n, LANES):
@@ -442,10 +444,10 @@ def forget_in_trees(forest: F, p: int) -> None:
 
 @inlined
 def next_point(forest: F, inputs: rec.Float64s) -> int:
-    """Return the number of the point at which a sample of checked size will be stored.
+    """Return the number of the point that will store a sample of checked size.
 
-    It is the next number; in a full window it is that of the oldest sample, which this call
-    forgets. Returns `TOO_LARGE - i` if the i-th input is too large; then nothing has changed.
+    It is the next number. In a full window it is the number of the oldest sample, which this call
+    forgets. Returns `TOO_LARGE - i` if the i-th input is too large. No point is then forgotten.
     """
     if forest.n_points < forest.window:
         return forest.n_points
@@ -458,8 +460,8 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
     return p
 
 
-# Relative and absolute tolerances for values that have been rounded differently: by the last bit or
-# two of single precision or, near an end of the range, of the 48 bits to which inputs are known.
+# Relative and absolute tolerances for values that were rounded differently: by the last bit or two
+# of single precision or, near an end of the range, of the 48 bits that are known of inputs.
 NEAR = 2.0**-22
 NEAR_ZERO = 2.0**-32
 
@@ -487,7 +489,7 @@ def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
             a, b = known[d], values[d]
             is_same = a == b or (a != a and b != b)
             if not is_same and not is_exact:
-                # Equal up to rounding, after a renewal of widths.
+                # The values may be equal up to rounding, after a renewal of widths.
                 is_same = abs(a - b) <= NEAR * max(abs(a), abs(b)) + NEAR_ZERO
             if not is_same:
                 return False
@@ -496,7 +498,7 @@ def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
 
 @merged
 def _count_among_all(forest: Forest, most: int, is_exact: bool, out: rec.Int64s) -> None:
-    """Count the points that equal the sample in `row`, or nearly; `out` is as for `find_equal`."""
+    """Count the points that equal the sample in `row`, exactly or nearly (see `find_equal`)."""
     out[0] = 0
     p = 0
     while p < forest.n_points and out[0] < most:
@@ -508,12 +510,12 @@ def _count_among_all(forest: Forest, most: int, is_exact: bool, out: rec.Int64s)
 
 @separate
 def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
-    """Count the stored points that equal the sample in `inputs`, `most` at most.
+    """Count the stored points that equal the sample in `inputs`, up to `most`.
 
     The sample's other fields are at the next point. Writes the count, and the last of these points.
-    They are searched in the leaf of the sample, or among all points if it lacks a value, since it
-    may have gone elsewhere. After a renewal of widths a value may have been rounded differently: if
-    need be, nearly equal points are then searched.
+    Points are searched in the leaf of the sample. If the sample lacks a value, it may be in another
+    leaf, so all points are searched. After a renewal of widths a value may have been rounded
+    differently. If too few points are equal, nearly equal points are then searched.
     """
     out[0] = 0
     out[1] = NONE
@@ -541,7 +543,7 @@ def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
 
 @kernel
 def count_equal(forest: F, most: int) -> int:
-    """Return how many stored points equal the sample in `inputs` (see `find_equal`)."""
+    """Return the number of stored points that equal the sample in `inputs` (see `find_equal`)."""
     found = _room_of_found()
     find_equal(forest, most, found)
     return found[0]
@@ -549,17 +551,17 @@ def count_equal(forest: F, most: int) -> int:
 
 @kernel
 def forget_equal(forest: F) -> int:
-    """Forget a stored point that equals the sample in `inputs`; returns how many: 1, or 0.
+    """Forget a stored point that equals the sample in `inputs`; returns 1, or 0 if there is none.
 
-    See `find_equal`. Another point takes its number, so that numbers have no gaps. While trees are
-    redrawn, points that the spare tree has taken come first, then those that have been moved. The
-    last one of each group takes the free number, and its own number becomes free.
+    See `find_equal`. Another point gets the free number, so that numbers have no gaps. While trees
+    are redrawn, points in the spare tree have the first numbers, and the other moved points follow.
+    The last point of each group gets the free number, and its own number becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)
     if found[0] == 0:
         return 0
-    # The sample was written there to be compared.
+    # The sample was stored there for the comparison.
     clear_point(forest, forest.n_points)
     hole = found[1]
     forget_in_trees(forest, hole)
@@ -582,7 +584,7 @@ def forget_equal(forest: F) -> int:
     _move_to(forest, last, hole)
     clear_point(forest, last)
     forest.n_points = last
-    # After a renewal `n_moved` keeps its last value.
+    # After a renewal, `n_moved` keeps its last value.
     forest.n_moved = min(forest.n_moved, last)
     for i in range(forest.n_values):
         forest.row[i] = 0.0

@@ -1,11 +1,11 @@
-"""From inputs to the values that trees cut: float32, scaled, in columns and in two frames.
+"""From inputs to the values that trees cut: scaled float32 numbers, in columns and two frames.
 
-Without directions and categories a column has scaled inputs. With them there are *sets* of values:
-given directions make one for all trees, random directions and places of levels make one for each.
-Points then keep their inputs, so that a column can be rewritten under other widths. The kernels of
-sets are called by addresses in the forest's record.
+Without directions and categories, a column has scaled inputs. With them there are *sets* of values.
+Given directions have one set for all trees. Random directions and places of levels have one set for
+each tree. Points then also keep their inputs, so that a column can be rewritten under other widths.
+The kernels of sets are called by addresses in the forest's record.
 
-`GrowingTrees` adds features: rows then get wider.
+`GrowingTrees` adds features, and rows then become wider.
 """
 
 import copy
@@ -30,11 +30,11 @@ NAN_BITS = 0x7FC00000
 
 @kernel
 def find_too_large(forest: F, inputs: Float64s) -> int:
-    """Return the first of a sample's inputs that single precision does not hold, or DONE."""
+    """Return the first of a sample's inputs that is too large for single precision, or DONE."""
     levels = forest.levels
     for d in range(forest.n_inputs):
         if abs(inputs[d]) > LARGEST:
-            # Codes of levels are larger.
+            # Codes of levels exceed this limit.
             if levels and levels.is_category[d] == 1:
                 continue
             return d
@@ -59,7 +59,7 @@ def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> 
 
 @separate
 def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
-    """Write the values of inputs for each tree that predicts; returns as `scale_to` does."""
+    """Write the values of inputs for each tree that predicts; returns the result of `scale_to`."""
     capacity, frame, oblique = forest.dim_capacity, forest.frame, forest.oblique
     if oblique:
         oblique.prepare(oblique, inputs, frame, 0)
@@ -91,7 +91,7 @@ def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
 
 @inlined
 def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame: int) -> None:
-    """Write a set of a stored point's values in a frame, from its inputs."""
+    """Write a set of values of a stored point in a frame, computed from its inputs."""
     oblique, levels = forest.oblique, forest.levels
     if oblique:
         oblique.prepare(oblique, inputs, frame, 1)
@@ -101,32 +101,32 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
         levels.place(levels, own, inputs, s)
 
 
-# Two frames: values of points under other widths, next to those that trees cut now.
+# Two frames: points have values under other widths, in addition to the values that trees now cut.
 #
-# A *frame* is an offset and a factor for each input. A point has a column of values in either
-# frame, c = float32((x - offset) * factor). While all trees are in one frame, the other column
-# has the *remainders* instead, (x - offset) * factor - c: with those an input is known to about
-# 48 bits, so that another frame's values are those of the input itself. When trees are redrawn in
-# the other frame:
+# A *frame* is an offset and a factor for each input. A point has a column of values in each frame,
+# c = float32((x - offset) * factor). While all trees are in one frame, the other column has the
+# *remainders* (x - offset) * factor - c instead. With them an input is known to about 48 bits. So
+# another frame's values can be computed from the input. When trees are redrawn in the other frame,
+# the columns are:
 #
 #     steady     values in the frame, remainders
-#     moved      values in the frame, values in the other one; remainders in a row of their own
-#     rebased    remainders in the other frame, values in it, which is the current one now
+#     moved      values in the frame, values in the other frame; remainders in a row of their own
+#     rebased    remainders in the other frame, values in the other frame, now the current one
 #
-# The frame that remainders belong to is their *home*. A value thus costs four extra bytes, and
-# four more while trees are redrawn.
+# The frame of the remainders is their *home*. So each value needs four extra bytes, and four more
+# while trees are redrawn.
 #
-# With directions or categories points have their inputs instead of remainders, since sums do not
-# determine them, and a column for each tree leaves none for remainders. If all trees share a column
-# (given directions), there are two columns, too. Otherwise each tree has a column, and so has the
-# spare tree: a moved point has its values for the tree that is being redrawn. The spare tree
-# replaces another tree together with its column. It then gets the other tree's column, for which
-# all points are moved again.
+# With directions or categories, points have their inputs instead of remainders. Sums do not
+# determine the inputs, and a column for each tree leaves no column for remainders. If all trees
+# share a column (given directions), there are two columns. Otherwise each tree and the spare tree
+# have a column. A moved point has its values for the tree that is being redrawn. The spare tree
+# replaces another tree together with its column. The spare tree then gets the other tree's column,
+# and all points are moved again for it.
 
 
 @inlined
 def home_of(forest: Forest) -> int:
-    """Return the frame that remainders belong to; trees still are in it."""
+    """Return the frame of the remainders, which trees are still in."""
     return 1 - forest.frame if forest.phase == REBASING else forest.frame
 
 
@@ -157,10 +157,10 @@ def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> 
 @separate
 @rare
 def move(forest: F, p: int) -> None:
-    """Write a point's values for the tree that is redrawn.
+    """Write a point's values for the tree that is being redrawn.
 
-    If there are frames, this is the column of the frame that is not home, and remainders get a row
-    of their own.
+    If there are frames, this is the column of the frame that is not home. Remainders then move to a
+    row of their own.
     """
     forest.n_moved = max(forest.n_moved, p + 1)
     point = forest.points.row(p)
@@ -169,7 +169,7 @@ def move(forest: F, p: int) -> None:
         if forest.has_frames == 1:
             if forest.phase == DRAWING:
                 write_column(forest, column_of(forest, point, frame), inputs, 0, frame)
-        # Another part's tree, or a window's, has no values of its own here.
+        # A tree of another part, or of a window, has no values of its own here.
         elif forest.draws() and forest.n_slots > forest.n_trees:
             own = forest.values_in(forest.trees[forest.n_trees], point)
             write_column(forest, own, inputs, forest.turn(), frame)
@@ -201,7 +201,7 @@ def rebase(forest: F, p: int) -> None:
 
 @batch_kernel
 def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
-    """Write the inputs of `n_places` points, `n_inputs` each; levels are left out."""
+    """Write the inputs of `n_places` points, `n_inputs` each, without levels."""
     n = forest.n_inputs
     for i in range(n_places):
         p, own = places[i], out.part(n * i, n)
@@ -224,9 +224,9 @@ def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None
 def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
     """Write the values of inputs; returns DONE, or the first input that is too large.
 
-    Scaled values end at `FARTHEST`. Dimensions beyond the features in use get the value of a
-    feature that is yet to come. With two frames, values in the other frame are written, too, while
-    trees read them.
+    Scaled values are clipped at `FARTHEST`. Dimensions after the features in use get the value of a
+    future feature. With two frames, values in the other frame are also written while trees read
+    them.
     """
     if forest.oblique or forest.levels:
         return scale_sets(forest, target, inputs)
@@ -243,7 +243,7 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
 @inlined
 def has_missing(forest: Forest, values: Float32s) -> bool:
     """Return whether a row of values has a missing one."""
-    # With several sets of directions, each lacks the values that the first one lacks.
+    # With several sets of directions, each set lacks at least the values that the first set lacks.
     first = int(forest.trees[0].first_value)
     if forest.has_frames == 1:
         first = forest.dim_capacity * forest.frame
@@ -255,9 +255,9 @@ def has_missing(forest: Forest, values: Float32s) -> bool:
 
 @inlined
 def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
-    """Write the values of a learned sample's inputs to a point; returns as `scale` does.
+    """Write the values of a learned sample's inputs to a point; returns the result of `scale`.
 
-    While the warm-up lasts, the inputs themselves are kept, too.
+    During the warm-up, the inputs are also stored.
     """
     if forest.raw_values:
         n_inputs = forest.n_inputs
@@ -274,7 +274,7 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
     else:
         bad = scale(forest, values, inputs)
     if bad < 0:
-        # Values for the tree that is redrawn are computed from these.
+        # Values for the redrawn tree are computed from these numbers.
         if has_remainders:
             for d in range(forest.n_dims):
                 remainders[d] = clipped(_scaled(forest, inputs[d], d, home) - own[d])
@@ -284,14 +284,14 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
                 kept[d] = inputs[d] if d < forest.n_inputs else forest.absent
         if forest.phase != STEADY and p <= forest.n_moved:
             move(forest, p)
-            # In a window the point may replace an older one.
+            # In a window the point may replace an older point.
             if forest.phase == REBASING and p < forest.taken:
                 rebase(forest, p)
         if has_missing(forest, values):
             forest.has_missing = 1
         oblique = forest.oblique
         if oblique:
-            # A value too large for one set of directions may be missing in that set only.
+            # A value may be missing in only one set of directions, if it is too large for this set.
             for d in range(forest.n_values):
                 if values[d] != values[d]:
                     forest.has_missing = 1
@@ -317,7 +317,7 @@ def scale_rows(forest: F, targets: Float32s, rows: Float64s, n: int) -> None:
 
 
 class GrowingTrees(TreeMemory[AnyForest]):
-    """The memory of trees to which features can be added: rows then get wider."""
+    """The memory of trees, with methods that add features: rows then become wider."""
 
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
@@ -327,11 +327,11 @@ class GrowingTrees(TreeMemory[AnyForest]):
         Parameters
         ----------
         names
-            Their names.
+            Names of the features.
         first_values
-            The first value seen of each: of categories, a level.
+            The first value of each feature; for categories, a level.
         gaps
-            Value of each for samples so far: NaN, or 0 if `absent` is 0.
+            Value of each feature for past samples: NaN, or 0 if `absent` is 0.
 
         """
         forest = self.forest
@@ -342,7 +342,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         unlike = np.zeros(0, dtype=np.int64)
         if not self._lacks_unknown and self.n_samples > 0:
             unlike = n_inputs + np.flatnonzero(~are_zero)
-        # The first sample's features get exact room; later ones some to spare.
+        # The first sample's features get exact room, and later features get spare room.
         spare = 0 if n_inputs == 0 else old // 8
         capacity = old if wanted <= old else max(wanted, old + spare)
         if self.directions is not None:
@@ -355,12 +355,12 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if capacity > old:
             self._add_input_capacity(old, capacity)
         else:
-            # The old frames stay, in case this is undone.
+            # The old frames are kept, so that this can be undone.
             self.frames = self.frames.copy()
         ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
         self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
         if self.scale or self.directions is not None:
-            # With directions, a feature that is unknown counts as its first value.
+            # With directions, an unknown feature counts as its first value.
             self.frames[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
         else:
             are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
@@ -383,13 +383,13 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.frames[:, :, n_inputs:wanted] = fitted
 
     def _scaling_by(self, low: Floats, high: Floats, first: int = 0) -> Floats:
-        """Return the scaling by ranges of the inputs from the `first` on, but for given ones."""
+        """Return the scaling of the inputs from `first` on, by ranges if none are given."""
         given = self.given[:, first:]
         is_given = ~np.isnan(given[0])
         return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))
 
     def _add_input_capacity(self, old: int, new: int) -> None:
-        """Make room for more inputs in the frames and in the warm-up."""
+        """Reserve room for more inputs in the frames and in the warm-up."""
         frames = np.zeros((2, 2, new))
         frames[:, 1] = 1.0
         frames[:, :, :old] = self.frames
@@ -399,9 +399,9 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
 
     def _sort_out(self, are_categories: NDArray[np.bool_]) -> list[int]:
-        """Note which new inputs are categories; returns the old column for each new column.
+        """Record which new inputs are categories; returns the old column for each new column.
 
-        With the first category each tree gets a column of its own.
+        With the first category, each tree gets a column of its own.
         """
         if self.categories is not None:
             self.categories = self.categories.with_inputs(are_categories)
@@ -416,10 +416,10 @@ class GrowingTrees(TreeMemory[AnyForest]):
         return list(range(self._n_columns))
 
     def _relay(self, capacity: int, columns: list[int], unlike: Ints) -> None:
-        """Make room for `capacity` inputs, and rearrange the columns of points' values.
+        """Reserve room for `capacity` inputs, and rearrange the columns of points' values.
 
-        `columns` has the old column for each new one. `unlike` are new inputs that samples so far
-        lack (NaN), while other new inputs are 0 in them.
+        `columns` has the old column for each new column. Past samples lack the new inputs `unlike`
+        (NaN). Other new inputs are 0 in past samples.
         """
         forest, n_slots = self.forest, len(self.trees)
         old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
@@ -436,7 +436,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         new = capacity if self.directions is None else old
         forest.dim_capacity, forest.input_capacity = new, capacity
         self._set_words()
-        # The value of features yet to come in the samples so far.
+        # The value of future features in past samples.
         fill = NAN_BITS if self._lacks_unknown else 0
         dims = unlike if self.directions is None else unlike[:0]
         if (new > old or len(dims)) and forest.light_size > 0:
@@ -455,7 +455,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             moves.append((kept, int(forest.inputs_word), 2 * n_old))
         points = self.points.relaid(self._point_layout().words, moves, fill)
         points.fill([values + new * i for i in range(len(columns))], dims, NAN_BITS)
-        # An interrupted call may have reserved room for more points, which is dropped here.
+        # An interrupted call may have reserved room for more points. This room is dropped here.
         points.trim(0, self.n_points)
         self.points = points
         if self.keeps_inputs:
@@ -469,7 +469,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.remainders = ChunkedRows(1, 0, False)
 
     def _part_boxes(self, light_size: int) -> None:
-        """Move boxes to rows of their own, without those of light nodes: boxes have become wide."""
+        """Move wide boxes to rows of their own, and remove the boxes of light nodes."""
         forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
         rows = [self.nodes.rows(slot, n) for slot, n in enumerate(counts)]
         columns = {column.name: column for column in self._node_layout().columns}
@@ -502,7 +502,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             start += len(chunk)
 
     def _inputs_at(self, places: Ints, n_rows: int) -> Floats:
-        """Return the inputs of samples, shape (n_rows, inputs): a row for each place, then NaN."""
+        """Return the inputs of samples, shape (n_rows, inputs); rows after the places are NaN."""
         rows = np.full((n_rows, self.n_inputs), math.nan)
         given = Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         read_inputs.of(self._FOREST)(self.forest, *given)

@@ -1,7 +1,8 @@
-"""Reading trees: the table of a tree's nodes, nodes as views, and the path of a sample.
+"""Reading of trees: the table of a tree's nodes, views of nodes, and the path of a sample.
 
-`make_table` returns all nodes of a tree at once, `read_tree` its nodes in preorder, and `traced`
-the walks of a sample, step by step, from which `contributions` explains a prediction.
+`make_table` returns all nodes of a tree at once. `read_tree` returns its nodes in preorder.
+`traced` returns the walks of a sample, step by step. `contributions` explains a prediction with
+these steps.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class TreeTable:
     Parameters
     ----------
     refs
-        The nodes' references; none if the tree is empty.
+        References to the nodes. There are none if the tree is empty.
     levels
-        For each level the numbers of its internal nodes, and those of their left children, which
-        the right ones follow.
+        For each level, the numbers of its internal nodes, and of their left children. A right child
+        follows the left child.
 
     """
 
@@ -52,7 +53,7 @@ class TreeTable:
 
     @cached_property
     def lefts(self) -> Ints:
-        """The numbers of their left children."""
+        """The numbers of the left children of internal nodes."""
         return np.concatenate([np.empty(0, np.int64), *(left for _, left in self.levels)])
 
     @cached_property
@@ -63,7 +64,7 @@ class TreeTable:
         return np.flatnonzero(is_leaf)
 
     def ending_at(self, ends: NDArray[np.bool_]) -> TreeTable:
-        """Return the table without the cuts at some nodes and below them."""
+        """Return the table without the cuts at and below some nodes."""
         hidden = ends.copy()
         levels: list[tuple[Ints, Ints]] = []
         for inner, left in self.levels:
@@ -74,7 +75,7 @@ class TreeTable:
         return TreeTable(self.refs, levels)
 
     def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> Floats:
-        """Return a number for each node: that of its point or row for a leaf, otherwise 0."""
+        """Return a number for each node: for a leaf the number of its point or row, otherwise 0."""
         found, refs = np.zeros(len(self)), self.refs[self.leaves]
         found[self.leaves[refs < 0]] = of_points[~refs[refs < 0]]
         found[self.leaves[refs >= 0]] = of_rows[refs[refs >= 0]]
@@ -98,7 +99,7 @@ def make_table(
     left, right
         References to the children of all rows.
     is_leaf
-        Which rows are leaves.
+        A mask of the rows that are leaves.
 
     """
     level = np.array([root] if root != EMPTY else [], dtype=np.int64)
@@ -136,19 +137,19 @@ class NodeView:
 
     @property
     def mass(self) -> float:
-        """The weight of the samples below when the sizes of two blocks are compared."""
+        """The weight of the samples below, for the comparison of two blocks' sizes."""
         return self.n_samples
 
 
 class Shades(NamedTuple):
-    """Values that colour nodes: numbers of named classes, or other numbers.
+    """Values that colour nodes: class numbers or other numbers.
 
     Attributes
     ----------
     values
         A number for each node.
     classes
-        The classes, if the values are their numbers; otherwise None.
+        The classes, if the values are class numbers; otherwise None.
     name
         The name of the values.
 
@@ -160,18 +161,18 @@ class Shades(NamedTuple):
 
 
 class TreeView(NamedTuple):
-    """A tree as it is drawn.
+    """A tree for a drawing.
 
     Attributes
     ----------
     nodes
-        Its nodes in preorder.
+        The tree's nodes in preorder.
     cuts
         The text of each node's cut, "" for leaves.
     shades
         The colours of the nodes, or None.
     end
-        When cutting ends.
+        Time at which cutting ends.
 
     """
 
@@ -183,7 +184,7 @@ class TreeView(NamedTuple):
 
 V = TypeVar("V", bound=NodeView)
 
-# Takes a reference and its record, a node's or a point's (see `MondrianTrees._kept`).
+# Type of a function of a reference and the record of its node or point (see `MondrianTrees._kept`).
 Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
 
 
@@ -195,7 +196,7 @@ def box_at(forest: Any, t: int, ref: int) -> Singles:
 
 
 def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> list[V]:
-    """Read a tree's nodes in preorder; its leaves last until its end."""
+    """Read a tree's nodes in preorder. The tree's leaves end at the time `end`."""
     n_dims, tree = forest.n_dims, forest.trees[t]
     nodes: list[V] = []
     waiting = [(tree.root, -1, "", 0.0, 0)]
@@ -229,24 +230,24 @@ def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> lis
     return nodes
 
 
-# Steps for which a trace has room at first, for each tree.
+# Initial capacity of a trace for steps, for each tree.
 FIRST_STEPS = 64
 
 
 class TracedStep(Step):
-    """A node on a walk, with the number of the tree and of the steps above."""
+    """A node on a walk, with the number of its tree and the number of steps above."""
 
     tree: Int64
     depth: Int64
 
 
 class Trace(Prediction):
-    """The steps of all walks; `n` also counts steps beyond `capacity`, which are not kept."""
+    """The steps of all walks. `n` also counts steps beyond `capacity`, which are not stored."""
 
     n: Int64
     capacity: Int64
     steps: Array[TracedStep]
-    # The sample's values, as the trees cut them.
+    # The sample's values that the trees cut.
     values: Float32s
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
@@ -276,18 +277,18 @@ def trace(forest: F, inputs: Float64s, found: Trace) -> int:
 
 
 class Path(NamedTuple):
-    """A walk down a tree: an array element for each step.
+    """A walk down a tree, with an array element for each step.
 
     After a missing value there may be several paths. A later path begins with steps whose `reach`
-    is 0, since the first path has counted them.
+    is 0, since the first path has already counted them.
     """
 
     tree: int
     refs: Ints
-    # Distance from the node's box, and time of its cut or end since the parent's.
+    # Distance from the node's box, and time from the parent's cut to the node's cut or end.
     etas: Floats
     spans: Floats
-    # Probability of not having branched off above, and of not doing so here.
+    # Probability of not branching off above the node, and of not branching off at the node.
     reach: Floats
     stays: Floats
 
@@ -316,7 +317,7 @@ def traced(forest: Any, inputs: Floats) -> tuple[int, list[Path], Singles]:
 
 
 def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
-    """Return the paths of `n` steps."""
+    """Return the paths that `n` steps form."""
     steps = {c.name: c.over(memory, n, TracedStep.SIZE) for c in columns_of(TracedStep)}
     starts = np.flatnonzero(steps["depth"] == 0).tolist()
     found = []
@@ -332,33 +333,34 @@ def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
 
 
 def gaps_from(forest: Forest, t: int, ref: int, x: Singles) -> Floats:
-    """Return how far a sample is from the box of a tree's node in each dimension."""
+    """Return how far a sample is from the box of a tree's node, in each dimension."""
     lower, upper = box_at(forest, t, ref)[:, : len(x)]
-    # A missing value or an unknown side is no distance.
+    # A missing value or an unknown side adds no distance.
     return np.nan_to_num(np.fmax(lower - x, x - upper).astype(np.float64)).clip(0.0)
 
 
 def contributions(
     forest: Forest, tree: Tree, path: Path, x: Singles, here: Floats, branches: Floats
 ) -> Floats:
-    """Return what each dimension adds to a tree's prediction on a path.
+    """Return the addition of each dimension to a tree's prediction on a path.
 
-    Let w_j be the probability of branching off at node j of the path, G_j the node's prediction,
-    B_j that on branching off there, and w the probability of not branching off at all. A tree
-    predicts sum_j w_j B_j + w G_leaf, which is G_root + sum_j M_j (G_j - G_parent) + sum_j w_j
-    (B_j - G_j), where M_j is the sum of w and of all w_i from j on: the probability of coming to
-    node j. The dimension of the parent's cut gets the terms of the first sum. The dimensions in
-    which the sample is outside of the node's box share the terms of the second sum, in proportion
-    to the distances. These are the rates at which a cut would have been drawn there.
+    Let w_j be the probability of branching off at node j of the path. Let G_j be the node's
+    prediction, and B_j the prediction after branching off there. Let w be the probability of not
+    branching off. A tree predicts sum_j w_j B_j + w G_leaf. This equals G_root + sum_j M_j (G_j -
+    G_parent) + sum_j w_j (B_j - G_j). M_j is the sum of w and of all w_i from j on: the probability
+    of reaching node j. The dimension of the parent's cut gets the terms of the first sum. The
+    dimensions in which the sample is outside the node's box share the terms of the second sum, in
+    proportion to the distances. These distances are the rates at which a cut would have been drawn
+    there.
 
     Parameters
     ----------
     forest, tree, path
-        The path and where it is.
+        The path and its place.
     x
-        The sample's values, as the tree cuts them.
+        The sample's values that the tree cuts.
     here, branches
-        G_j and w_j (B_j - G_j), a row for each step.
+        G_j and w_j (B_j - G_j), with a row for each step.
 
     """
     found = np.zeros((len(x), here.shape[1]))
@@ -384,7 +386,7 @@ class Plane(NamedTuple):
     cells
         The cells, each with its corners, shape (corners, 2).
     boxes
-        The part of each cell in which its samples lie; empty if unknown.
+        The part of each cell that contains its samples; empty if unknown.
     shades
         The colours of the cells, or None.
     names
@@ -417,7 +419,7 @@ def cells_of_plane(
 ) -> dict[int, Polygon]:
     """Return the cells of a tree over two features at a time, within the range of the samples.
 
-    They are polygons, shape (corners, 2), by the number of the node.
+    The cells are polygons, shape (corners, 2), with the numbers of their nodes as keys.
     """
     low, high = trees.ranges()
     margin = 0.02 * np.maximum(high - low, 1e-9)

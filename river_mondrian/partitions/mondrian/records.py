@@ -1,22 +1,22 @@
 """The memory of a Mondrian forest: nodes, points, trees, the forest.
 
 A *reference* names a row of the tree's nodes (>= 0), a single stored point (`~point`, negative) or
-nothing (`EMPTY`). A leaf that holds one point needs no row.
+no node (`EMPTY`). A leaf with one point needs no row.
 
 A node's row is its record, which ends with the kind's fields, and then its box: the lower and the
-upper corner, `dim_capacity` float32 each. A side of a box is NaN in a dimension in which no point
-of the node has a value. Some kinds have boxes in rows of their own, and none for nodes of few
+upper corner, `dim_capacity` float32 each. A side of a box is NaN in a dimension if no point of the
+node has a value there. Some kinds have boxes in rows of their own, and no boxes for nodes of few
 points (`LightNode`).
 
 A point's row is its record (the kind's fields), its values as float32, and a link per tree. Trees
-cut the values: scaled inputs, or their projections on cut directions. There is one column of values
-for all trees, or one for each tree if trees have directions or places of levels of their own. If
-widths are renewed there is another column; with directions or categories the inputs themselves
+cut the values: scaled inputs, or their projections on cut directions. All trees share one column of
+values, unless they have their own directions or their own places of levels. Then each tree has a
+column. If widths are renewed, there is another column. With directions or categories, the inputs
 follow the values (see `widths`).
 
-A *kind* of forest is a subclass of each record (`posteriors`, `features`): it overrides the methods
-that partitions call, and adds fields. Kernels over `Forest` are compiled for the kind that they are
-called with.
+A *kind* of forest is a subclass of each record (`posteriors`, `features`). It overrides the methods
+that partitions call, and adds fields. Kernels over `Forest` are compiled for the kind with which
+they are called.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ...compiling.kernels import inlined
 from .constants import COMPLETE, DRAWING, EMPTY, FARTHEST_CUT, FREE, NEVER, NONE, PAUSED, UNLIMITED
 from .transforms import LevelPlaces, ObliqueTransform
 
-# Rows of nodes that are internal ones, leaves, any of these, or free.
+# Rows of nodes that are internal, leaves, in use, or free.
 INNER = rec.Case("dim", 0, 2**31 - 1)
 LEAF = rec.Case("dim", COMPLETE, PAUSED)
 IN_USE = rec.Case("dim", COMPLETE, 2**31 - 1)
@@ -42,14 +42,14 @@ WAITING_WORD = 3
 
 
 class Point(rec.Record):
-    """A stored sample; its values and links follow the kind's fields."""
+    """A stored sample. Its values and links follow the kind's fields."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a block of this point and another one pauses."""
+        """Return whether a block of this point and another point pauses."""
         return False
 
     def mass(self) -> float:
-        """Return the weight of the sample when the sizes of two blocks are compared."""
+        """Return the weight of the sample for the comparison of two blocks' sizes."""
         return 1.0
 
     def is_like(self, other: Point) -> bool:
@@ -58,37 +58,37 @@ class Point(rec.Record):
 
 
 class Node(rec.Record):
-    """A node of a tree that has a row: an internal one, or a leaf of several points."""
+    """A node of a tree that has a row: an internal node, or a leaf of several points."""
 
     # References to the children.
     left: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
     right: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
-    # Of a leaf: the first point of the list of its points.
+    # In a leaf: the first point of the list of its points.
     first_point: rec.Int32 = rec.instead_of("left", rec.Ref("points", when=LEAF))
-    # Of a free row: the next one, or NONE.
+    # In a free row: the next free row, or NONE.
     next_free: rec.Int32 = rec.instead_of("left", rec.Ref("nodes", when=FREED, finds=FREED))
-    # The dimension that the cut is in; of a leaf PAUSED, COMPLETE or MIXED, of a free row FREE.
+    # The dimension of the cut. In a leaf: PAUSED, COMPLETE or MIXED. In a free row: FREE.
     dim: rec.Int32 = rec.stored(rec.Bounds(FREE, below="n_dims"))
-    # Where the cut is: smaller values, and equal ones, go left.
+    # The place of the cut. Smaller and equal values are on the left.
     cut: rec.Float32 = rec.stored(rec.Bounds(-FARTHEST_CUT, FARTHEST_CUT, when=INNER))
-    # Of a leaf, if there is a window: 1 plus the last point of its list; 0 if that is not known.
-    # Points are in order of arrival there, so that the oldest comes first.
+    # In a leaf with a window: 1 plus the last point of its list, or 0 if this point is not known.
+    # Points in a window are in order of arrival, so the oldest is the first.
     list_end: rec.Int32 = rec.instead_of("cut")
-    # Time of the cut since the parent's. A difference of float32 times would have no precision deep
-    # down.
+    # Time from the parent's cut to this cut. A difference of float32 times would have no precision
+    # deep in the tree.
     delta: rec.Float32
-    # Samples that have passed, or are in the leaf.
+    # Number of samples that have passed, or are in the leaf.
     n_samples: rec.Int32 = rec.stored(rec.Bounds(0, when=IN_USE))
 
     def begin_row(self, forest: Forest) -> None:
         """Initialise a new or a reused row."""
 
     def has_box(self, forest: Forest) -> bool:
-        """Return whether the node keeps its box."""
+        """Return whether the node stores its box."""
         return True
 
     def box(self, forest: Forest, tree: Tree) -> rec.Float32s:
-        """Return both corners of the box, if it has one: the lower, then the upper."""
+        """Return both corners of the box, if the node has one: the lower corner, then the upper."""
         return rec.Float32s(self, forest.box_word, 2 * forest.dim_capacity)
 
     def lower(self, forest: Forest, tree: Tree) -> rec.Float32s:
@@ -100,7 +100,7 @@ class Node(rec.Record):
         return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
-        """Prefetch what a walk needs besides the node's row."""
+        """Prefetch the data besides the node's row that a walk needs."""
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
         """Allocate the box of a light node, with undefined content."""
@@ -113,13 +113,13 @@ class Node(rec.Record):
         return rec.Int32s(self, side, 1)[0]
 
     def set_child(self, side: int, ref: int) -> None:
-        """Put a reference on a side."""
+        """Set the reference on a side."""
         rec.Int32s(self, side, 1)[0] = ref
 
     def begin_waiting(self, start: float, following: int) -> None:
-        """Queue a leaf for its first cut: note its parent's time, and the next leaf in the queue.
+        """Queue a leaf for its first cut: store its parent's time, and the next leaf in the queue.
 
-        Both take the place of a child, a cut and its time, which a leaf does not have.
+        These two numbers replace a child, a cut and its time, which a leaf does not have.
         """
         self.right = following
         rec.Float64s(self, WAITING_WORD, 1)[0] = start
@@ -129,12 +129,12 @@ class Node(rec.Record):
         return rec.Float64s(self, WAITING_WORD, 1)[0]
 
     def end_waiting(self) -> None:
-        """Clear what `begin_waiting` has noted."""
+        """Clear the numbers that `begin_waiting` has stored."""
         self.right = NONE
         rec.Float64s(self, WAITING_WORD, 1)[0] = 0.0
 
     def clear(self, forest: Forest) -> None:
-        """Zero all but the box."""
+        """Zero the row except its box."""
         words = rec.Int32s(self, 0, forest.box_word)
         for i in range(forest.box_word):
             words[i] = 0
@@ -145,10 +145,10 @@ class Node(rec.Record):
         """Update a leaf's fields for a new point."""
 
     def pass_point(self, forest: Forest, side: int, point: Point) -> None:
-        """Update an internal node's fields for a point that goes to a side."""
+        """Update an internal node's fields for a point on a side."""
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Initialise a new internal node's fields for a side, from its child there."""
+        """Initialise a new internal node's fields for a side from its child on this side."""
 
     def mass(self, forest: Forest) -> float:
         """Return the sum of `Point.mass` over the samples below."""
@@ -167,43 +167,43 @@ class Node(rec.Record):
         return False
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
-        """Count a point that a complete leaf will get, where that needs more than its set."""
+        """Count a point that a complete leaf will get, if this needs more than the leaf's set."""
 
     def end_time(self, start: float) -> float:
-        """Return the time of an internal node's cut, whose parent's is `start`."""
+        """Return the time of an internal node's cut. Its parent's time is `start`."""
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a cut put above this internal node, no later than its own cut."""
+        """Return the time of a cut inserted above this internal node, at most the node's time."""
         return time
 
     def set_time(self, time: float) -> None:
-        """Note the time of a new cut."""
+        """Store the time of a new cut."""
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Take over the identity of the block at a reference, which the new row replaces."""
+        """Take the identity of the block at a reference, which the new row replaces."""
 
-    # Where points are forgotten (see `forgetting`).
+    # Methods for points that are forgotten (see `forgetting`).
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
         """Update a leaf's fields for a point that has left its list."""
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Recompute an internal node's fields for a side, from its child there."""
+        """Recompute an internal node's fields for a side from its child on this side."""
 
     def change_parent(self) -> None:
         """Update an internal node whose parent has changed."""
 
     def collapses(self, forest: Forest) -> bool:
-        """Return whether an internal node, whose children are leaves, is to be a paused leaf."""
+        """Return whether an internal node with two leaves as children becomes a paused leaf."""
         return self.n_samples <= forest.hide_limit and self.hides(forest)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Free the row beside the nodes that a leaf may have."""
+        """Free the row in another table that a leaf may have."""
 
 
 class BoxRow(rec.Record):
-    """The box of a node in a row of its own: the lower corner, and then the upper one."""
+    """The box of a node in a row of its own: the lower corner, then the upper."""
 
     def next_free(self) -> rec.Int32s:
         """Return the number of the next free row, or NONE, which replaces the box."""
@@ -215,9 +215,10 @@ class BoxRow(rec.Record):
 
 
 class LightBoxes(rec.Record):
-    """Kernels of `boxes`, which are compiled only for forests that have light nodes.
+    """Kernels of `boxes`, which are compiled only for forests with light nodes.
 
-    They take the forest, a tree and a reference. Those without a result return 0.
+    Their arguments begin with the forest, a tree and a reference. Kernels without a result return
+    0.
     """
 
     distance: Callable[[rec.Record, rec.Record, int, rec.Float32s], float] = rec.entry()
@@ -228,12 +229,12 @@ class LightBoxes(rec.Record):
 
 
 class LightNode(Node):
-    """A node that, in a forest of many dimensions, has its box in another row, or has none.
+    """A node that, in a forest of many dimensions, has its box in another row, or has no box.
 
-    In such a forest `Forest.light_size` is above 0. A node of at most so many samples is *light*:
+    In such a forest `Forest.light_size` is above 0. A node of at most this many samples is *light*:
     it has no box. Its box is computed from the points below, which all trees share. This saves most
     of the memory, since half of all nodes have at most four samples. Corners are values of points,
-    so a computed box equals a stored one bit for bit (see `boxes`). In a node's row, the number of
+    so a computed box equals a stored box bit for bit (see `boxes`). In a node's row, the number of
     the box's row, or NONE, replaces the box.
     """
 
@@ -247,21 +248,21 @@ class LightNode(Node):
             self.box_row(forest)[0] = NONE
 
     def has_box(self, forest: Forest) -> bool:
-        """Return whether the node keeps its box."""
+        """Return whether the node stores its box."""
         return forest.light_size == 0 or self.box_row(forest)[0] != NONE
 
     def box(self, forest: Forest, tree: Tree) -> rec.Float32s:
-        """Return both corners of the box, if it has one: the lower, then the upper."""
+        """Return both corners of the box, if the node has one: the lower corner, then the upper."""
         if forest.light_size == 0:
             return rec.Float32s(self, forest.box_word, 2 * forest.dim_capacity)
         return tree.boxes.row(self.box_row(forest)[0]).box(forest)
 
     def box_number(self, forest: Forest) -> int:
-        """Return the number of the row of its own that the box has, or NONE."""
+        """Return the number of the box's row, or NONE if the box has no row of its own."""
         return NONE if forest.light_size == 0 else self.box_row(forest)[0]
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
-        """Prefetch the box, or the rows below of which it is made, as far as they are known."""
+        """Prefetch the box, or the known rows below from which it is computed."""
         b = self.box_number(forest)
         if b != NONE:
             rec.prefetch(tree.boxes.row(b), 2 * forest.dim_capacity)
@@ -302,42 +303,42 @@ class LightNode(Node):
 
 
 class Arrival(rec.Record):
-    """The place of a stored sample in the order of arrival, if that is kept."""
+    """The place of a stored sample in the order of arrival, if this order is kept."""
 
-    # The samples before and after it, or NONE.
+    # The samples before and after this sample, or NONE.
     older: rec.Int32
     newer: rec.Int32 = rec.stored(rec.Ref("arrivals", chain="newer"))
 
 
 class Tree(rec.Record):
-    """A Mondrian tree, and the walk by which it is being extended."""
+    """A Mondrian tree, and the walk that is extending it."""
 
     # Reference to the root.
     root: rec.Int64 = rec.stored(rec.Ref("nodes", "points", EMPTY, finds=IN_USE))
     nodes: rec.Table[Node]
-    # The boxes of nodes that have them in rows of their own.
+    # The boxes that are in rows of their own.
     boxes: rec.Table[BoxRow]
-    # Rows that a kind keeps for some of its nodes.
+    # Rows of a kind for some of its nodes.
     side_rows: rec.Table[rec.Record]
-    # The first free rows, which forgotten points have left, or NONE.
+    # The first free row of each table, or NONE. Forgotten points have freed these rows.
     free_row: rec.Int64 = rec.stored(rec.Ref("nodes", finds=FREED))
     free_box: rec.Int64 = rec.stored(rec.Ref("boxes"))
     free_side_row: rec.Int64 = rec.stored(rec.Ref("side_rows"))
-    # Cuts so far.
+    # Number of cuts so far.
     n_splits: rec.Int64
-    # Random state of online cuts, 64 bits; random state of redraws.
+    # Random state of online cuts, 64 bits. Random state of redraws.
     random_state: rec.Int64
     renewal_state: rec.Int64
     # Time at which cuts end.
     lifetime: rec.Float64 = rec.stored(rec.Bounds(0.0))
-    # First word of the tree's values in a point's row, and the frame of these values.
+    # First word of the tree's values in a point's row, and the values' frame.
     first_value: rec.Int64
     frame: rec.Int64
-    # The place of its links in a point's row, and of its rows among the owner's tables.
+    # The place of the tree's links in a point's row, and of its rows in the owner's tables.
     slot: rec.Int64
     # The walk of a point down the tree: the present reference, the parent's row and the side there,
-    # and the time of the parent's cut. Then the point, the end of the points to come, and the
-    # number of rows (and boxes) that lack room.
+    # and the time of the parent's cut. Then the walk's point, the end of the points that follow,
+    # and the number of rows (and boxes) without room.
     walk_ref: rec.Int64 = rec.transient()
     walk_parent: rec.Int64 = rec.transient()
     walk_side: rec.Int64 = rec.transient()
@@ -345,116 +346,117 @@ class Tree(rec.Record):
     walk_point: rec.Int64 = rec.transient()
     walk_end: rec.Int64 = rec.transient()
     rows_needed: rec.Int64 = rec.transient()
-    # Room for the box of a light node or a point.
+    # Buffer for the box of a light node or a point.
     room: rec.Float32s = rec.derived()
 
     def succeed(self, forest: Forest, old: Tree) -> None:
-        """Take over what `old` keeps besides its nodes: this tree is to replace it."""
+        """Take the data of `old` besides its nodes, since this tree is to replace `old`."""
 
 
 class Forest(rec.Record):
     """The data that all trees of a forest share."""
 
     trees: rec.Array[Tree]
-    # Trees that predict. If widths are renewed a spare tree follows them, which has a slot, too.
+    # Number of trees that predict. If widths are renewed, a spare tree follows, which has a slot,
+    # too.
     n_trees: rec.Int64 = rec.stored(rec.Bounds(1))
     n_slots: rec.Int64 = rec.derived()
-    # Of a part of a forest: the number of trees of the whole, and the part's first tree there.
+    # For a part of a forest: the whole forest's number of trees, and its number of the first tree.
     n_all_trees: rec.Int64
     first_tree: rec.Int64
-    # Words of a tree's record.
+    # Number of words of a tree's record.
     tree_words: rec.Int64 = rec.derived()
     points: rec.Table[Point]
-    # The word of a node's row at which its box, or its box's number, begins, and the words of a
-    # point's row at which values, inputs and links begin.
+    # The word of a node's row where its box, or its box's number, begins. The words of a point's
+    # row where values, inputs and links begin.
     box_word: rec.Int64 = rec.derived()
     values_word: rec.Int64 = rec.derived()
     inputs_word: rec.Int64 = rec.derived()
     links_word: rec.Int64 = rec.derived()
-    # Samples up to which a node has no box; 0 if all nodes have boxes in their rows.
+    # Most samples of a node without a box; 0 if all nodes have boxes in their rows.
     light_size: rec.Int64
     # Kernels for boxes of light nodes; none if there are no light nodes.
     light: LightBoxes = rec.derived()
-    # Words of a node's row.
+    # Number of words of a node's row.
     node_words: rec.Int64 = rec.derived()
-    # Dimensions that are cut, room for dimensions, and values of a point in all columns.
+    # Dimensions that are cut, capacity for dimensions, and values of a point in all columns.
     n_dims: rec.Int64
     dim_capacity: rec.Int64
     n_values: rec.Int64 = rec.derived()
-    # The number of trees with values of their own: all with random directions or categories; else
-    # one, and all share its values.
+    # The number of trees with values of their own: all trees with random directions or categories,
+    # otherwise one tree, whose values all trees share.
     n_sets: rec.Int64 = rec.derived()
-    # Features, and room for features.
+    # Number of features, and capacity for features.
     n_inputs: rec.Int64
     input_capacity: rec.Int64
-    # Cuts at which a tree is full.
+    # Number of cuts of a full tree.
     max_splits: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
-    # Samples past which a paused leaf samples one hidden cut per event, so that ending a pause
-    # never has to go through more.
+    # Most samples of a paused leaf without hidden cuts. Past this number, each event samples one
+    # hidden cut, so that the end of a pause has no more samples to process.
     hide_limit: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
     # Whether a stored point may lack a value.
     has_missing: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # Value of inputs that are yet to come: NaN, which is unknown, or 0.
+    # Value of future inputs: NaN, which is unknown, or 0.
     absent: rec.Float64
-    # Time at which trees are read, if before their lifetime.
+    # Time at which trees are read, if it is before their lifetime.
     horizon: rec.Float64
-    # Samples learned, samples stored, and points after these that walks have begun to add: they
-    # count once all trees have them.
+    # Number of learned samples, of stored samples, and of points that walks have begun to add.
+    # These points count once all trees have them.
     n_samples: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
     n_points: rec.Int64
     n_walking: rec.Int64 = rec.transient()
-    # The first of those points.
+    # The first point that walks have begun to add.
     first_walking: rec.Int64 = rec.transient()
-    # Samples learned that were forgotten, and how many are held at most.
+    # Number of learned samples that were forgotten, and the most samples in a window.
     n_forgotten: rec.Int64
     window: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
-    # With a window: the order of arrival, and the points at its ends, or NONE.
+    # With a window: the order of arrival, and its first and last point, or NONE.
     arrivals: rec.Table[Arrival]
     first_arrival: rec.Int64 = rec.stored(rec.Ref("arrivals", chain="newer"))
     last_arrival: rec.Int64
-    # The number of points at which ranges are refreshed next in the warm-up, NEVER after it.
+    # The number of points at the next refresh of ranges in the warm-up; NEVER after it.
     next_fit: rec.Int64 = rec.stored(rec.Bounds(0, NEVER))
-    # Whether every tree is full, so that samples are not stored any more.
+    # Whether every tree is full, so that samples are no longer stored.
     is_full: rec.Int64
-    # Counts the changes of inputs and classes; CLOSED until a change that takes more than one
-    # kernel has ended. A kernel for one sample refuses calls that were made for another version.
+    # Counts the changes of inputs and classes. It is CLOSED until a change of more than one kernel
+    # has ended. A kernel for one sample refuses calls that were made for another version.
     version: rec.Int64 = rec.transient()
     # Two frames, each with offsets and factors of `input_capacity` inputs. The trees are in the
-    # current frame, or are being redrawn in the other one.
+    # current frame, or are being redrawn in the other frame.
     frames: rec.Float64s
     frame: rec.Int64
     # Whether all trees in a frame have one column, and whether points have inputs.
     has_frames: rec.Int64 = rec.derived()
     keeps_inputs: rec.Int64 = rec.derived()
-    # The phase of a renewal of widths. While trees are redrawn: which of all trees has its turn,
-    # and how many points the spare tree of its part has taken. Then: how many points have been
-    # rebased.
+    # The phase of a renewal of widths. While trees are redrawn: the tree of the whole forest that
+    # is redrawn, and the number of points that its part's spare tree contains. Then: the number of
+    # rebased points.
     phase: rec.Int64
     renewed: rec.Int64
     taken: rec.Int64
-    # Points that have values for the tree that is redrawn. Their remainders, if any, are then in
-    # rows of their own.
+    # Number of points with values for the redrawn tree. Their remainders, if any, are then in rows
+    # of their own.
     n_moved: rec.Int64
     remainders: rec.Table[rec.Record]
-    # The numbers of samples at which widths are checked next, and were renewed last.
+    # The numbers of samples at the next check of widths, and at the last renewal.
     next_look: rec.Int64
     renewed_at_sample: rec.Int64
-    # Samples for which the renewal of widths has yet to proceed (in a window: points that may be
-    # brought to other widths), and whether the spare tree is being extended for them.
+    # Number of samples for which the renewal of widths has not yet proceeded (in a window: of
+    # points that may get other widths). Whether the spare tree is being extended for these samples.
     owed: rec.Int64 = rec.transient()
     is_taking: rec.Int64 = rec.transient()
-    # Inputs of the samples so far, a row of `input_capacity` each, while the ranges may change.
+    # Inputs of past samples, in rows of `input_capacity`, while the ranges may change.
     raw_values: rec.Float64s
-    # Projections of inputs on cut directions; none without directions.
+    # Projections of inputs on cut directions, if there are directions.
     oblique: ObliqueTransform
-    # Places of levels in trees; none without categories.
+    # Places of levels in trees, if there are categories.
     levels: LevelPlaces
-    # The sample that is learned or predicted: its inputs, and its values.
+    # The inputs and the values of the sample that is learned or predicted.
     inputs: rec.Float64s
     row: rec.Float32s
 
     def n_held(self) -> int:
-        """Return the number of samples that have been learned and not forgotten."""
+        """Return the number of samples that were learned and not forgotten."""
         return self.n_samples - self.n_forgotten
 
     def values_of(self, tree: Tree, p: int) -> rec.Float32s:
@@ -462,11 +464,11 @@ class Forest(rec.Record):
         return self.values_in(tree, self.points.row(p))
 
     def values_in(self, tree: Tree, point: Point) -> rec.Float32s:
-        """Return the values of a point's row that a tree cuts."""
+        """Return the values in a point's row that a tree cuts."""
         return rec.Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
 
     def inputs_in(self, point: Point) -> rec.Float64s:
-        """Return the inputs in a point's row, if points keep inputs; a missing one is NaN."""
+        """Return the inputs in a point's row, if points keep inputs; a missing input is NaN."""
         return rec.Float64s(point, self.inputs_word, self.input_capacity)
 
     def links_of(self, p: int) -> rec.Int32s:
@@ -486,7 +488,7 @@ class Forest(rec.Record):
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def turn(self) -> int:
-        """Return the tree whose turn it is; a number out of range is another part's tree."""
+        """Return the tree whose turn it is. A number out of range means another part's tree."""
         return self.renewed - self.first_tree
 
     def draws(self) -> bool:
@@ -494,26 +496,26 @@ class Forest(rec.Record):
         return self.phase == DRAWING and 0 <= self.turn() < self.n_trees
 
     def n_drawn(self) -> int:
-        """Return how many trees have nodes: those that predict, and the one being redrawn."""
+        """Return the number of trees with nodes: trees that predict, and a redrawn tree."""
         return self.n_slots if self.draws() else self.n_trees
 
     def may_forget(self) -> bool:
-        """Return whether samples may be forgotten: boxes then fit the points; kinds override it."""
+        """Return whether samples may be forgotten: boxes then fit the points. Kinds override it."""
         return False
 
     def forget_sample(self, p: int) -> None:
-        """Update the kind's fields of the forest for a point that is being forgotten."""
+        """Update the kind's fields of the forest for a point that is forgotten."""
 
     def n_holding(self, p: int) -> int:
-        """Return how many trees hold a point: all that predict, and a redrawn one that has it."""
+        """Return how many trees contain a point: all that predict, and perhaps a redrawn tree."""
         return self.n_trees + (1 if self.draws() and p < self.taken else 0)
 
     def lists_points(self) -> bool:
-        """Return whether leaves keep lists of their points; a kind may override it."""
+        """Return whether leaves have lists of their points. A kind may override it."""
         return True
 
     def keeps_points(self, tree: Tree) -> bool:
-        """Return whether a tree's leaves keep points: as long as they may be split."""
+        """Return whether a tree's leaves store points, which they do while they may be split."""
         return self.lists_points() and tree.n_splits < self.max_splits
 
 
@@ -521,7 +523,7 @@ F = TypeVar("F", bound=Forest)
 
 
 class Layout(NamedTuple):
-    """A copy of the forest's layout: loops that write to memory would reload the fields."""
+    """A copy of the forest's layout. Loops that write to memory would reload the fields."""
 
     n_dims: int
     capacity: int

@@ -1,4 +1,4 @@
-"""Leaves, and sampling trees from points: Algorithms 1, 2 and 9."""
+"""Leaves, and samples of trees from points: Algorithms 1, 2 and 9."""
 
 import math
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from .records import F, Forest, Node, Tree
 
 @inlined
 def new_row(forest: Forest, tree: Tree) -> int:
-    """Take a free row, or the next one, and clear it; the caller has made sure of room."""
+    """Return a cleared row: a free row, or the next row, for which there is room."""
     j = tree.free_row
     if j == NONE:
         j = tree.nodes.n_rows
@@ -32,7 +32,7 @@ def new_row(forest: Forest, tree: Tree) -> int:
 
 @inlined
 def clear_tree(tree: Tree) -> None:
-    """Make a tree empty, without rows."""
+    """Remove all rows of a tree."""
     tree.root = EMPTY
     tree.n_splits = 0
     tree.nodes.n_rows = 0
@@ -64,13 +64,13 @@ def mass_below(forest: Forest, tree: Tree, ref: int) -> float:
 
 @inlined
 def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
-    """Return how far `x` lies outside the box of a reference."""
+    """Return how far `x` is outside the box of a reference."""
     if ref < 0:
         # A point's values are both sides of its box.
         values = forest.values_of(tree, ~ref)
         return boxes.distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)
-    # Kinds of nodes that always have a box compile without this branch.
+    # Kinds whose nodes always have a box compile without this branch.
     if not node.has_box(forest):
         return forest.light.distance(forest, tree, ref, x)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
@@ -79,10 +79,10 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
 
 @helper
 def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> int:
-    """Choose a side for a sample whose value in the cut dimension is missing.
+    """Return the side for a sample whose value in the cut dimension is missing.
 
-    The side of the child whose box is nearer in the known dimensions, or of the larger child if
-    both are equally near.
+    It is the side of the child whose box is nearer in the known dimensions. If both boxes are
+    equally near, it is the side of the larger child.
     """
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
@@ -94,7 +94,7 @@ def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
 
 @inlined
 def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
-    """Return the side of an internal node's cut to which a sample goes: LEFT or RIGHT."""
+    """Return a sample's side of an internal node's cut: LEFT or RIGHT."""
     v = x[node.dim]
     if v != v:
         return nearer_side(forest, tree, node.left, node.right, x)
@@ -103,7 +103,7 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 
 @inlined
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Count a point in a leaf's row, which has it in its list if points are kept."""
+    """Count a point in a leaf's row. The leaf's list already has the point if points are stored."""
     node, point = tree.nodes.row(j), forest.points.row(p)
     if node.has_box(forest):
         word = forest.values_word + tree.first_value
@@ -116,7 +116,7 @@ def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
 
 @helper
 def _append_point(forest: Forest, tree: Tree, node: Node, p: int) -> None:
-    """Put a stored point at the end of a leaf's list."""
+    """Append a stored point to a leaf's list."""
     slot = tree.slot
     forest.links_of(p)[slot] = NONE
     if node.first_point == NONE:
@@ -144,7 +144,7 @@ def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
 
 @inlined
 def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Add a stored point to a leaf's row: to its list, its box, its kind's fields, its count."""
+    """Add a stored point to a leaf's row: to its list, its box, its kind's fields and its count."""
     node = tree.nodes.row(j)
     if forest.window == UNLIMITED:
         forest.links_of(p)[tree.slot] = node.first_point
@@ -156,9 +156,9 @@ def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
 
 @inlined
 def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: int) -> None:
-    """Add the first `n` points of a batch to a leaf's row, which has them in its list.
+    """Add the first `n` points of a batch to a leaf's row. The leaf's list already has them.
 
-    More batches follow only if this one is full.
+    Further batches follow only after a full batch.
     """
     for i in range(n):
         node.add_point(forest, forest.points.known(batch[i].point))
@@ -200,21 +200,21 @@ def link_to_parent(tree: Tree, ref: int) -> None:
         tree.nodes.row(tree.walk_parent).set_child(tree.walk_side, ref)
 
 
-# Sampling trees from points: Algorithms 1 and 2 of Lakshminarayanan et al. 2014, and 9.
+# Samples of trees from points: Algorithms 1, 2 and 9 of Lakshminarayanan et al. 2014.
 #
-# With the lifetime infinite and nothing paused, a tree is the restriction of a Mondrian process
-# to the boxes of its points. A paused tree is that tree pruned by a rule that does not look at
-# the cuts (Algorithm 9). Hidden nodes below a paused block are sampled when they are needed, or a
-# little earlier (`hide_limit`), which leaves the distribution unchanged: hidden nodes are predicted
-# as the paused leaf.
+# With an infinite lifetime and no pauses, a tree is the restriction of a Mondrian process to the
+# boxes of its points. A paused tree is this tree pruned by a rule that ignores the cuts (Algorithm
+# 9). Hidden nodes below a paused block are sampled when they are needed, or a little earlier
+# (`hide_limit`). This does not change the distribution, since hidden nodes are predicted as the
+# paused leaf.
 
 
-# Random draws from a 64-bit state that each tree carries (splitmix64).
+# Random draws from a 64-bit state of each tree (splitmix64).
 
 
 @inlined
 def uniform(tree: Tree) -> float:
-    """Draw from the open interval (0, 1), advancing the tree's state."""
+    """Draw from the open interval (0, 1), and advance the tree's state."""
     state = state_after(tree.random_state, 1)
     tree.random_state = state
     return uniform_of(mixed(state))
@@ -222,18 +222,18 @@ def uniform(tree: Tree) -> float:
 
 @inlined
 def exponential(tree: Tree, rate: float) -> float:
-    """Draw a time from the exponential distribution of a positive rate.
+    """Draw a time from the exponential distribution with a positive rate.
 
-    It is rounded to the float32 in which nodes keep it, so that all readers see the same.
+    The time is rounded to the float32 that nodes store, so that all readers have the same time.
     """
     return np.float64(np.float32(-math.log(uniform(tree)) / rate))
 
 
 @merged
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
-    """Draw as `exponential` does; infinity if the time is not before `end`.
+    """Draw a time with `exponential`, and return infinity if it is not before `end`.
 
-    Since -log(u) >= 1 - u, most draws that are too late show it without a logarithm.
+    Since -log(u) >= 1 - u, most late times are detected without a logarithm.
     """
     u = uniform(tree)
     if 1.0 - u >= rate * end:
@@ -244,18 +244,18 @@ def exponential_before(tree: Tree, rate: float, end: float) -> float:
 
 @inlined
 def uniform_cut(tree: Tree, low: float, high: float) -> float:
-    """Draw a cut from [low, high) that float32 rounding cannot push onto `high`."""
+    """Draw a cut from [low, high) that rounding to float32 cannot move to `high`."""
     cut = np.float64(np.float32(low + uniform(tree) * (high - low)))
     return low if not cut < high or cut < low else cut
 
 
-# More cuts than any block has.
+# More cuts than in any block.
 ALL = 2**62
 
 
 @merged
 def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
-    """Put the points of a list, which have no value at a node's cut, into its children."""
+    """Add the points of a list, which lack the value of a node's cut, to the node's children."""
     left, right = node.left, node.right
     p = first
     while p != NONE:
@@ -266,9 +266,9 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
 
 
 class Halves(NamedTuple):
-    """The points of a leaf on either side of a cut, and those that lack the value that is cut.
+    """The points of a leaf on both sides of a cut, and the points that lack the cut value.
 
-    The numbers of points, and the first points of their lists.
+    The fields are numbers of points, and the first points of their lists.
     """
 
     n_left: int
@@ -289,15 +289,15 @@ def _divide(
     lefts: Array[PointAt],
     rights: Array[PointAt],
 ) -> Halves:
-    """Divide a leaf's list of points at a cut; the new lists are in reverse order.
+    """Divide a leaf's list of points at a cut. The new lists are in reverse order.
 
-    Up to BATCH points also go to the ends of `lefts` and `rights`.
+    Up to BATCH points are also written to the ends of `lefts` and `rights`.
     """
     n_left, n_right, n_missing = 0, 0, 0
     first_left, first_right, first_missing = NONE, NONE, NONE
-    # Each point of a list is a wait for memory, so that a short list is read only once.
+    # Each point of a list costs a wait for memory, so a short list is read only once.
     in_batch = node.n_samples <= BATCH
-    # Read before the loop, which writes to memory and would reload them for each point.
+    # Read before the loop, which writes to memory and would reload these numbers for each point.
     value_word = forest.values_word + tree.first_value + dim
     link_word = forest.links_word + tree.slot
     p = node.first_point
@@ -307,7 +307,7 @@ def _divide(
         following = link[0]
         v = Float32s(point, value_word, 1)[0]
         if in_batch:
-            # Filled from the end, as the lists grow, and the wrong entry is overwritten.
+            # Filled from the end, as the lists grow. The wrong entry is later overwritten.
             lefts[BATCH - 1 - n_left].point = point
             rights[BATCH - 1 - n_right].point = point
         if v != v:
@@ -315,7 +315,7 @@ def _divide(
             first_missing = p
             n_missing += 1
         else:
-            # Selections, since a branch would be mispredicted every other time.
+            # Selections are used, since a branch would often be mispredicted.
             goes_left = v <= cut
             link[0] = first_left if goes_left else first_right
             first_left = p if goes_left else first_left
@@ -332,12 +332,12 @@ def part_leaf(
 ) -> None:
     """Cut a leaf's block in two, `time` after its parent, whose time is `start`.
 
-    The leaf's row becomes an internal node whose children are single points or leaves' rows; a
+    The leaf's row becomes an internal node whose children are single points or leaves' rows. A
     child that does not pause is marked MIXED.
     """
     node = tree.nodes.row(j)
     if forest.window != UNLIMITED:
-        # The lists of the sides begin with the points that come last.
+        # The new lists are in reverse order.
         turn_list(forest, tree, node)
     in_batch = node.n_samples <= BATCH
     lefts, rights = boxes.room_of_batch(), boxes.room_of_batch()
@@ -348,12 +348,12 @@ def part_leaf(
     node.cut = cut
     node.delta = time
     node.set_time(start + time)
-    # In loops, since the inlined calls are long.
+    # A loop is used, since the inlined calls are long.
     for side in range(2):
         n = halves.n_left if side == LEFT else halves.n_right
         first = halves.first_left if side == LEFT else halves.first_right
         if n <= 1 and halves.n_missing == 0:
-            # One point gets no row, unless points without a value there may still join it.
+            # One point gets no row, unless points without the cut value may still join it.
             child = EMPTY if n == 0 else ~first
         elif in_batch:
             child = new_leaf(forest, tree)
@@ -376,8 +376,8 @@ def part_leaf(
 def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
-    Returns the time since the parent, or infinity if there is no cut within the lifetime: then the
-    leaf is complete.
+    Returns the time since the parent, or infinity if there is no cut within the lifetime. The leaf
+    is then complete.
     """
     node = tree.nodes.row(j)
     box, capacity = boxes.box_of(forest, tree, j, tree.room), forest.dim_capacity
@@ -393,7 +393,8 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     if time >= tree.lifetime - start:
         node.dim = COMPLETE
         return math.inf
-    # Line 5: the dimension by the sides of the box, whose sum is the rate.
+    # Line 5: the dimension, with probability proportional to its side. The rate is the sum of
+    # sides.
     threshold, passed, dim = uniform(tree) * rate, 0.0, 0
     for d in range(n_dims):
         side = upper[d] - lower[d]
@@ -410,10 +411,10 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
 
 @separate
 def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
-    """Sample a leaf's block down to its leaves (Algorithm 2; Algorithm 9 where blocks pause).
+    """Sample a leaf's block down to its leaves (Algorithm 2, or Algorithm 9 if blocks pause).
 
-    The cut of the leaf's parent was at `start`. At most the first `most` cuts are sampled. Waiting
-    leaves are linked through their own rows, so that no memory is needed.
+    The cut of the leaf's parent was at `start`. At most `most` cuts are sampled. Waiting leaves are
+    linked through their own rows, so no memory is needed.
     """
     tree = forest.trees[t]
     tree.nodes.row(j).begin_waiting(start, NONE)
@@ -443,9 +444,9 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
 
 @batch_kernel
 def build(forest: F, first: int, last: int, n_points: int) -> None:
-    """Sample trees `first` to `last` afresh from the first points (Algorithms 1, 2, 9).
+    """Sample trees `first` to `last` again from the first points (Algorithms 1, 2, 9).
 
-    Each has room for `n_points` rows, twice as many if points have missing values.
+    Each tree has room for `n_points` rows, or twice as many if points have missing values.
     """
     for t in range(first, last):
         tree = forest.trees[t]

@@ -17,16 +17,17 @@ from ...compiling.kernels import address_of, inlined, kernel, merged, separate
 from ...elementary import mixed, state_after, uniform_of
 from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 
-# Values along cut directions: an axis-aligned partition of U x is an oblique one of x.
+# Values along cut directions: an axis-aligned partition of U x is an oblique partition of x.
 #
-# See O'Reilly and Tran, Theorem 3.1. A missing input that is unknown counts as the mean of the
-# inputs learned so far, and a direction is missing if all of its inputs are. While trees are
-# redrawn under other widths, missing inputs of stored samples count as the means when that began.
-# These kernels are compiled only if there are directions: a forest's record holds their addresses.
+# See O'Reilly and Tran, Theorem 3.1. An unknown missing input counts as the mean of the inputs
+# learned so far. A direction is missing if all of its inputs are missing. While trees are redrawn
+# under other widths, missing inputs of stored samples count as the means at the start of the
+# redraw. These kernels are compiled only if there are directions. A forest's record holds their
+# addresses.
 
 
 class Moments(rec.Record):
-    """The scaled values that an input has had so far, in the frame that trees are in."""
+    """Moments of an input's scaled values so far, in the frame of the trees."""
 
     n: rec.Float64
     mean: rec.Float64
@@ -35,24 +36,24 @@ class Moments(rec.Record):
 
 
 class ObliqueTransform(rec.Record):
-    """The cut directions of a forest, and the memory for applying them to a sample."""
+    """The cut directions of a forest, and the memory for their application to a sample."""
 
-    # Whether each direction has an input at all.
+    # Whether each direction has a nonzero coefficient.
     is_whole: rec.Int64
     n_inputs: rec.Int64
     input_capacity: rec.Int64
     n_directions: rec.Int64
-    # Value of inputs that are yet to come (see `Forest`).
+    # Value of future inputs (see `Forest`).
     absent: rec.Float64
-    # Shape (sets, room for inputs, directions).
+    # Shape (sets, capacity for inputs, directions).
     coefficients: rec.Float64s
     moments: rec.Array[Moments]
-    # The values that replace missing inputs of stored samples while trees are redrawn.
+    # Replacements for missing inputs of stored samples while trees are redrawn.
     means: rec.Float64s
-    # Offsets and factors of two frames, and in which of them the moments are.
+    # Offsets and factors of two frames, and the frame of the moments.
     frames: rec.Float64s
     frame: rec.Int64
-    # Room for a sample's inputs as either frame scales them, and for a set's values; and whether a
+    # Buffers for a sample's inputs scaled by each frame, and for the values of a set. Whether a
     # direction may be missing.
     inputs: rec.Float64s
     projected: rec.Float64s
@@ -72,14 +73,14 @@ class ObliqueTransform(rec.Record):
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def scaled(self, frame: int) -> rec.Float64s:
-        """Return the room for inputs as a frame scales them."""
+        """Return the buffer for inputs scaled by a frame."""
         return self.inputs.part(frame * self.input_capacity, self.input_capacity)
 
 
 @inlined
 def clipped(v: float) -> float:
-    """Return a value that float32 holds; NaN stays."""
-    # Comparisons that NaN passes through.
+    """Return a value clipped to the range of float32; NaN is not changed."""
+    # NaN fails both comparisons.
     v = FARTHEST if v > FARTHEST else v
     return -FARTHEST if v < -FARTHEST else v
 
@@ -107,7 +108,7 @@ def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
 def prepare_inputs(
     oblique: ObliqueTransform, inputs: rec.Float64s, frame: int, is_stored: int
 ) -> int:
-    """Scale inputs by a frame, those of a stored sample with `is_stored` 1; returns DONE."""
+    """Scale inputs by a frame; `is_stored` is 1 for a stored sample. Returns DONE."""
     scaled, offsets, factors = oblique.scaled(frame), oblique.offsets(frame), oblique.factors(frame)
     lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
     for d in range(oblique.n_inputs):
@@ -151,7 +152,7 @@ def project_inputs(
 
 @separate
 def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
-    """Add a learned sample's inputs, just scaled, to the moments; returns DONE."""
+    """Add a learned sample's inputs, which have just been scaled, to the moments; returns DONE."""
     scaled = oblique.scaled(oblique.frame)
     for d in range(oblique.n_inputs):
         if inputs[d] == inputs[d]:
@@ -167,7 +168,7 @@ def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
 
 @separate
 def keep_means(oblique: ObliqueTransform) -> int:
-    """Note the means of all inputs, before trees are redrawn; returns DONE."""
+    """Store the means of all inputs before trees are redrawn; returns DONE."""
     for d in range(oblique.n_inputs):
         oblique.means[d] = _raw(oblique, d, oblique.moments[d].mean)
     return DONE
@@ -175,7 +176,7 @@ def keep_means(oblique: ObliqueTransform) -> int:
 
 @separate
 def change_frame(oblique: ObliqueTransform) -> int:
-    """Bring the moments to the other frame, in which all trees are now; returns DONE."""
+    """Convert the moments to the other frame, which all trees are now in; returns DONE."""
     frame = 1 - oblique.frame
     offsets, factors = oblique.offsets(frame), oblique.factors(frame)
     for d in range(oblique.n_inputs):
@@ -188,18 +189,18 @@ def change_frame(oblique: ObliqueTransform) -> int:
     return DONE
 
 
-# Numbers kept for an input.
+# Number of moments of an input.
 MOMENTS_WIDTH = Moments.SIZE // 8
 
-# A mean of inputs is not larger, rounding aside.
+# A mean of inputs is not larger than LARGEST, except for rounding.
 LARGEST_MEAN = 2.0 * LARGEST
 
 
 class OfTrees(rec.OwnsArrays):
-    """Data of trees for their inputs: a row of an array for each tree, and what all share."""
+    """Data of trees for their inputs: an array with a row for each tree, and shared data."""
 
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
-    # The array.
+    # Name of the array.
     _BY_TREE: ClassVar[str]
 
     def part(self, start: int, stop: int) -> Self:
@@ -217,11 +218,12 @@ class OfTrees(rec.OwnsArrays):
 
 
 class CutDirections(OfTrees):
-    """Cut directions of trees (see above).
+    """Cut directions of trees.
 
-    Given directions serve all trees; each tree draws its own random ones. Inputs are added as they
-    appear. A random direction is uniform on the sphere of the first sample's features. A later
-    feature adds a normal coefficient whose mean size is that of a direction of its own.
+    All trees share given directions. Each tree draws its own random directions. Inputs are added
+    when they first occur. A random direction is uniform on the sphere of the first sample's
+    features. A later feature adds a normal coefficient with the mean size of a coefficient in a
+    direction with one feature.
 
     Parameters
     ----------
@@ -246,33 +248,33 @@ class CutDirections(OfTrees):
             self.given = None
             self.n_dims, n_sets = int(directions), n_trees
         self.n_inputs = 0
-        # How many inputs the random directions were drawn for.
+        # Number of inputs for which the random directions were drawn.
         self.n_drawn = 0
         sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
         self.generator = np.random.default_rng(sequence)
-        # Coefficients, shape (sets, inputs, directions); number, mean, least and largest value of
+        # Coefficients, shape (sets, inputs, directions). Number, mean, least and largest value of
         # each input.
         self.coefficients = np.zeros((n_sets, 0, self.n_dims))
         self.moments = np.zeros((0, MOMENTS_WIDTH))
-        # The values that replace missing inputs of stored samples while trees are redrawn.
+        # Replacements for missing inputs of stored samples while trees are redrawn.
         self.means = np.zeros(0)
 
     @property
     def n_sets(self) -> int:
-        """Sets of directions: one for all trees, or one for each."""
+        """Number of sets of directions: one for all trees, or one for each tree."""
         return len(self.coefficients)
 
     def finish(self, frames: rec.Floats, frame: int, absent: float) -> Any:
-        """Set the derived memory; returns the kernels' record.
+        """Set the derived memory, and return the kernels' record.
 
         Parameters
         ----------
         frames
             Offsets and factors of two frames, which scale inputs: shape (2, 2, inputs).
         frame
-            The frame that trees are in.
+            The frame of the trees.
         absent
-            Value of inputs that are yet to come.
+            Value of future inputs.
 
         """
         self.memory = rec.Memory(ObliqueTransform)
@@ -314,7 +316,7 @@ class CutDirections(OfTrees):
         check_arrays(self, arrays)
 
     def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
-        """Add inputs; there is room for `capacity` in all."""
+        """Add inputs, with a total capacity of `capacity`."""
         old, n = self.n_inputs, self.n_inputs + len(names)
         more = capacity - len(self.means)
         if more > 0:
@@ -327,13 +329,14 @@ class CutDirections(OfTrees):
         elif old == 0:
             self.redraw()
         else:
-            # One input's direction is 1 / n or -1 / n; a normal one has the same mean size.
+            # A direction of one input is 1 / n or -1 / n. The normal coefficient has the same mean
+            # size.
             deviation = arguments.isotropic_scale(1) * np.sqrt(np.pi / 2.0) / self.n_dims
             shape = (self.n_sets, n - old, self.n_dims)
             self.coefficients[:, old:n] = deviation * self.generator.standard_normal(shape)
 
     def redraw(self) -> None:
-        """Draw random directions for all inputs, if some have been added since the last draw."""
+        """Draw random directions for all inputs, if inputs were added since the last draw."""
         if self.given is None and self.n_drawn < self.n_inputs:
             self.n_drawn = self.n_inputs
             for one in self.coefficients:
@@ -352,19 +355,19 @@ class CutDirections(OfTrees):
 
 # Levels of categories as values that trees cut.
 #
-# Each tree puts a level of a category at u, a hash of the tree's key, of the feature and of the
-# level: uniform in (0, 1), and independent of the places of other levels. Given these places the
-# tree is a Mondrian tree of numbers, with all their properties: it is exact and projective, and a
-# level may come at any time. The kernel is compiled only if there are categories: a forest's record
-# holds its address.
+# Each tree places a level of a category at u, a hash of the tree's key, the feature and the level.
+# The place is uniform in (0, 1), and independent of the places of other levels. Given these places,
+# the tree is a Mondrian tree of numbers with all its properties: it is exact and projective, and a
+# new level may occur at any time. The kernel is compiled only if there are categories. A forest's
+# record holds its address.
 
 
-# From codes of levels, which are from LEAST_LEVEL to twice that, to whole numbers.
+# Converts codes of levels, from LEAST_LEVEL to twice this number, to whole numbers.
 _TO_BITS = 2.0**52 / LEAST_LEVEL
 
 
 class LevelPlaces(rec.Record):
-    """The inputs that are categories, and the keys on which the places of levels depend."""
+    """The inputs that are categories, and the keys that determine the places of levels."""
 
     n_inputs: rec.Int64
     # 1 for each input that is a category, and the key of each tree.
@@ -403,7 +406,7 @@ class Categories(OfTrees):
     Parameters
     ----------
     states
-        The random states of the trees, from which the keys are made.
+        The random states of the trees, which determine the keys.
 
     """
 
@@ -417,7 +420,7 @@ class Categories(OfTrees):
         self.flags = np.zeros(0, dtype=np.int64)
 
     def finish(self) -> Any:
-        """Set the derived memory; returns the kernels' record."""
+        """Set the derived memory, and return the kernels' record."""
         self.memory = rec.Memory(LevelPlaces)
         record = self.memory[0]
         record.n_inputs = len(self.flags)
@@ -437,7 +440,7 @@ class Categories(OfTrees):
         return np.flatnonzero(self.flags).tolist()
 
     def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
-        """Return a copy with more inputs; kernels may still use the present one."""
+        """Return a copy with more inputs. Kernels may still use the present object."""
         made = copy.copy(self)
         made.flags = np.append(self.flags, are_categories.astype(np.int64))
         return made
