@@ -1,14 +1,14 @@
 """Mondrian trees whose leaves are numbered cells.
 
-A cell belongs to a lifetime: it is the cell around a sample in the partition that is cut up to that
+A cell belongs to a lifetime. It is the cell around a sample in the partition that is cut up to this
 lifetime. One walk down a tree grown to the last of `lifetimes` passes the cells of all lifetimes.
 Each row has one number. If the k-th lifetime ends in the row, between the cut above the row and its
-own cut, its column is this number plus k. So a row that is inserted above another copies its
-number, existing cells keep their columns, and only the new leaf gets columns: one for each lifetime
+own cut, its column is this number plus k. So a row that is inserted above another row copies its
+number, and existing cells keep their columns. Only the new leaf gets columns: one for each lifetime
 after the new cut.
 
-Points are not linked: a point that is a leaf stores its cell in place of a link. Blocks never
-pause, and leaves keep no points.
+Points are not linked. A point that is a leaf stores its cell in place of a link. Blocks never
+pause, and leaves store no points.
 """
 
 import math
@@ -32,7 +32,7 @@ from ..restored import Followed, Rows
 
 
 class CellNode(Node):
-    """A node with the number of its cells (see the module's docstring)."""
+    """A node with the number of its cells (see the docstring of the module)."""
 
     cell: rec.Int32
     # Time of the cut.
@@ -43,7 +43,7 @@ class CellNode(Node):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a cut inserted above this one, at most the time of this cut."""
+        """Return the time of a cut inserted above this cut, at most the time of this cut."""
         return min(time, self.cut_time)
 
     def set_time(self, time: float) -> None:
@@ -51,7 +51,7 @@ class CellNode(Node):
         self.cut_time = time
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Copy the cell number of `ref`: a leaf's point, or the child that this cut is above."""
+        """Copy the cell number of `ref`: a point that was a leaf, or the child below this cut."""
         self.cell = cell_of(CellForest(forest), CellTree(tree), t, ref)
 
 
@@ -64,7 +64,7 @@ class CellTree(Tree):
 
 
 class Owner(rec.Record):
-    """The cell that a column stands for."""
+    """The cell of a column."""
 
     # The partition, and the number of the cell within it.
     tree: rec.Int32
@@ -75,10 +75,10 @@ class CellForest(Forest):
     """A forest of cells."""
 
     trees: rec.Array[CellTree]
-    # A row for each tree, in ascending order.
+    # A row of lifetimes for each tree, in ascending order.
     lifetimes: rec.Float64s
     n_lifetimes: rec.Int64 = rec.stored(rec.Bounds(1))
-    # By column.
+    # The cell of each column.
     owners: rec.Array[Owner]
     n_columns: rec.Int64 = rec.stored(rec.Bounds(0))
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
@@ -86,7 +86,7 @@ class CellForest(Forest):
     column_capacity: rec.Int64 = rec.derived()
 
     def lists_points(self) -> bool:
-        """Return False: leaves keep no points."""
+        """Return False: leaves store no points."""
         return False
 
     def lifetimes_of(self, t: int) -> rec.Float64s:
@@ -125,8 +125,8 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     partitions
         Arguments of trees of all kinds.
     lifetimes
-        Lifetimes whose cells are numbered, in ascending order; trees are cut up to the last one.
-        None uses the lifetime of each tree.
+        Lifetimes whose cells are numbered, in ascending order. Trees are cut up to the last
+        lifetime. None uses the lifetime of each tree.
 
     """
 
@@ -138,9 +138,9 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     def __init__(
         self, partitions: tree_memory.Partitions, lifetimes: Sequence[float] | None = None
     ) -> None:
-        # A row for each tree.
+        # A row of lifetimes for each tree.
         self.lifetimes = np.zeros((partitions.n_trees, len(lifetimes or [0.0])))
-        # The partition and the number within it of each column's cell.
+        # For each column, the partition of its cell and the cell's number there.
         self.owners = np.zeros((SMALLEST_TABLE, 2), dtype=np.int32)
         super().__init__(partitions)
         ends = self.trees.words["lifetime"]
@@ -160,7 +160,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         sides = [nodes.column(name)[inner] for name in ("left", "right")]
         refs = np.concatenate([*sides, root if root != [constants.EMPTY] else []]).astype(np.int64)
         since = np.concatenate([times[inner], times[inner], [-1.0]])[: len(refs)]
-        # References below 0 are points, which never end, like leaves.
+        # References below 0 are points. Like leaves, they never end.
         ends, cells = np.append(np.where(inner, times, np.inf), np.inf), nodes.column("cell")
         until, below = ends[np.maximum(refs, -1)], refs < 0
         numbers = np.zeros(len(refs), np.int64)
@@ -200,7 +200,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     @property
     def n_columns(self) -> int:
-        """Number of cells of all lifetimes together."""
+        """Number of cells of all lifetimes."""
         return self.forest.n_columns
 
     # Learning.
@@ -217,12 +217,12 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self._reserve_rows(t, self.trees[t].rows_needed)
 
     def keep_change(self) -> None:
-        """Keep a change, and close the trees until begun walks are complete."""
+        """Keep a change, and close the trees until the begun walks are complete."""
         self._before = None
         self.enter()
 
     def _complete(self) -> None:
-        """Do nothing: the map completes walks, since it has the array that cells are written to."""
+        """Do nothing: the map completes walks, since it has the array for the cells."""
 
     # Inspection.
 
@@ -243,14 +243,14 @@ class Descent(rec.Record):
     ref: rec.Int64
     # The row at `ref`, or none at a point.
     node: CellNode
-    # The first lifetime whose cell has not been found yet.
+    # The first lifetime whose cell is not yet found.
     lifetime: rec.Int64
     # The tree of the i-th unfinished walk.
     active: rec.Int64
 
 
 class MondrianRecord(MapRecord):
-    """A map to the cells of Mondrian partitions."""
+    """A map to cells of Mondrian partitions."""
 
     forest: CellForest
     # Buffer for a walk down each tree.
@@ -272,10 +272,10 @@ def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descen
 
 @separate
 def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Write the columns of a sample's cells, by lifetime and then by partition.
+    """Write the columns of a sample's cells, in order of lifetime and then of partition.
 
-    All trees are walked in lock-step, so that one tree's cache misses overlap another's. Returns
-    like `MapRecord.transform`.
+    All trees are walked in lock-step, so that the cache misses of different trees overlap. Returns
+    the result of `MapRecord.transform`.
     """
     own, cells = MondrianRecord(record), outputs.cells
     forest, descents = own.forest, own.descents
@@ -317,9 +317,9 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     """Add columns for the cells that a point has opened, and count the sample.
 
-    The columns of the point's cells are written; with several lifetimes, only the new ones. A
-    point that has opened no cell is not kept. If `status` says that walks have not ended, the trees
-    are closed until their owner completes them. Returns the status.
+    The columns of the point's cells are written; with several lifetimes, only the new columns. A
+    point that has opened no cell is not stored. If `status` is the number of a tree, its walk has
+    not ended, and the trees are closed until their owner completes the walks. Returns the status.
     """
     forest = record.forest
     if status != DONE:
@@ -331,7 +331,8 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         leaf = tree.n_cells
-        # A tree has one leaf more than cuts. If fewer are numbered, the sample has opened a cell.
+        # A tree has one leaf more than cuts. If fewer leaves are numbered, the sample has opened a
+        # cell.
         if leaf > tree.n_splits:
             if n_lifetimes == 1:
                 out[t] = cell_of(forest, tree, t, tree.walk_ref)
@@ -362,7 +363,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
 
 @batch_kernel
 def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
-    """Complete walks that `learn_one` has begun, if there are any; returns as it does."""
+    """Complete walks that `learn_one` has begun, if there are any; returns its result."""
     forest = record.forest
     if forest.n_walking == 0:
         return DONE
@@ -371,10 +372,10 @@ def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
 
 @kernel
 def learn_one(record: MondrianRecord, sample: Sample, outputs: Outputs) -> int:
-    """Extend all trees by a sample, stored as the next point, and number its new cells.
+    """Extend all trees by a sample, which is stored as the next point, and number its new cells.
 
-    Returns WAITS if there is no room for a point and its columns, otherwise as
-    `extension.learn_point` does. If this is a tree, `complete` continues.
+    Returns WAITS if there is no room for a point and its columns, otherwise the result of
+    `extension.learn_point`. If the result is a tree, `complete` continues.
     """
     forest = record.forest
     p = forest.n_points
@@ -421,7 +422,7 @@ class MondrianMap(CompiledMap):
         super()._finish()
         self.before = np.zeros_like(self.out[: None if self.n_lifetimes > 1 else 0])
         self._before = outputs_of(self.before)
-        # Made once, since making them takes as long as a call.
+        # Created once, since creating them takes as long as a call.
         self._cells_before, self._outputs_before = rec.Int32s.of(self.before), self._before[0]
 
     def _bind(self) -> None:
@@ -430,9 +431,9 @@ class MondrianMap(CompiledMap):
         self.record.forest = self.trees.forest
 
     def add_inputs(self, names: Sequence[Hashable], first_values: rec.Floats) -> None:
-        """Add features, each with its first value.
+        """Add features with their first values.
 
-        Afterwards `complete` keeps the features, and `trees.settle` removes them from the trees.
+        Afterwards `complete` keeps the features, or `trees.settle` removes them from the trees.
         """
         self.trees.begin_change()
         self.trees.add_inputs(names, first_values)
@@ -450,7 +451,7 @@ class MondrianMap(CompiledMap):
         if self.n_lifetimes > 1 and self.trees.n_samples > 0:
             self._map_one(self.record, sample, self._outputs_before)
             self.record.before = self._cells_before
-            # If the sample opens no cell, its cells are those found before learning it.
+            # If the sample opens no cell, learning does not change its cells.
             self.out[:] = self.before
         status = learn(self.record, sample, self.outputs)
         if status == WAITS:
@@ -478,7 +479,7 @@ class MondrianMap(CompiledMap):
         self.complete()
 
     def forget_before(self) -> None:
-        """Clear the cells that the last sample had before it was learned."""
+        """Clear the last sample's cells from before it was learned."""
         self.record.before = rec.Int32s(0)
 
     @property

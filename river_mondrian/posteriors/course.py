@@ -2,7 +2,7 @@
 
 The surprise of a sample is -log(1 - score). The mean m of the latest surprises is ranked among the
 earlier means: p = (1 + number of earlier means that are at least m) / (1 + number of earlier
-means). With several detectors, p is the geometric mean of theirs.
+means). With several detectors, p is the geometric mean of their values of p.
 
 Surprises are integers in units of 2^-32. So sums are exact, and equal surprises have equal means in
 any order.
@@ -24,7 +24,7 @@ from ..records.memory import OwnsArrays, check_shapes
 
 # A surprise of 1, in units of 2^-32.
 UNIT = 4294967296.0
-# A score is at most 1 minus this.
+# A score is at most 1 minus this number.
 LEAST_CHANCE = 1e-12
 
 
@@ -40,19 +40,19 @@ class Course(Record):
     n_views: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     n_inputs: Int64
     n: Int64
-    # By detector: the ring of its surprises, the sum of these, and the ring of their means. The
-    # ring of the largest excesses.
+    # For each detector: the ring of its surprises, their sum, and the ring of their means. The ring
+    # of the largest excesses.
     surprises: Int64s
     sums: Int64s
     means: Float64s
     excesses: Float64s
-    # By feature: its range, its last value, and the numbers of values and of changes.
+    # For each feature: its range, its last value, and its numbers of values and of changes.
     lows: Float64s
     highs: Float64s
     latest: Float64s
     n_values: Int64s
     n_changes: Int64s
-    # The next sample: its values, its scores by detector, and by how much each value exceeds the
+    # The next sample: its values, its score by each detector, and the excess of each value over the
     # range of its feature, relative to the range.
     inputs: Float64s
     given: Float64s
@@ -74,7 +74,7 @@ def _surprise(course: Course, view: int) -> int:
 
 @inlined
 def _sum_with(course: Course, view: int, surprise: int) -> int:
-    """Return the sum of a detector's latest surprises including a new one."""
+    """Return the sum of a detector's latest surprises, including the new surprise."""
     total = course.sums[view] + surprise
     if course.n >= course.average:
         total -= course.surprises[course.average * view + course.n % course.average]
@@ -96,7 +96,7 @@ def _count_at_least(values: Float64s, start: int, n: int, least: float) -> int:
 
 @inlined
 def _size(course: Course, j: int) -> float:
-    """Return a feature's largest absolute value if most values equal the one before, else 0."""
+    """Return a feature's largest absolute value if most values equal the previous value, else 0."""
     if 2 * course.n_changes[j] < course.n_values[j]:
         return max(abs(course.lows[j]), abs(course.highs[j]))
     return 0.0
@@ -243,7 +243,7 @@ class CourseTable(OwnsArrays):
         self._bind()
 
     def widened(self, names: Iterable[Hashable]) -> Self:
-        """Return a copy with more features."""
+        """Return a copy with additional features."""
         made = type(self).__new__(type(self))
         state = {
             name: one.copy() if isinstance(one, np.ndarray) else one

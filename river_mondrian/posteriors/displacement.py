@@ -1,12 +1,12 @@
 """Random cut forests: trees, and displacement scores.
 
 A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples until each sample is
-alone. The dimension of a cut is drawn in proportion to the sides, its place uniformly. So the tree
-is a Mondrian tree without a lifetime. The trees are those of `partitions.mondrian`, with samples
-inserted and removed, and nodes keep no other statistics.
+alone. The dimension of a cut is drawn in proportion to the sides, and its place uniformly. So the
+tree is a Mondrian tree without a lifetime. `partitions.mondrian` has the trees. Samples are
+inserted and removed, and nodes store no other statistics.
 
-Full trees may accept only some of the samples, each with the same probability. Then they hold a
-random subset of a longer stretch of the stream. The draws do not depend on the trees.
+Full trees may accept only some of the samples, each with the same probability. They then hold a
+random subset of a longer part of the stream. The draws do not depend on the trees.
 """
 
 import math
@@ -27,30 +27,30 @@ from ..partitions.mondrian.reading import NodeView, Path, gaps_from, traced
 from ..partitions.mondrian.records import Forest
 from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 
-# The rank of a score among those of the samples learned last.
+# The rank of a score among the scores of recently learned samples.
 #
-# The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i, or the mean of
-# these for equal scores. It is linear in between, and from 0 to s_1. Beyond s_m it is
-# 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m + 1) if s_m is 0. So 0 <= rank < 1.
+# The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i. For equal
+# scores it is the mean of these numbers. It is linear between scores, and from 0 to s_1. Beyond s_m
+# it is 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m + 1) if s_m is 0. So 0 <= rank < 1.
 
 
-# Number of scores that are kept.
+# Number of stored scores.
 KEPT = 4096
 
 
 class Ranks(rec.Record):
-    """The scores of the samples learned last, from before learning: in a ring, and sorted."""
+    """The scores of recent samples, computed before learning: in a ring, and sorted."""
 
     scores: rec.Float64s = rec.sized(KEPT)
     ranked: rec.Float64s
-    # Number of scores, and the place of the next one in the ring.
+    # Number of scores, and the place of the next score in the ring.
     n_scores: rec.Int64 = rec.stored(rec.Bounds(0, KEPT))
     next_score: rec.Int64 = rec.stored(rec.Bounds(0, KEPT - 1))
 
 
 @inlined
 def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
-    """Return how many of `n` sorted numbers are less than a value."""
+    """Return how many of `n` sorted numbers are smaller than a value."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -63,7 +63,7 @@ def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
 
 @inlined
 def rank_of(ranks: Ranks, value: float) -> float:
-    """Return the rank of a score of at least 0; 0 if there are no other scores."""
+    """Return the rank of a score of at least 0, or 0 if there are no other scores."""
     ranked, n = ranks.ranked, int(ranks.n_scores)
     if n == 0:
         return 0.0
@@ -82,11 +82,11 @@ def rank_of(ranks: Ranks, value: float) -> float:
 
 @inlined
 def add_score(ranks: Ranks, value: float) -> None:
-    """Add the score of a learned sample; with `KEPT` scores, the oldest one is dropped."""
+    """Add the score of a learned sample, and drop the oldest score if there are `KEPT`."""
     scores, ranked = ranks.scores, ranks.ranked
     n, place = int(ranks.n_scores), int(ranks.next_score)
-    # The place of the dropped score in the order, or the end. Scores between it and the new score
-    # move by one place.
+    # The place of the dropped score in the order, or the end. Scores between this place and the new
+    # score move by one place.
     hole = n
     if n == KEPT:
         hole = _n_below(ranked, n, scores[place])
@@ -106,7 +106,7 @@ def add_score(ranks: Ranks, value: float) -> None:
 
 
 class RecentScores(Learned[Ranks]):
-    """The memory of scores and of their order."""
+    """The memory of scores and their order."""
 
     _KIND = Ranks
 
@@ -128,12 +128,12 @@ class RecentScores(Learned[Ranks]):
 
     @property
     def latest(self) -> rec.Floats:
-        """The scores of the samples learned last, in the order of learning."""
+        """The scores of recently learned samples, in the order of learning."""
         scores = np.roll(self.learned["scores"], -int(self.record.next_score))
         return scores[KEPT - int(self.record.n_scores) :]
 
 
-# `noted_at` if no score is noted.
+# Value of `noted_at` if there is no stored score.
 NOTHING_NOTED = -1
 
 
@@ -143,12 +143,12 @@ class CutForest(Forest):
     # Ranks of relative displacements.
     ranks: Ranks
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
-    # Probability with which a sample enters full trees, the state of these draws, and the number of
-    # samples that have not entered.
+    # Probability with which a sample enters full trees, state of these draws, and number of samples
+    # that have not entered.
     entering: rec.Float64
     entry_state: rec.Int64
     n_passed: rec.Int64
-    # The sample scored last, its score, and the number of changes at that time.
+    # The last scored sample, its score, and the number of changes at its time.
     noted_inputs: rec.Float64s
     noted_score: rec.Float64 = rec.transient()
     noted_at: rec.Int64 = rec.transient()
@@ -156,7 +156,7 @@ class CutForest(Forest):
     def passes(self) -> bool:
         """Return whether the trees are full and the next sample does not enter them.
 
-        Repeated calls return the same until the sample has been learned.
+        Repeated calls have the same result until the sample has been learned.
         """
         if self.n_points < self.window:
             return False
@@ -175,26 +175,26 @@ class CutForest(Forest):
 C = TypeVar("C", bound=CutForest)
 
 
-# How much a sample changes the trees that it is inserted into: displacement, depth, density.
+# The change of trees if a sample is inserted: displacement, depth, density.
 #
-# If a sample x is inserted into a tree, the samples beside a node above it move one cut further
-# down (Guha et al. 2016, Section 3). The collusive displacement of x is the largest number of
-# such samples per sample on its own side (Definition 4, over the subtrees that x is in): the
+# If a sample x is inserted into a tree, the samples beside a node above it move down by one cut
+# (Guha et al. 2016, Section 3). The collusive displacement of x is the largest number of such
+# samples per sample on its own side (Definition 4, over the subtrees that contain x). It is the
 # maximum, over the nodes v from its leaf up to below the root, of
 #
-#     |sibling of v| / |v|, x among the samples of v.
+# |sibling of v| / |v|, where v contains x.
 #
-# Guha et al. insert x and remove it again. Here x is not inserted. A walk knows the probability
-# that x branches off at each node of its path (`partitions.mondrian.walks`), so it computes the
-# expectation over all insertion points. Let n_1, n_2, ... be the numbers of samples at the nodes
-# of the path. If x branches off above node j, its leaf is beside n_j samples, and the subtrees
-# further up, i <= j, have n_i + 1 samples beside n_(i-1) - n_i. If x ends in a leaf of samples
-# that equal it, only these subtrees count.
+# Guha et al. insert x and remove it again. Here x is not inserted. A walk computes the probability
+# that x branches off at each node of its path (`partitions.mondrian.walks`). So it computes the
+# expectation over all insertion points. Let n_1, n_2, ... be the numbers of samples at the nodes of
+# the path. If x branches off above node j, its leaf is beside n_j samples. The subtrees further up,
+# i <= j, have n_i + 1 samples beside n_(i-1) - n_i samples. If x ends in a leaf of equal samples,
+# only these subtrees count.
 
 
-# Readings of a sample. Means over trees of: its displacement; the logarithm of 1 + displacement,
-# relative to that of a sample apart from all others; the number of cuts above it; the share of
-# the samples in its cell at a lifetime. And its rank among the samples learned last.
+# Readings of a sample. The first four are means over trees: its displacement; the logarithm of 1 +
+# displacement, relative to a sample apart from all others; the number of cuts above the sample; the
+# share of the samples in its cell at a lifetime. The last is its rank among recent samples.
 DISPLACEMENT = 0
 RELATIVE = 1
 DEPTH = 2
@@ -202,8 +202,8 @@ DENSITY = 3
 RANK = 4
 N_READINGS = 5
 
-# Scores are kept once so many samples are held, or the window is full: among few samples, each is
-# anomalous.
+# Scores are stored once this many samples are held, or the window is full: among few samples, each
+# sample is anomalous.
 LEAST_HELD = 32
 
 # At this lifetime, the expected share of samples in x's cell is the mean of exp(-2 |x - y|_1) over
@@ -217,18 +217,18 @@ class Scores(Prediction):
     readings: rec.Float64s
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add the readings of the `row`-th sample by tree `t`."""
+        """Add the readings of the `row`-th sample from tree `t`."""
         own = self.readings.part(N_READINGS * row, N_READINGS)
         add_readings(CutForest(forest), t, walk, own)
 
 
 @separate
 def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
-    """Add the readings of a walk: expectations over all places where its sample may branch off."""
+    """Add the readings of a walk: expectations over all places where the sample may branch off."""
     tree = forest.trees[t]
-    # The largest displacement by the subtrees above, and the number of samples there.
+    # The largest displacement by the subtrees above, and their number of samples.
     most, n_above = 0.0, 0
-    # Time above the step, and the number of samples of the cell at `DENSITY_LIFETIME`.
+    # Time above the step, and the number of samples in the cell at `DENSITY_LIFETIME`.
     time, n_in_cell = 0.0, 0.0
     displaced, log_displaced, depth = 0.0, 0.0, 0.0
     for i in range(1, walk.depth + 1):
@@ -255,7 +255,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
 
 @inlined
 def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None:
-    """Write the readings of `n` rows of values; the trees hold at least one sample."""
+    """Write the readings of `n` rows of values. The trees hold at least one sample."""
     out, n_held = scores.readings, float(forest.n_held())
     for i in range(N_READINGS * n):
         out[i] = 0.0
@@ -271,19 +271,19 @@ def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None
 
 @batch_kernel
 def score_rows(forest: C, rows: rec.Float32s, n: int, scores: Scores) -> None:
-    """Write the readings of `n` rows of values; the trees hold at least one sample."""
+    """Write the readings of `n` rows of values. The trees hold at least one sample."""
     _read(forest, rows, n, scores)
 
 
 @inlined
 def _score_before(forest: CutForest, scores: Scores) -> float:
-    """Return the score of the sample in `inputs`, before it is learned; NaN for the first ones."""
+    """Return the score of the sample in `inputs` before learning; NaN for the first samples."""
     if forest.n_held() < min(LEAST_HELD, forest.window):
         return math.nan
-    # Whether the sample was scored last, by the current trees.
+    # Whether the current trees have just scored this sample.
     is_noted = forest.noted_at == forest.n_changes()
     for d in range(forest.n_inputs):
-        # A missing value differs from itself: such a sample is scored again.
+        # A missing value differs from itself, so such a sample is scored again.
         is_noted = is_noted and forest.inputs[d] == forest.noted_inputs[d]
     if is_noted:
         return forest.noted_score
@@ -294,14 +294,14 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
 
 @kernel
 def score_one(forest: C, scores: Scores) -> int:
-    """Write the readings of the sample in `inputs`; the trees hold at least one sample.
+    """Write the readings of the sample in `inputs`. The trees hold at least one sample.
 
     Returns DONE, or the input that is too large.
     """
     bad = scale(forest, forest.row, forest.inputs)
     if bad < 0:
         _read(forest, forest.row, 1, scores)
-        # A stream scores a sample and then learns it: noting the score saves a third of the time.
+        # A stream scores a sample and then learns it. Storing the score saves a third of the time.
         for d in range(forest.n_inputs):
             forest.noted_inputs[d] = forest.inputs[d]
         forest.noted_score = scores.readings[RELATIVE]
@@ -311,10 +311,10 @@ def score_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def learn_one(forest: C, scores: Scores) -> int:
-    """Learn the sample in `inputs`; if the window is full, it replaces the oldest one.
+    """Learn the sample in `inputs`. If the window is full, it replaces the oldest sample.
 
-    Its score by the trees before learning is kept, whether it enters them or not. Returns as
-    `widths.learn_next` does, or WAITS.
+    The score of the sample before learning is stored, whether it enters the trees or not. Returns
+    the result of `widths.learn_next`, or WAITS.
     """
     passes = forest.passes()
     if not passes and must_wait(forest):
@@ -338,7 +338,7 @@ def learn_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def rebuild(forest: C, scaling: rec.Float64s, n: int, scores: Scores) -> None:
-    """Rebuild the trees as `extension.rebuild` does, and keep the last sample's score."""
+    """Rebuild the trees with `extension.rebuild`, and store the last sample's score."""
     score = _score_before(forest, scores)
     extension.rebuild(forest, scaling, n)
     if score == score:
@@ -346,7 +346,7 @@ def rebuild(forest: C, scaling: rec.Float64s, n: int, scores: Scores) -> None:
 
 
 class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
-    """Random cut trees over the latest samples, and the scores of these.
+    """Random cut trees over the latest samples, and the scores of these samples.
 
     Parameters
     ----------
@@ -364,18 +364,18 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     }
 
     def __init__(self, partitions: tree_memory.Partitions, entering: float) -> None:
-        # Of the samples learned last.
+        # The scores of recently learned samples.
         self.scores = RecentScores()
         super().__init__(partitions)
         self.forest.entering = entering
-        # The seeds of the trees are different.
+        # The draws are independent of the draws of the trees.
         seeds = np.random.SeedSequence(partitions.seed, spawn_key=(arguments.ENTRY_DRAWS,))
         self.forest.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
 
     def _finish(self) -> None:
         super()._finish()
         forest = self.forest
-        # The record's version: that of the trees unless they are closed.
+        # The record's version, which is the trees' version unless they are closed.
         self.version_now = self.shared.word("version")
         forest.ranks = self.scores.record
         self.noted = np.full(self.inputs.shape[1], np.nan)
@@ -384,12 +384,12 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
         self.out = np.empty(N_READINGS)
         self.memory = rec.Memory(Scores)
         self.memory.own("readings", self.out)
-        # A direct reference, which is faster for each sample than a look-up in the memory.
+        # A direct reference is faster for each sample than a look-up in the memory.
         self._own = self.memory[0]
 
     def _show(self) -> None:
         super()._show()
-        # Trees may be rebuilt next.
+        # The trees may be rebuilt next.
         self.forest.noted_at = NOTHING_NOTED
 
     def _check_kind(self) -> None:
@@ -403,14 +403,14 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     # Learning.
 
     def open(self) -> None:
-        """Allow kernels for one sample, if the trees hold a sample and no change has begun."""
+        """Allow kernels for one sample if the trees hold a sample and no change has begun."""
         if not self.is_empty:
             super().open()
 
     def learn(self) -> int:
         """Learn the sample in `inputs`.
 
-        Returns DONE, or the input whose value is too large; then nothing has changed.
+        Returns DONE, or the input whose value is too large. Nothing has changed then.
         """
         learn = self._learn_one
         if learn is None:
@@ -454,9 +454,10 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
         """Add each feature's contribution to the logarithm of 1 + displacement on a path.
 
-        The displacement of the sample's own leaf is divided among the features by the sample's
-        distances to the node's box, which are the rates of cuts between both. The displacement of a
-        subtree further up belongs to the feature of the cut above the subtree.
+        The displacement of the sample's own leaf is divided among the features in proportion to the
+        sample's distances from the node's box. These distances are the rates of cuts between sample
+        and box. The displacement of a subtree further up is assigned to the feature of the cut
+        above it.
         """
         forest, tree = self.forest, self.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]

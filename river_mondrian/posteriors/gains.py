@@ -9,26 +9,26 @@ from numpy.typing import NDArray
 
 from ..partitions.mondrian.reading import TreeTable
 
-# Gains of the cuts of a tree over classes, from the weights of classes at its nodes.
+# Gains of the cuts of a tree over classes, computed from the weights of classes at its nodes.
 #
-# Let a block predict the class of each of its samples from those before it, by their numbers n_k
-# and Jeffreys' prior: (n_k + 1/2) / (n + K/2) (Krichevsky and Trofimov 1981). The product of
-# these probabilities, E = prod_k G(n_k + 1/2) / G(1/2) G(K/2) / G(n + K/2) with the gamma
-# function G, does not depend on the order, and is defined for sums of weights as well. The gain
-# of a cut is log E_left + log E_right - log E nats: the reduction of its block's log loss. It is
-# negative if the cut's information is worth less than the cost of learning in two blocks instead
+# Let a block predict the class of each of its samples from the samples before it, with their
+# numbers n_k and Jeffreys' prior: (n_k + 1/2) / (n + K/2) (Krichevsky and Trofimov 1981). The
+# product of these probabilities, E = prod_k G(n_k + 1/2) / G(1/2) G(K/2) / G(n + K/2) with the
+# gamma function G, does not depend on the order, and is also defined for sums of weights. The gain
+# of a cut is log E_left + log E_right - log E nats: the reduction of its block's log loss. The gain
+# is negative if the cut's information is worth less than the cost of learning in two blocks instead
 # of one.
 #
-# Trees are cut at random, also where cuts are uninformative. So a gain is multiplied by the
-# posterior probability that the tree is not pruned at the cut or above. A priori each internal
-# node is a leaf of the pruned tree with probability 1/2. Then P = (E + P_left P_right) / 2 is the
-# mean over all prunings of the product of E over their leaves. P_left P_right / (2 P) is the
-# posterior probability that a node that is reached is not pruned (context-tree weighting,
-# Willems, Shtarkov and Tjalkens 1995).
+# Trees are cut at random, including uninformative cuts. So a gain is multiplied by the posterior
+# probability that the tree is not pruned at or above the cut. A priori each internal node is a leaf
+# of the pruned tree with probability 1/2. Then P = (E + P_left P_right) / 2 is the mean, over all
+# prunings, of the product of E over their leaves. P_left P_right / (2 P) is the posterior
+# probability that a reached node is not pruned (context-tree weighting, Willems, Shtarkov and
+# Tjalkens 1995).
 #
-# The posterior of the forest is not used. The counts of the HNSP at nodes high up are one or two
-# for each class below, whatever the frequencies. By these, cuts near leaves would seem to change
-# everything, and cuts on irrelevant features as much as others.
+# The posterior of the forest is not used. In the HNSP, a node far from the leaves counts one or two
+# for each class below, for any frequencies. With these counts, cuts near leaves would have large
+# gains, and cuts on irrelevant features would have the same gains as others.
 
 
 # Jeffreys' prior.
@@ -48,10 +48,10 @@ def class_weights(trees: Any, t: int, table: TreeTable) -> NDArray[np.float64]:
 
 
 def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log E of nodes, by the weights of their classes, shape (nodes, classes)."""
+    """Return log E of nodes from the weights of their classes, shape (nodes, classes)."""
     n_classes = weights.shape[1]
     terms = np.zeros_like(weights)
-    # If there are many classes, most nodes have few of them.
+    # With many classes, most nodes have few of them.
     some = weights > 0.0
     log_gamma = scipy.special.gammaln
     terms[some] = log_gamma(weights[some] + JEFFREYS) - log_gamma(JEFFREYS)
@@ -60,14 +60,14 @@ def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the gain of each cut, times the posterior probability that it is not pruned.
+    """Return the gain of each cut, times the posterior probability that the cut is not pruned.
 
     Parameters
     ----------
     table
         The tree.
     weights
-        The weights of the classes below its nodes, shape (nodes, classes).
+        The weights of the classes below the tree's nodes, shape (nodes, classes).
 
     Returns
     -------
@@ -75,7 +75,7 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 
     """
     own = log_evidence(weights)
-    # log P, and the probability that a node that is reached is not pruned.
+    # log P, and the probability that a reached node is not pruned.
     mixed, goes_on = own.copy(), np.zeros(len(own))
     for inner, left in reversed(table.levels):
         below = mixed[left] + mixed[left + 1]
@@ -91,41 +91,41 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
 
 # Gains of the cuts of a tree over targets, by leave-one-out squared errors.
 #
-# Let S be the weighted sum of the squared errors with which a node's mean predicts each target
-# below it, as if this target had not been learned. The gain of a cut is S - S_left - S_right.
+# Let S be the weighted sum of squared errors if a node's mean predicts each target below the node,
+# as if this target had not been learned. The gain of a cut is S - S_left - S_right.
 #
-# With the Gaussian posterior, leaving a target out is exact. Let m_j and v_j be the posterior mean
-# and variance of node j's mean, c_j its posterior covariance with the mean of the leaf of target
-# y, and R the noise variance over the weight of y. Without y, the mean of node j has the posterior
-# mean
+# With the Gaussian posterior, leave-one-out predictions are exact. Let m_j and v_j be the posterior
+# mean and variance of node j's mean. Let c_j be its posterior covariance with the mean of the leaf
+# of target y, and R the noise variance over the weight of y. Without y, the mean of node j has the
+# posterior mean
 #
 #     m_j - c_j (y - m_leaf) / (R - v_leaf),
 #
-# and c_j is v_j times the product, over the nodes below j on the path to the leaf, of their shares
-# of their parents' means (`messages.posterior_below`). So S is a sum of products that are added
-# up from the leaves.
+# where c_j is v_j times a product over the nodes below j on the path to the leaf: the product of
+# their shares of their parents' means (`messages.posterior_below`). So S is a sum of products that
+# are added up from the leaves.
 #
-# With plain means, a target is predicted by the mean of the block's other targets. In a block of
-# one target, it is predicted by the mean of its parent's other targets.
+# With plain means, the mean of the block's other targets predicts a target. In a block of one
+# target, the mean of its parent's other targets predicts it.
 #
-# Leaves keep the mean of their targets but not the squares. The scatter of targets within leaves
+# Leaves store the mean of their targets but not the squares. The scatter of targets within leaves
 # is known only for all leaves of a tree together, from the scatter of all targets. It is divided
-# among leaves in proportion to their numbers of samples minus one. Each weight within a leaf
-# counts as their mean.
+# among leaves in proportion to their numbers of samples minus one. Each weight within a leaf counts
+# as the leaf's mean weight.
 
 
 Array = NDArray[np.float64]
 
-# Least value of R - v_leaf, as a fraction of R.
+# Least value of R - v_leaf, in units of R.
 LEAST_REST = 1e-9
 
 
 class Blocks(NamedTuple):
-    """The targets of a tree's nodes: weight, number, mean and scatter, shape (nodes,) each."""
+    """The targets of a tree's nodes: weight, number, mean and scatter, each of shape (nodes,)."""
 
     weights: Array
     numbers: Array
-    # Relative to the mean of all targets.
+    # Means are relative to the mean of all targets.
     means: Array
     # Weighted sums of squared deviations from the block's own mean.
     scatters: Array
@@ -145,9 +145,8 @@ def blocks_of(
     ----------
     table
         The tree.
-    weights, numbers, means
-        Arrays over all nodes; only the leaves are read. Means are relative to the mean of all
-        targets.
+    Arrays over all nodes, of which only the leaves are read. Means are relative to the mean of all
+    targets.
     total_scatter
         The weighted sum of squared deviations of all targets from their mean.
 
@@ -156,7 +155,7 @@ def blocks_of(
     between = float(weights[leaves] @ means[leaves] ** 2)
     more = numbers[leaves] - 1.0
     within = max(total_scatter - between, 0.0) / max(more.sum(), 1.0)
-    # Sums of targets, and of their squares.
+    # Sums of targets and of their squares.
     sums, squares = np.zeros_like(weights), np.zeros_like(weights)
     scatters = np.zeros_like(weights)
     scatters[leaves] = within * more
@@ -180,7 +179,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
     errors[several] = blocks.scatters[several] * _left_out(weights, sizes)[several] ** 2
     found = errors[inner].copy()
     for child in (left, left + 1):
-        # A single target is predicted by the parent's other targets.
+        # The parent's other targets predict a single target.
         gaps = (blocks.means[child] - blocks.means[inner]) * _left_out(weights, sizes)[inner]
         single = weights[child] * gaps**2
         found -= np.where(several[child], errors[child], single)
@@ -188,32 +187,31 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return the ratio of a target's distances from the mean of the others and from that of all."""
+    """Return the ratio of a target's distances to the mean of the others and to the mean of all."""
     rest = weights - sizes
     return np.divide(weights, rest, out=np.zeros_like(weights), where=rest > 0.0)
 
 
 class Posterior(NamedTuple):
-    """The posterior of all nodes' means: mean, variance, and the share of the parent's mean."""
+    """The posterior of all nodes' means: mean, variance, and the weight of the parent's mean."""
 
-    # Relative to the mean of all targets.
+    # Means are relative to the mean of all targets.
     means: Array
-    # In units of gamma1.
+    # Variances are in units of gamma1.
     variances: Array
     shares: Array
 
 
 def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) -> Posterior:
-    """Return the posterior, by a pass up and one down (see `messages`).
+    """Return the posterior, computed by one pass up and one pass down (see `messages`).
 
     Parameters
     ----------
     table, blocks
         The tree and its targets.
-    priors
-        The prior variance of each node's mean given its parent's.
+    The prior variance of each node's mean, given its parent's mean, in units of gamma1.
     noise
-        The noise variance. Both are in units of gamma1.
+        The noise variance, in units of gamma1.
 
     """
     leaves = table.leaves
@@ -228,7 +226,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
         likely[inner] = likely[left] + share * (likely[left + 1] - likely[left])
     shares = 1.0 / (1.0 + priors * precisions)
     means, variances = np.zeros_like(priors), np.zeros_like(priors)
-    # The root, if there is one.
+    # The root, if the tree has nodes.
     means[:1] = (1.0 - shares[:1]) * likely[:1]
     variances[:1] = shares[:1] * priors[:1]
     for inner, left in table.levels:
@@ -247,11 +245,11 @@ def gains_of_posterior(
     means, variances, shares = posterior
     leaves = table.leaves
     leaves = leaves[weights[leaves] > 0.0]
-    # With e = (y - m_leaf) / (R - v_leaf) times the shares on the path: weighted sums of e, of y e
-    # and of e^2.
+    # With e = (y - m_leaf) / (R - v_leaf) times the shares on the path: the weighted sums of e, y e
+    # and e^2.
     errors, products, squares = (np.zeros_like(weights) for _ in range(3))
     noises = noise / blocks.sizes[leaves]
-    # So that rounding does not give 0 when there is hardly any noise.
+    # This prevents a division by 0 if there is almost no noise.
     rest = np.maximum(noises - variances[leaves], LEAST_REST * noises)
     gaps, own = targets[leaves] - means[leaves], weights[leaves]
     errors[leaves] = own * gaps / rest

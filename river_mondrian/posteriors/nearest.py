@@ -1,29 +1,29 @@
-"""The expected distance of a sample to the nearest of a random subset of the samples held.
+"""The expected distance of a sample to the nearest of a random subset of the held samples.
 
-Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n samples held. Let each of these
-be in a random subset with probability q. The nearest sample of the subset is the r-th if the r-th
-is in it and the r - 1 nearer ones are not. This has the probability q (1 - q)^(r - 1). So, given
-that the subset is not empty, the expected distance to its nearest sample is
+Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n held samples. Let each held
+sample be in a random subset with probability q. The nearest sample of the subset is the r-th if the
+r-th is in the subset and the r - 1 nearer samples are not. The probability is q (1 - q)^(r - 1).
+Given that the subset is not empty, the expected distance to its nearest sample is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
-A subset is the set of centres of a partition into Voronoi cells, as in the isolation kernel (Ting,
-Wells and Washio 2021, Section 3, aNNE). So (1) is the mean distance to the centre of x's own cell,
-over infinitely many of these partitions: there is no sampling error. With q = 1/k the mean of r is
-about k: the k nearest neighbours count, and nearer ones count more. While n <= 2 k samples are
-held, q is min(1/2, 2/n).
+Such a subset is the set of centres of a partition into Voronoi cells, as in the isolation kernel
+(Ting, Wells and Washio 2021, Section 3, aNNE). So (1) is the mean distance to the centre of x's own
+cell over infinitely many of these partitions, without a sampling error. With q = 1/k the mean of r
+is about k: the k nearest neighbours count, and nearer neighbours count more. While n <= 2 k samples
+are held, q is min(1/2, 2/n).
 
-Sums end as soon as the weight of the remaining terms is at most `REST`.
+Sums end when the weight of the remaining terms is at most `REST`.
 
-The distance is a sum over features of |x_j - y_j| / width_j, where a term a > `CAP` counts as
-CAP (1 + log(a / CAP)). The width is the standard deviation of the values held, clipped to 3
-interquartile ranges from the quartiles. Two levels of a category are 1 apart, and its width is
-sqrt(P / 2), with P the share of pairs of samples that differ. This agrees with numbers, whose
-variance is half the mean squared difference. A feature that is missing in x or in y adds the mean
-of the other features' terms.
+The distance is a sum over features of |x_j - y_j| / width_j. A term a > `CAP` counts as CAP (1 +
+log(a / CAP)). The width is the standard deviation of the held values, clipped to 3 interquartile
+ranges from the quartiles. Two levels of a category have distance 1, and its width is sqrt(P / 2),
+where P is the share of pairs of samples that differ. This agrees with numbers, whose variance is
+half the mean squared difference. A feature that is missing in x or y adds the mean of the other
+features' terms.
 
-A shingle is a sample with the samples before it. Its columns are the features of the sample, then
-those of the sample before it, and so on.
+A shingle is a sample together with the samples before it. Its columns are the features of the
+sample, then the features of the sample before it, and so on.
 """
 
 import copy
@@ -44,33 +44,33 @@ from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from .displacement import Ranks, RecentScores, add_score, rank_of
 
-# Distance in widths of one feature beyond which a distance grows with its logarithm.
+# A feature's distance in widths above which distances grow with their logarithm.
 CAP = 10.0
-# Largest weight of the terms that are left out of (1).
+# Largest weight of the omitted terms of (1).
 REST = 1e-4
-# Values are clipped to so many interquartile ranges from the quartiles before widths are computed.
+# Number of interquartile ranges from the quartiles to which values are clipped for widths.
 CLIPPED = 3.0
-# Widths are renewed after so many samples have entered.
+# Number of entered samples after which widths are renewed.
 RENEWED_AFTER = 64
-# Scores are kept once so many samples are held: among few samples, each is far from the others.
+# Scores are stored once this many samples are held: among few samples, each is far from the others.
 LEAST_HELD = 32
 # Number of intervals for sorting distances.
 N_BUCKETS = 256
-# Readings of a sample: its score, and its rank among the scores of the samples learned last.
+# Readings of a sample: its score, and its rank among the scores of recently learned samples.
 RAW, RANK, N_READINGS = 0, 1, 2
 
 
 class Neighbors(rec.Record):
-    """The samples held, in a ring, and the widths and buffers for comparing a sample with them."""
+    """The held samples, in a ring, and widths and buffers for comparisons with a sample."""
 
     # The user's parameters: k, capacity for samples, length of shingles, and the probability with
-    # which a sample enters when there is no room.
+    # which a sample enters if there is no room.
     n_neighbors: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     capacity: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     shingle: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     entering: rec.Float64 = rec.stored(rec.Bounds(0.0, 1.0))
-    # Numbers of features, columns, samples held, samples learned, and samples entered since widths
-    # were set; place of the oldest sample held; state of the draws whether a sample enters.
+    # Numbers of features, columns, held samples, learned samples, and samples entered since widths
+    # were set. Place of the oldest held sample. State of the draws for entering.
     n_inputs: rec.Int64
     n_columns: rec.Int64 = rec.derived()
     n_held: rec.Int64 = rec.stored(rec.Bounds(0, LARGEST_WINDOW))
@@ -79,29 +79,29 @@ class Neighbors(rec.Record):
     oldest: rec.Int64 = rec.stored(rec.Bounds(0, below="capacity"))
     entry_state: rec.Int64
     ranks: Ranks
-    # Values of the samples held, minus the origins; for categories the fraction of a level's code.
-    # A column's values are together.
+    # Values of the held samples, minus the origins; for categories the fraction of a level's code.
+    # Each column is contiguous.
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
     origins: rec.Float64s = rec.sized("n_inputs")
-    # By feature: 1 / width of numbers, 0 for categories; 1 / width of categories, 0 for numbers;
-    # 1 / width that the user has given, otherwise 0.
+    # For each feature: 1 / width of numbers, 0 for categories; 1 / width of categories, 0 for
+    # numbers; 1 / width given by the user, otherwise 0.
     rates: rec.Float64s = rec.sized("n_inputs")
     level_rates: rec.Float64s = rec.sized("n_inputs")
     given_rates: rec.Float64s = rec.sized("n_inputs")
-    # The latest samples, the last row being the next sample; the sample scored last, its score, and
-    # the number of samples learned at that time.
+    # The latest samples, with the next sample in the last row. The last scored sample, its score,
+    # and the number of learned samples at its time.
     recent: rec.Float64s = rec.sized("shingle", "n_inputs")
     noted_inputs: rec.Float64s = rec.transient("n_inputs")
     noted_score: rec.Float64 = rec.transient()
     noted_at: rec.Int64 = rec.transient()
-    # Buffers for one sample: its columns, its distances to the samples held, the numbers of their
-    # columns that are missing in one of both, and sorted distances.
+    # Buffers for one sample: its columns, its distances to the held samples, the number of columns
+    # that are missing for each distance, and sorted distances.
     row: rec.Float32s = rec.transient("n_columns")
     distances: rec.Float64s = rec.transient("capacity")
     missing: rec.Int32s = rec.transient("capacity")
     ordered: rec.Float64s = rec.transient("capacity")
     counts: rec.Int32s = rec.transient(N_BUCKETS)
-    # q and the number of terms in (1), of the sample scored last.
+    # q and the number of terms in (1) for the last scored sample.
     chance: rec.Float64 = rec.transient()
     n_terms: rec.Int64 = rec.transient()
 
@@ -113,7 +113,7 @@ def _capped(term: float) -> float:
 
 @inlined
 def _convert(table: Neighbors, rows: rec.Float64s, last: int, row: rec.Float32s) -> int:
-    """Write row `last` of inputs, and the rows before it, in the form of samples held.
+    """Write row `last` of inputs and the rows before it in the form of held samples.
 
     Returns the place of a number that is too large, or DONE.
     """
@@ -122,7 +122,7 @@ def _convert(table: Neighbors, rows: rec.Float64s, last: int, row: rec.Float32s)
         for j in range(n):
             value = rows[n * (last - ago) + j]
             if table.level_rates[j] > 0.0:
-                # An absent level of 0 is a level of its own, at -1.
+                # An absent level of 0 is a separate level, at -1.
                 value = value / LEAST_LEVEL - 1.0
             elif value == value:
                 if abs(value) > LARGEST:
@@ -134,7 +134,7 @@ def _convert(table: Neighbors, rows: rec.Float64s, last: int, row: rec.Float32s)
 
 @inlined
 def _add_terms(table: Neighbors, ago: int, j: int) -> None:
-    """Add a column's terms to the distances to all samples held; count those that are missing."""
+    """Add a column's terms to the distances to all held samples, and count missing terms."""
     n, column = table.n_held, table.n_inputs * ago + j
     own, value = table.held.part(table.capacity * column, n), table.row[column]
     distances, missing, rate = table.distances, table.missing, table.rates[j]
@@ -162,10 +162,10 @@ def _add_terms(table: Neighbors, ago: int, j: int) -> None:
 
 @inlined
 def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
-    """Write `n` numbers of `distances` to `ordered`, the `k` smallest in order at the beginning.
+    """Write `n` numbers of `distances` to `ordered`, and sort the `k` smallest to the beginning.
 
-    They are first assigned to intervals of equal length, from the smallest number d to
-    d + 2 (mean - d). Then only the intervals that are needed are sorted.
+    The numbers are first assigned to intervals of equal length, from the smallest number d to d + 2
+    (mean - d). Then only the needed intervals are sorted.
     """
     distances, ordered, counts = table.distances, table.ordered, table.counts
     low, total = distances[0], 0.0
@@ -184,7 +184,7 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
     for b in range(N_BUCKETS):
         needed = size + counts[b] if size < k else needed
         counts[b], size = size, size + counts[b]
-    # Which intervals are needed is not asked here: the answers would be mispredicted.
+    # There is no test here whether an interval is needed, since it would be mispredicted.
     for i in range(n):
         b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
         ordered[counts[b]] = distances[i]
@@ -194,9 +194,9 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
 
 @separate
 def score_of(table: Neighbors) -> float:
-    """Return the score (1) of the sample in `row`; 0 if there is nothing to compare.
+    """Return the score (1) of the sample in `row`, or 0 if there are no samples to compare.
 
-    The function is compiled once, so that its sums are the same in all kernels.
+    The function is compiled once, so its sums are the same in all kernels.
     """
     n, n_missing, n_columns = int(table.n_held), 0, table.n_columns
     for i in range(n):
@@ -215,7 +215,7 @@ def score_of(table: Neighbors) -> float:
                 n += 1
     if n == 0:
         return 0.0
-    # Probability with which a sample held is in the random subset.
+    # Probability with which a held sample is in the random subset.
     q = min(0.5, max(1.0 / table.n_neighbors, 2.0 / table.n_held))
     k = min(n, math.ceil(math.log(REST) / math.log1p(-q)))
     table.chance, table.n_terms = q, k
@@ -239,7 +239,7 @@ def _quantile(ordered: rec.Float64s, n: int, share: float) -> float:
 
 @inlined
 def _width_of_numbers(ordered: rec.Float64s, n: int) -> float:
-    """Return the width of sorted numbers (see the module's docstring)."""
+    """Return the width of sorted numbers (see the docstring of the module)."""
     q1, q3 = _quantile(ordered, n, 0.25), _quantile(ordered, n, 0.75)
     low, high = ordered[0], ordered[n - 1]
     if q3 > q1:
@@ -254,7 +254,7 @@ def _width_of_numbers(ordered: rec.Float64s, n: int) -> float:
 
 @inlined
 def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
-    """Return the width of sorted levels (see the module's docstring)."""
+    """Return the width of sorted levels (see the docstring of the module)."""
     same, run = 0.0, 0.0
     for i in range(n):
         run = run + 1.0 if i > 0 and ordered[i] == ordered[i - 1] else 1.0
@@ -265,7 +265,7 @@ def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
 
 @separate
 def set_widths(table: Neighbors) -> None:
-    """Set the widths of all features by the samples held."""
+    """Set the widths of all features from the held samples."""
     for j in range(table.n_inputs):
         n = 0
         for i in range(table.n_held):
@@ -288,12 +288,12 @@ def set_widths(table: Neighbors) -> None:
 
 @inlined
 def _is_noted(table: Neighbors) -> bool:
-    """Return whether the next sample was scored last, by the samples held now."""
+    """Return whether the next sample was the last scored sample, with the present held samples."""
     if table.noted_at != table.n_samples:
         return False
     start = table.n_inputs * (table.shingle - 1)
     for j in range(table.n_inputs):
-        # A missing value differs from itself: such a sample is scored again.
+        # A missing value differs from itself, so such a sample is scored again.
         if table.recent[start + j] != table.noted_inputs[j]:
             return False
     return True
@@ -301,7 +301,7 @@ def _is_noted(table: Neighbors) -> bool:
 
 @kernel
 def score_one(table: Neighbors, out: rec.Float64s) -> int:
-    """Write the readings of the next sample; returns the place of a number too large, or DONE."""
+    """Write the readings of the next sample; returns the place of a too large number, or DONE."""
     last = int(table.shingle - 1)
     bad = _convert(table, table.recent, last, table.row)
     if bad == DONE:
@@ -316,7 +316,7 @@ def score_one(table: Neighbors, out: rec.Float64s) -> int:
 
 @batch_kernel
 def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) -> int:
-    """Write the readings of `n` rows of inputs, after `shingle` - 1 earlier rows; returns DONE."""
+    """Write the readings of `n` rows of inputs after `shingle` - 1 earlier rows; returns DONE."""
     for r in range(n):
         _convert(table, rows, r + int(table.shingle - 1), table.row)
         score = score_of(table)
@@ -327,7 +327,7 @@ def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) 
 
 @inlined
 def _learn(table: Neighbors, is_noted: bool) -> int:
-    """Learn the next sample; returns the place of a number too large, or DONE."""
+    """Learn the next sample; returns the place of a number that is too large, or DONE."""
     bad = _convert(table, table.recent, int(table.shingle - 1), table.row)
     if bad != DONE:
         return bad
@@ -359,9 +359,9 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
 
 @kernel
 def learn_one(table: Neighbors) -> int:
-    """Learn the next sample, and keep its score from before it is learned.
+    """Learn the next sample, and store its score from before learning.
 
-    Returns DONE, or the place of a number too large; then nothing has changed.
+    Returns DONE, or the place of a number that is too large. Nothing has changed then.
     """
     return _learn(table, _is_noted(table))
 
@@ -379,27 +379,27 @@ def learn_rows(table: Neighbors, rows: rec.Float64s, n: int) -> int:
 
 @kernel
 def renew(table: Neighbors) -> int:
-    """Set the widths by the samples held; returns DONE."""
+    """Set the widths from the held samples; returns DONE."""
     set_widths(table)
     return DONE
 
 
 class NeighborTable(Learned[Neighbors]):
-    """The owner of the samples held and of their features.
+    """The owner of the held samples and their features.
 
-    A change that takes more than one kernel is made in a copy (`copied`, `widened`, `without`),
-    which then replaces the table.
+    A change of more than one kernel is made in a copy (`copied`, `widened`, `without`), which then
+    replaces the table.
 
     Parameters
     ----------
     n_neighbors
         Number of neighbours that count: 1 / q in (1).
     capacity
-        Largest number of samples held.
+        Largest number of held samples.
     shingle
-        Number of successive samples that are compared as one.
+        Number of successive samples in a shingle.
     entering
-        Probability with which a sample enters when there is no room.
+        Probability with which a sample enters if there is no room.
     missing
         The meaning of an absent feature: the detector's parameter of the same name.
     seed
@@ -430,7 +430,7 @@ class NeighborTable(Learned[Neighbors]):
         self.show()
 
     def show(self, predicted: rec.Floats | None = None) -> None:
-        """Set the record's references to its arrays, and forget the sample scored last."""
+        """Set the record's references to its arrays, and forget the last scored sample."""
         record = self.record
         record.n_columns, record.ranks = record.n_inputs * record.shingle, self.scores.record
         super().show()
@@ -460,9 +460,9 @@ class NeighborTable(Learned[Neighbors]):
     # Changes, in copies.
 
     def widened(self, new: Mapping[Hashable, float], widths: Mapping[Hashable, float]) -> Self:
-        """Return a copy with more features, given by their first values and some widths.
+        """Return a copy with more features, given their first values and some widths.
 
-        A feature's origin is its first value. In the samples held, new features are absent.
+        A feature's origin is its first value. New features are absent in the held samples.
         """
         values = np.array(list(new.values()), dtype=np.float64)
         are_levels = values >= LEAST_LEVEL
@@ -504,17 +504,17 @@ class NeighborTable(Learned[Neighbors]):
 
     @property
     def held(self) -> rec.Singles:
-        """The ring of samples held, shape (shingle, features, capacity)."""
+        """The ring of held samples, shape (shingle, features, capacity)."""
         return self.learned["held"]
 
     @property
     def recent(self) -> rec.Floats:
-        """The latest samples; the last row is the next sample."""
+        """The latest samples. The last row is the next sample."""
         return self.learned["recent"]
 
     @property
     def samples(self) -> rec.Singles:
-        """The samples held, minus the origins, oldest first, shape (samples, columns)."""
+        """The held samples minus the origins, oldest first, shape (samples, columns)."""
         table = self.record
         order = (int(table.oldest) + np.arange(int(table.n_held))) % int(table.capacity)
         return self.held[..., order].reshape(int(table.n_columns), len(order)).T
@@ -529,11 +529,11 @@ class NeighborTable(Learned[Neighbors]):
 
     @property
     def row(self) -> rec.Singles:
-        """The sample scored last, in the form of samples held."""
+        """The last scored sample, in the form of held samples."""
         return self.memory.arrays["row"]
 
     def score(self) -> int:
-        """Write the readings of the sample in `vector` to `out`; returns as `score_one` does."""
+        """Write the readings of the sample in `vector` to `out`; returns `score_one`'s status."""
         return score_one(self.record, self._out)
 
     def learn(self) -> int:
@@ -547,7 +547,8 @@ class NeighborTable(Learned[Neighbors]):
     def score_rows(self, rows: rec.Floats, n_jobs: int) -> rec.Floats:
         """Return the readings of rows of checked inputs, shape (n, N_READINGS).
 
-        The first `shingle` - 1 rows only complete the shingles of the others; they are not scored.
+        The first `shingle` - 1 rows only complete the shingles of the other rows, and are not
+        scored.
         """
         n_before = len(self.recent) - 1
         n = len(rows) - n_before
@@ -566,7 +567,7 @@ class NeighborTable(Learned[Neighbors]):
         return out
 
     def explained(self) -> rec.Floats:
-        """Return each column's contribution to the score of the sample in `vector`, by (1)."""
+        """Return each column's contribution to the score (1) of the sample in `vector`."""
         row = self.row.astype(np.float64)
         gaps, shingle = np.abs(row - self.samples), int(self.record.shingle)
         terms = gaps * np.tile(self.learned["rates"], shingle)

@@ -1,4 +1,4 @@
-"""Predictive distributions, which all regressors return for a target.
+"""Predictive distributions, which all regressors return.
 
 A prediction is a mixture of normal and Student's t distributions. `crps` is the closed form of the
 continuous ranked probability score for mixtures of normal distributions.
@@ -18,16 +18,16 @@ from ..arguments import is_real
 from ..compiling.kernels import batch_kernel, inlined
 from ..records import Float64s, Floats
 
-# Nodes on one half of the line, for the score of a mixture with Student components.
+# Nodes on each half of the line for the score of a mixture with Student components.
 N_NODES = 64
 # Tails are integrated up to this distance, in units of the largest scale.
 FARTHEST = 1e4
 # Most steps towards a mode.
 MOST_STEPS = 1000
 
-# The mean absolute value of a normal with mean z and variance 1 minus z, 2 (phi(z) - z Phi(-z)), at
-# knots from 0 to where it vanishes; and its slope -2 Phi(-z) per knot. Cubics between the knots
-# have an error of at most 2e-9. Exponentials would take most of the time.
+# The mean absolute value of a normal variable with mean z and variance 1, minus z: 2 (phi(z) - z
+# Phi(-z)), at knots from 0 to where it is almost 0. Its slope is -2 Phi(-z) per knot. Cubics
+# between the knots have an error of at most 2e-9. They are much faster than exponentials.
 KNOTS_PER_UNIT = 32
 N_KNOTS = 8 * KNOTS_PER_UNIT
 _Z = [k / KNOTS_PER_UNIT for k in range(N_KNOTS + 1)]
@@ -63,16 +63,18 @@ def mean_absolute(mean: float, variance: float) -> float:
 def crps(mixture: Float64s, n: int, y: float) -> float:
     """Return E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' from a mixture.
 
-    The mixture has `n` components: first come their weights, then their means, then their
-    variances.
+    The mixture has `n` components. It begins with their weights. Their means and then their
+    variances follow.
     """
     weights, means = mixture.part(0, n), mixture.part(n, n)
     variances = mixture.part(2 * n, n)
     away, apart = 0.0, 0.0
     for i in range(n):
-        # The difference of two independent normals is normal; its variance is the sum of theirs.
+        # The difference of two independent normals is normal. Its variance is the sum of their
+        # variances.
         away += weights[i] * mean_absolute(means[i] - y, variances[i])
-        # A pair and its reverse count together, a component with itself once: hence the half.
+        # A pair and its reverse are counted together, and a component with itself once, hence the
+        # half.
         among = 0.5 * weights[i] * mean_absolute(0.0, 2.0 * variances[i])
         for j in range(i):
             gap = mean_absolute(means[i] - means[j], variances[i] + variances[j])
@@ -82,22 +84,24 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
 
 
 class PredictiveDistribution:
-    """A distribution predicted of a target: a mixture of normal and Student's t distributions.
+    """A predicted distribution of a target: a mixture of normal and Student's t distributions.
 
     All regressors return it from `predict_one(x, with_dist=True)`. It counts as a
-    `ContinuousDistribution` of River, which cannot be updated.
+    `ContinuousDistribution` of River, but cannot be updated.
 
     Parameters
     ----------
     weights
-        Weights of the components, shape (n,); they add up to 1.
+        Weights of the components, shape (n,). Their sum is 1.
     centres
-        Their centres, shape (n,). Student's t distributions have one centre.
+        Centres of the components, shape (n,). Components with Student's t distributions have equal
+        centres.
     scales
-        Their scales, shape (n,). A component of scale 0 is a point. An infinite scale stands for
-        a target without information.
+        Scales of the components, shape (n,). A component of scale 0 is a point. An infinite scale
+        means that the target is unknown.
     freedoms
-        Their degrees of freedom, shape (n,), infinite for normal distributions. None if all are.
+        Degrees of freedom of the components, shape (n,), infinite for normal distributions. None:
+        all are normal.
     n_samples
         Number of samples that the model had learned.
 
@@ -130,7 +134,7 @@ class PredictiveDistribution:
         self.weights, self.centres, self.scales = weights, centres, scales
         self.freedoms = np.full(len(weights), np.inf) if freedoms is None else freedoms
         self.n_samples = n_samples
-        # Importing it would take most of a second.
+        # Importing this module would take most of a second.
         proba = sys.modules.get("river.proba.base")
         if proba is not None and not issubclass(
             PredictiveDistribution, proba.ContinuousDistribution
@@ -142,7 +146,7 @@ class PredictiveDistribution:
 
     @property
     def mean(self) -> float:
-        """Mean; the centre of a Student's t distribution that has none."""
+        """Mean, or the centre if the mean does not exist."""
         return float(self.weights @ self.centres)
 
     @property
@@ -162,9 +166,9 @@ class PredictiveDistribution:
 
     @property
     def mode(self) -> float:
-        """The most likely value: the maximum reached by ascent from the likeliest centre.
+        """The most likely value: the maximum reached by ascent from the most likely centre.
 
-        If there are components of scale 0, it is the one with the largest weight.
+        If components have scale 0, it is the component with the largest weight.
         """
         if (self.centres == self.centres[0]).all():
             return float(self.centres[0])
@@ -172,7 +176,7 @@ class PredictiveDistribution:
         if (self.weights[at] > 0.0).any():
             return float(self.centres[at][self.weights[at].argmax()])
         y: float = max(dict.fromkeys(self.centres.tolist()), key=self.log_pdf)
-        # Each normal component pulls to its centre; the density increases with every step.
+        # Each normal component pulls to its centre. The density increases with every step.
         used = self.weights > 0.0
         for _ in range(MOST_STEPS):
             parts = np.exp(self._log_parts(y) - self.log_pdf(y))[used] / self.scales[used] ** 2
@@ -190,12 +194,12 @@ class PredictiveDistribution:
             if not np.isinf(v).all():
                 few, which = np.unique(v, return_inverse=True)
                 at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
-                # Squares of large z would overflow.
+                # For large z, the square would overflow.
                 tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
                 of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
                 logs = np.where(np.isinf(v), logs, of_student)
             found: Floats = logs + np.log(self.weights) - np.log(self.scales)
-        # A point has no density away from its centre, and a component of weight 0 has none.
+        # A point has no density elsewhere, and a component of weight 0 has no density.
         nothing = (self.weights == 0.0) | ((self.scales == 0.0) & (self.centres != y))
         return np.where(nothing, -np.inf, found)
 
@@ -232,10 +236,10 @@ class PredictiveDistribution:
     __call__ = pdf
 
     def _tails(self, y: Floats, sign: float) -> Floats:
-        """Return the probability of at most each value, or with a negative sign of more."""
+        """Return the probability of at most each value, or of more if the sign is negative."""
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (y[:, None] - self.centres) / self.scales
-        # A point at y counts as at most y.
+        # A point at y is at most y.
         z = sign * np.where(np.isnan(z), np.inf, z)
         tails = scipy.special.ndtr(z)
         if not np.isinf(self.freedoms).all():
@@ -264,7 +268,7 @@ class PredictiveDistribution:
         Parameters
         ----------
         probability
-            The probability of at most the value returned, between 0 and 1.
+            The probability of values up to the quantile, between 0 and 1.
 
         Returns
         -------
@@ -281,11 +285,11 @@ class PredictiveDistribution:
         # The smaller tail loses no digits.
         sign = 1.0 if probability <= 0.5 else -1.0
         tail = min(probability, 1.0 - probability)
-        # Inverse functions are slow, so they are called once per number of degrees of freedom.
+        # Inverse functions are slow, so each is called once per number of degrees of freedom.
         few, which = np.unique(self.freedoms, return_inverse=True)
         of_student = scipy.special.stdtrit(np.minimum(few, 1e9), tail) if tail < 0.5 else 0.0
         z = sign * np.where(np.isinf(few), scipy.special.ndtri(tail), of_student)[which]
-        # The mixture's quantile lies between those of its components.
+        # The mixture's quantile is between the quantiles of its components.
         used = self.weights > 0.0
         with np.errstate(invalid="ignore"):
             ends = (self.centres + np.where(z == 0.0, 0.0, z * self.scales))[used]
@@ -298,7 +302,7 @@ class PredictiveDistribution:
             return low
         if excess(high) <= 0.0:
             return high
-        # Importing it is slow.
+        # This import is slow.
         from scipy import optimize
 
         close = 1e-12 * (high - low)
@@ -314,7 +318,8 @@ class PredictiveDistribution:
 
         Returns
         -------
-        Its ends, (low, high). The probability of values below equals that of values above.
+        The ends (low, high) of the interval. Values below and above the interval have equal
+        probability.
 
         Raises
         ------
@@ -344,10 +349,10 @@ class PredictiveDistribution:
 
         Notes
         -----
-        Mixtures of normal distributions have a closed form, whose time grows with the square of
-        the number of components. Otherwise there is one centre. With G(u) the tail at a distance u,
-        the score is the integral of 2 G(u)^2 over u > 0 plus that of 1 - 2 G(u) from 0 to
-        |y - centre|. Both are computed by Gauss-Legendre quadrature, in steps that grow.
+        For mixtures of normal distributions the score has a closed form. Its time grows with the
+        square of the number of components. Otherwise there is one centre. With G(u) the tail at a
+        distance u, the score is the sum of two integrals: of 2 G(u)^2 over u > 0, and of 1 - 2 G(u)
+        from 0 to |y - centre|. Both are computed by Gauss-Legendre quadrature with growing steps.
 
         """
         if np.isinf(self.scales).any():
@@ -376,7 +381,7 @@ class PredictiveDistribution:
         Parameters
         ----------
         seed
-            A generator of NumPy's, or a seed of one.
+            A NumPy generator, or a seed for a generator.
 
         Returns
         -------
@@ -390,12 +395,12 @@ class PredictiveDistribution:
         return float(self.centres[k] + self.scales[k] * drawn)
 
     def update(self, *_: Any) -> NoReturn:
-        """Raise an error: the model learns, not its distributions.
+        """Raise an error: a model learns, but its distributions do not.
 
         Parameters
         ----------
         *_
-            Whatever is given.
+            Ignored arguments.
 
         Raises
         ------
@@ -409,10 +414,10 @@ class PredictiveDistribution:
 
 
 def unknown(mean: float = 0.0, n_samples: int = 0) -> PredictiveDistribution:
-    """Return the distribution of a target with infinite scale, given a guess of the mean."""
+    """Return a distribution with infinite scale, for a target with a guessed mean."""
     one = np.ones(1)
     return PredictiveDistribution(one, mean * one, math.inf * one, None, n_samples)
 
 
-# Nodes between 0 and 1, and their weights (Gauss and Legendre).
+# Gauss-Legendre nodes between 0 and 1, and their weights.
 _NODES = [(ends + shift) / 2.0 for ends, shift in zip(leggauss(N_NODES), (1.0, 0.0), strict=True)]

@@ -1,4 +1,4 @@
-"""The memory of a forest's trees: layouts of rows, room for more rows, changes, pickling."""
+"""The memory of a forest's trees: layouts of rows, room for more rows, changes, and pickles."""
 
 import abc
 import copy
@@ -20,10 +20,11 @@ from .boxes import compile_light, light_size_for
 from .constants import CLOSED, DRAWING, EMPTY, NEVER, NONE, STEADY, UNLIMITED
 from .records import Arrival, BoxRow, Forest, LightBoxes, LightNode, Node, Point, Tree
 
-# The tables that each tree has for itself.
+# The tables of which each tree has its own rows.
 TABLES = ("nodes", "boxes", "side_rows")
 
-# Samples after which widths are only checked now and then, and gamma is fixed.
+# Number of samples in the warm-up. Afterwards widths are only checked occasionally, and gamma is
+# fixed.
 WARM_UP = 256
 
 
@@ -36,23 +37,24 @@ class Partitions:
     n_trees
         Number of trees.
     lifetime
-        Time at which the trees stop being cut, or a distribution from which each draws its own.
+        Time at which the trees stop being cut, or a distribution of which each tree draws its own
+        time.
     directions
-        Cut directions; None for the axes.
+        Cut directions. None cuts along the axes.
     max_nodes
-        Nodes (leaves and internal ones) at which a tree stops being cut.
+        Number of nodes (leaves and internal nodes) at which a tree stops being cut.
     scale
         Whether inputs are divided by their widths.
     absent
-        Value of inputs that are yet to come: NaN, which is unknown, or 0.
+        Value of future inputs: NaN, which is unknown, or 0.
     seed
         Seed of the random numbers.
     ranges
         Known lowest and highest values of features, by name.
     rescale
-        Whether trees are redrawn if widths no longer hold.
+        Whether trees are redrawn if widths are no longer valid.
     window
-        Number of samples that are held at most, the latest ones; None for all.
+        Largest number of samples held, the latest ones. None holds all samples.
 
     """
 
@@ -68,12 +70,12 @@ class Partitions:
     window: int | None = None
 
 
-# Attributes of the change that is under way.
+# Attributes of the present change.
 OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
 
 
 class SavedTrees(NamedTuple):
-    """Trees before a change: the samples that had begun, attributes, bytes of the records."""
+    """Trees before a change: number of samples begun, attributes, and bytes of the records."""
 
     n_begun: int
     attributes: dict[str, Any]
@@ -87,31 +89,31 @@ AnyForest = TypeVar("AnyForest", bound=Forest)
 class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     """The memory of trees over one store of points: tables of rows.
 
-    A kind of trees names its records. While a change that takes more than one kernel is under
-    way, the forest's record is `CLOSED` to calls for one sample. The next call that enters the
-    trees completes or undoes an interrupted change (see ARCHITECTURE.md).
+    A kind of trees names its records. During a change of more than one kernel, the forest's record
+    is `CLOSED` to calls for one sample. The next call that enters the trees completes or undoes an
+    interrupted change (see ARCHITECTURE.md).
     """
 
     forest: AnyForest
 
-    # The records of the kind: its forest's, its trees', its nodes' and its points'.
+    # The records of the kind: of its forest, its trees, its nodes and its points.
     _FOREST: type[AnyForest]
     _TREE: ClassVar[type[Tree]] = Tree
     _NODE: ClassVar[type[Node]] = Node
     _POINT: ClassVar[type[Point]] = Point
-    # Whether the kind's widths may be renewed, and how many spare trees it then has.
+    # Whether the kind's widths may be renewed, and its number of spare trees if so.
     _RENEWS: ClassVar[bool] = False
     _N_SPARE: ClassVar[int] = 1
 
-    # Attributes that `_finish` makes from the others, or that are set at first use.
+    # Attributes that `_finish` computes from other attributes, or that are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
         *("inputs", "rooms", "light", "vector", "row", "forest", "_learn_one", "_predict_one")
     }
-    # Whether new rows beside the nodes are zero.
+    # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
     # Counts the changes of inputs and classes. The record has the same number unless the trees are
-    # closed: while a change that takes more than one kernel is under way, or has been interrupted.
+    # closed, during a change of more than one kernel or after its interruption.
     version = CLOSED + 1
     # Whether this owner has closed the trees.
     is_changing = False
@@ -119,7 +121,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     _before: SavedTrees | None = None
     # Parts of a change that other threads work on.
     _jobs: Sequence[Future[None]] = ()
-    # Whether jobs that may end early are to end.
+    # Whether jobs are to end, if they can end early.
     _jobs_end = False
 
     def __init__(self, partitions: Partitions) -> None:
@@ -130,7 +132,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.directions = (
             None if directions is None else transforms.CutDirections(directions, n_trees, seed)
         )
-        # Places of levels, from the first category on.
+        # Places of levels. There are none before the first category.
         self.categories: transforms.Categories | None = None
         self.renews = partitions.rescale and self._RENEWS and self.scale
         n_slots = n_trees + (self._N_SPARE if self.renews else 0)
@@ -160,12 +162,12 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest.window = UNLIMITED if partitions.window is None else partitions.window
         forest.first_arrival = forest.last_arrival = NONE
         self._set_up()
-        # Offsets and factors of the inputs in either frame, shape (2, 2, input_capacity).
+        # Offsets and factors of the inputs in each frame, shape (2, 2, input_capacity).
         self.frames = np.array([[[0.0], [1.0]]] * 2)
-        # The ends of given ranges, by input; NaN for others.
+        # The ends of given ranges of each input; NaN if no range is given.
         self.given = np.zeros((2, 0))
         self.known_ranges = dict(partitions.ranges)
-        # The inputs of the samples so far, while the ranges may change.
+        # The inputs of past samples, while the ranges may change.
         self.warm_up: rec.Floats | None = np.zeros((0, 1)) if self.scale else None
         if self._may_have_light:
             forest.light_size = light_size_for(forest.dim_capacity)
@@ -194,26 +196,26 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _has_frames(self) -> bool:
-        """Whether points have a column for either frame, which all trees in it share."""
+        """Whether points have a column for each frame, which all trees in the frame share."""
         return self.renews and not self._has_sets
 
     @property
     def _has_remainders(self) -> bool:
-        """Whether points keep the rounding errors of their inputs in single precision."""
+        """Whether points store the rounding errors of their inputs in single precision."""
         return self._has_frames and not self.keeps_inputs
 
     @property
     def keeps_inputs(self) -> bool:
-        """Whether points keep inputs, which neither sums nor places of levels determine."""
+        """Whether points store inputs, since sums and places of levels do not determine them."""
         return self.renews and not (self.directions is None and self.categories is None)
 
     @property
     def has_window(self) -> bool:
-        """Whether the latest samples only are held."""
+        """Whether only the latest samples are held."""
         return self.shared[0].window != UNLIMITED
 
     def _set_words(self) -> None:
-        """Write the words at which the parts of nodes' and points' rows begin."""
+        """Write the words where the parts of nodes' and points' rows begin."""
         forest = self.forest
         forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_parts())
         forest.n_values = self._n_columns * forest.dim_capacity
@@ -232,7 +234,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _n_columns(self) -> int:
-        """How many values a point has in each dimension: one, two, or one for each tree."""
+        """Number of values of a point in each dimension: one, two, or one for each tree."""
         if self._has_frames:
             return 2
         if not self._has_sets:
@@ -251,7 +253,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _may_have_light(self) -> bool:
-        """Whether nodes may be light; leaves of full trees count samples that are not stored."""
+        """Whether nodes may be light. Leaves of full trees count samples that are not stored."""
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
     def _box_parts(self) -> tuple[rec.Part, ...]:
@@ -268,7 +270,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return rec.RowLayout(self._POINT, (*parts, rec.Part("links", rec.INT32, len(self.trees))))
 
     def _side_layout(self) -> rec.RowLayout:
-        """Return the layout of a row beside the nodes; it is empty if there are none."""
+        """Return the layout of a side row; it is empty if there are none."""
         return rec.RowLayout(rec.Record)
 
     def _layouts(self) -> dict[str, rec.RowLayout]:
@@ -280,7 +282,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             "boxes": rec.RowLayout(BoxRow, self._box_parts() if has_light else ()),
             "side_rows": self._side_layout(),
             "points": self._point_layout(),
-            # Those of moved points.
+            # Remainders of moved points.
             "remainders": rec.RowLayout(rec.Record, (remainders,) if self._has_remainders else ()),
             "arrivals": rec.RowLayout(Arrival if self.has_window else rec.Record),
         }
@@ -289,7 +291,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def n_drawn(self) -> int:
-        """Number of trees that have nodes: those that predict, and the one being redrawn."""
+        """Number of trees with nodes: trees that predict, and a redrawn tree."""
         return len(self.trees) if self.shared[0].draws() else self.n_trees
 
     @property
@@ -299,19 +301,19 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def next_scaling(self) -> rec.Floats:
-        """The scaling to which trees are being redrawn; the present one if none are."""
+        """The scaling to which trees are being redrawn; otherwise the present scaling."""
         forest = self.forest
         frame = 1 - forest.frame if forest.phase == DRAWING else forest.frame
         return self.frames[frame]
 
     def _new_rows(self) -> None:
-        """Give the trees new tables."""
+        """Create new tables for the trees."""
         self._new_rows_of_nodes()
         n, width = len(self.trees), self._side_layout().words
         self.side_rows = rec.ChunkedRows(n, width, self._ZEROED_SIDE_ROWS)
 
     def _new_rows_of_nodes(self) -> None:
-        """Give the trees new tables of nodes, and of boxes."""
+        """Create new tables of nodes and boxes for the trees."""
         n, layouts = len(self.trees), self._layouts()
         self.nodes = rec.ChunkedRows(n, layouts["nodes"].words, False)
         self.boxes = rec.ChunkedRows(n, layouts["boxes"].words, False)
@@ -327,7 +329,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest = self.forest
         n_moved = forest.n_moved if forest.phase != STEADY and self._has_remainders else 0
         if not forest.draws():
-            # The spare tree still has the rows of the tree that was replaced last.
+            # The spare tree still has the rows of the last replaced tree.
             for spare in words["slot"][self.n_trees :].tolist():
                 for counts in found.values():
                     counts[spare] = 0
@@ -354,7 +356,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         TreeMemory._show(self)
 
     def _show_scaling(self) -> None:
-        """Pass the scaling, the cut directions and the places of levels to kernels."""
+        """Set the kernels' references to scaling, cut directions and places of levels."""
         forest = self.forest
         forest.frames = rec.Float64s.of(self.frames.reshape(-1))
         if self.directions is not None:
@@ -365,17 +367,18 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _warm_up_end(self) -> int:
-        """Number of stored samples at which the ranges are fixed, or begin to be followed."""
+        """Number of stored samples at which the ranges are fixed, or their checks begin."""
         return min(WARM_UP, int(self.shared[0].window))
 
     def _reserve_warm_up(self, n: int) -> None:
-        """Make room for inputs until the number of stored samples, which is `n`, has doubled."""
+        """Reserve room for inputs until the number of stored samples, `n`, has doubled."""
         end = self._warm_up_end
         if self.warm_up is None or n >= end:
             self.forest.raw_values = rec.Float64s(0, 0, 0)
             self.forest.next_fit = NEVER
             return
-        # It stays when samples are forgotten, so that not every sample refreshes the ranges.
+        # This number does not change when samples are forgotten, so that ranges are not always
+        # refreshed.
         known = int(self.forest.next_fit)
         n_rows = min(known if n < known else 1 << n.bit_length(), end)
         if n_rows > len(self.warm_up):
@@ -387,7 +390,8 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _reserve_points(self, n: int) -> None:
         capacity = self.points.reserve(0, n)
         if self.forest.phase != STEADY:
-            # Kernels get room for more points only once there is room for their remainders.
+            # There must be room for the remainders of points before kernels get room for the
+            # points.
             self.remainders.reserve(0, capacity)
         if self.has_window:
             self.arrivals.reserve(0, capacity)
@@ -396,7 +400,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.points.show(0, self.forest.points)
 
     def _reserve_rows(self, t: int, n: int, n_side: int = 1) -> None:
-        """Make room in a tree for `n` more rows, and for `n_side` more rows beside the nodes."""
+        """Reserve room in a tree for `n` more rows, and for `n_side` more side rows."""
         tree = self.trees[t]
         nodes, boxes, side_rows, slot = tree.nodes, tree.boxes, tree.side_rows, tree.slot
         self.nodes.grow(slot, nodes, nodes.n_rows + n)
@@ -404,7 +408,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
-        """Make room for `n` rows in total, and for one more side row, in trees that predict."""
+        """Reserve room for `n` rows in total, and for one more side row, in trees that predict."""
         words = self.trees.words
         slots = words["slot"].tolist()
         counts = words["side_rows.n_rows"].tolist()
@@ -416,7 +420,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             self.__dict__[name].show_all(name, words, slots)
 
     def _show(self) -> None:
-        """Pass all addresses to kernels again."""
+        """Set all addresses of kernels again."""
         self._show_scaling()
         self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)
@@ -426,21 +430,21 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def n_begun(self) -> int:
-        """Number of samples that have been learned, or are on their way down the trees."""
+        """Number of samples that have been learned, or whose walks have begun."""
         return self.forest.n_samples + self.forest.n_walking
 
     @property
     def is_empty(self) -> bool:
-        """Whether no sample is held, or on its way down the trees."""
+        """Whether no sample is held, and no walk has begun."""
         return self.forest.n_held() + self.forest.n_walking == 0
 
     def close(self) -> None:
-        """Make kernels refuse calls for one sample, except the owner's, until `open`."""
+        """Let kernels refuse calls for one sample, except the owner's calls, until `open`."""
         self.is_changing = True
         self.forest.version = CLOSED
 
     def open(self) -> None:
-        """Make kernels accept calls for one sample, unless a change is under way."""
+        """Let kernels accept calls for one sample, unless a change has begun."""
         if self._before is None:
             self.forest.version = self.version
             self.is_changing = False
@@ -450,10 +454,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest = self.forest
         is_whole = not self.is_changing and self._before is None and forest.version == self.version
         self.close()
-        # Another thread's sample may have begun, and closed the trees, before this call did.
+        # Another thread's sample may have begun, and closed the trees, before this call.
         if is_whole and forest.n_walking == 0:
             return
-        # After this no other thread works on an interrupted change.
+        # Afterwards no other thread works on an interrupted change.
         self._jobs_end = True
         for job in self._jobs:
             if not job.cancel():
@@ -463,7 +467,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         before = self._before
         if before is not None and before.n_begun == self.n_begun:
             self.__dict__.update(before.attributes)
-            # Calls may have been prepared for the state that is undone.
+            # Calls may have been prepared for the undone state.
             self.version += 1
             self.shared.bytes[:] = before.forest
             self.trees.bytes[:] = before.trees
@@ -481,13 +485,13 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def begin_change(self) -> None:
         """Begin a change that is undone if it is interrupted before it has learned a sample.
 
-        The change replaces or extends the trees' memory and never overwrites it.
+        The change replaces or extends the trees' memory, and never overwrites it.
         """
         if not self.is_changing:
             self.enter()
         attributes = {name: own for name, own in self.__dict__.items() if name not in OF_CHANGES}
         saved = self.shared.bytes.copy(), self.trees.bytes.copy()
-        # Calls prepared before do not know the changed trees.
+        # Calls that were prepared earlier are not valid for the changed trees.
         self.version += 1
         self._before = SavedTrees(self.n_begun, attributes, *saved)
 
@@ -498,7 +502,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @abc.abstractmethod
     def _complete(self) -> None:
-        """Complete what kernels have begun; this may be interrupted at any line."""
+        """Complete the work that kernels have begun; this may be interrupted at any line."""
 
     # Pickling.
 
@@ -524,7 +528,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        # Live trees are not damaged: only state from elsewhere is checked.
+        # Live trees are not damaged. Only state from elsewhere is checked.
         made._restore(copy.deepcopy(self.__getstate__(), memo))
         return made
 
@@ -556,12 +560,12 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
-        """Return how many samples a tree has, and a leaf at least; None if no kernel reads it."""
+        """Return a tree's number of samples, and a leaf's least number; None for unread trees."""
         forest = self.forest
         return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
 
     def _edges(self, slot: int, tables: dict[str, Rows]) -> list[Edges]:
-        """Return the references between a tree's rows that are in no field of their records."""
+        """Return the references between a tree's rows that are not in fields of records."""
         return checking.edges_of(self, slot, tables)
 
     def _check_kind(self) -> None:
@@ -589,7 +593,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _lacks_unknown(self) -> bool:
-        """Whether inputs that are yet to come are unknown in samples, rather than 0."""
+        """Whether future inputs are unknown in samples, rather than 0."""
         return math.isnan(self.forest.absent)
 
     @property

@@ -1,6 +1,6 @@
-"""The trees of a forest: how they learn, predict and are read, over the kernels.
+"""The trees of a forest: learning, prediction and reading, over the kernels.
 
-Labels and targets are the business of `posteriors`, the features of a stream that of `estimators`.
+`posteriors` handles labels and targets. `estimators` handles the features of a stream.
 """
 
 import abc
@@ -23,20 +23,20 @@ from . import inputs as scaling
 from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
-# Rows that are predicted at once.
+# Number of rows that are predicted at once.
 PREDICTED_ROWS = 8192
 
-# A kernel takes at most this many values over all trees; a walk counts as `VALUES_OF_WALK`.
+# Most values for a kernel over all trees. A walk counts as `VALUES_OF_WALK` values.
 KERNEL_VALUES = 1 << 23
 VALUES_OF_WALK = 64
 
-# Rows that are learned at once.
+# Number of rows that are learned at once.
 LEARNED_ROWS = 1024
 
-# A tree with fewer free rows than this also grows when another tree does.
+# A tree with fewer free rows also grows when another tree grows.
 SOON = 64
 
-# Trees that a batch walks in lock-step: few, so that they stay in the cache.
+# Number of trees that a batch walks in lock-step: few, so that they stay in the cache.
 BATCH_LANES = 4
 
 
@@ -48,7 +48,7 @@ Learn = Callable[[int], None]
 
 
 def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
-    """Do a job, unless it has been cancelled, and say so."""
+    """Do a job unless it has been cancelled, and set its result."""
     if job.set_running_or_notify_cancel():
         try:
             work(first, last)
@@ -66,8 +66,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
     # The class of the nodes that `read` returns.
     _VIEW: Any = NodeView
-    # Kernels that are called for each sample, from their first use on. A cached property would make
-    # Python's access to all attributes of the object slower, since it looks into its `__dict__`.
+    # Kernels for one sample, set at their first use. A cached property reads `__dict__`, and this
+    # slows down each access to an attribute.
     _learn_one: Any
     _predict_one: Any
 
@@ -78,18 +78,18 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     # Learning.
 
     def learn_next(self, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Learn a sample that may need room, new widths or a rebuild; the trees are closed.
+        """Learn a sample that may need room, new widths or a rebuild. The trees are closed.
 
         Parameters
         ----------
         learn
             Calls the kernel that learns the sample in `inputs` as the next point.
         put
-            Writes the sample, except its inputs, to the point whose number is passed.
+            Writes the sample, except its inputs, to the point with the passed number.
 
         Returns
         -------
-        DONE, or the input whose value is too large; then nothing has changed.
+        DONE, or the input whose value is too large. Nothing has changed then.
 
         """
         if self.doubles:
@@ -104,7 +104,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return self.complete(learn())
 
     def learn_rest(self, status: int, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Complete a sample whose kernel has returned `status`; returns as `learn_next`."""
+        """Complete a sample whose kernel returned `status`; returns the result of `learn_next`."""
         if status == WAITS:
             self.close()
             bad = self.learn_next(learn, put)
@@ -114,7 +114,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return bad
 
     def complete(self, status: int) -> int:
-        """Complete what a kernel that learns a sample has begun; returns as `learn_next` does."""
+        """Complete a sample that a kernel has begun; returns the result of `learn_next`."""
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if self.forest.version == constants.CLOSED:
@@ -127,7 +127,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
             lacks_rows = extension.lacks_rows.of(self._FOREST)
             while (needy := finish(self.forest)) >= 0:
                 self._reserve_rows(needy, self.trees[needy].rows_needed)
-                # Trees that will soon need rows get them now, so that fewer samples are stopped.
+                # Trees that will soon need rows get them now, so that fewer samples are
+                # interrupted.
                 while (needy := lacks_rows(self.forest, SOON)) >= 0:
                     self._reserve_rows(needy, SOON)
         self._do_owed()
@@ -145,33 +146,33 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
     @property
     def doubles(self) -> bool:
-        """Whether the next sample doubles the number of samples, so that the ranges follow them."""
+        """Whether the next sample doubles the number of samples, so that ranges are refreshed."""
         return self.n_points + 1 == self.forest.next_fit
 
     def _learn_by_rebuilding(self, put: Callable[[int], None]) -> None:
-        """Refresh the ranges and rebuild the trees with the sample among their points."""
+        """Refresh the ranges, and rebuild the trees with the sample as one of their points."""
         n = self.n_points + 1
         if self.directions is not None and self._before is None:
             # Directions are redrawn before the kernel runs.
             self.begin_change()
         assert self.warm_up is not None
-        # Kernels keep the inputs of the samples between.
+        # Kernels have stored the inputs of the samples since the last rebuild.
         self.warm_up[n - 1] = self.vector
         self._reserve_points(n)
         put(n - 1)
         if self.directions is not None:
             self.directions = copy.deepcopy(self.directions)
             self.directions.redraw()
-            # All samples are rescaled.
+            # The moments are learned again, since all samples are rescaled.
             self.directions.moments[:] = 0.0
             self._show_scaling()
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
         # The number of points doubles before the next rebuild. A leaf with a row has at least two
-        # points, unless it waits for one with a missing value.
+        # points, unless it waits for a point with a missing value.
         n_rows = (2 * n if n < self._warm_up_end else n) * (1 + bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
-            # The new trees begin at row 0, of nodes and of boxes.
+            # The new trees begin at row 0 of nodes and of boxes.
             self.nodes.grow(tree.slot, tree.nodes, n_rows)
             self.boxes.grow(tree.slot, tree.boxes, n_rows if self.forest.light_size > 0 else 0)
         self._rebuild(n, self._fitted_scaling(n))
@@ -179,14 +180,14 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         self._reserve_warm_up(self.n_points)
 
     def _rebuild(self, n: int, scaling: Float64s) -> None:
-        """Build the trees of the first `n` samples, and count the last one.
+        """Build the trees of the first `n` samples, and count the last sample.
 
-        They are scaled by `scaling`, shape (2, input_capacity).
+        The samples are scaled by `scaling`, shape (2, input_capacity).
         """
         extension.rebuild(self.forest, scaling, n)
 
     def _end_warm_up(self) -> None:
-        """Free the memory of the warm-up once it is over."""
+        """Free the memory of the warm-up after its end."""
         if self.warm_up is None or self.n_points < self._warm_up_end:
             return
         self._reserve_warm_up(self.n_points)
@@ -203,32 +204,32 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     # Forgetting.
 
     def key(self) -> bytes:
-        """Return the values by which the sample in `inputs` is compared."""
+        """Return the values of the sample in `inputs` that comparisons use."""
         forest = self.forest
         scaling.scale_rows(forest, forest.row, forest.inputs, 1)
         columns = self.trees.words["first_value"][: forest.n_sets]
         if self._has_frames:
             columns = np.array([forest.dim_capacity * forest.frame])
         values = self.row[columns[:, None] + np.arange(forest.n_dims)]
-        # Zeros of either sign are one value.
+        # Zeros of both signs are one value.
         return (values + np.float32(0.0)).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
-        """Count the stored samples that equal the one in `inputs`, up to `most`.
+        """Count the stored samples that equal the sample in `inputs`, up to `most`.
 
-        `put` writes the sample, except its inputs, to the point whose number is passed.
+        `put` writes the sample, except its inputs, to the point with the passed number.
         """
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
         return forgetting.count_equal.of(self._FOREST)(self.forest, most)
 
     def forget(self, put: Callable[[int], None]) -> bool:
-        """Forget a stored sample that equals the one in `inputs`; the trees are closed.
+        """Forget a stored sample that equals the sample in `inputs`. The trees are closed.
 
-        `put` is as for `n_equal`. Returns whether there is such a sample.
+        `put` is the same as for `n_equal`. Returns whether there is such a sample.
         """
         if self.forest.phase == constants.STEADY and self.remainders.capacities[0] > 0:
-            # The rows of the last redraw are still there.
+            # The rows of the last redraw are still allocated.
             self._drop_spare()
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
@@ -241,9 +242,9 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         """Complete the removal of a point."""
 
     def build(self) -> None:
-        """Sample all trees afresh from the stored points (Algorithms 1, 2, 9)."""
+        """Sample all trees again from the stored points (Algorithms 1, 2, 9)."""
         self.begin_change()
-        # Points get new links. The present points and nodes stay in case this is interrupted.
+        # Points get new links. The present points and nodes are kept in case of an interruption.
         self.points = self.points.copied()
         self._new_rows()
         self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))
@@ -257,8 +258,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
                 if not self._jobs_end:
                     build(self.forest, t, t + 1, n_points)
 
-        # In another thread, since a kernel takes seconds for many points: an interrupt need not
-        # wait, and `settle` waits for one tree at most.
+        # A kernel needs seconds for many points. In another thread it does not delay an interrupt,
+        # and `settle` waits for at most one tree.
         self._begin_jobs(work, [0, self.n_trees])
         self._end_jobs()
         self._built()
@@ -271,12 +272,12 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         """Learn rows of checked inputs, shape (n, inputs), after the warm-up.
 
         `put(start, n, first)` writes `n` rows from `start` on, except their values, to the points
-        from `first` on. `learn(i)` learns the i-th row, whose inputs are in `inputs`, alone.
+        from `first` on. `learn(i)` learns only the i-th row, whose inputs are in `inputs`.
         """
         start = 0
         while start < len(rows):
             if self.n_points == self.forest.window:
-                # Each sample replaces one that is forgotten.
+                # Each sample replaces a forgotten sample.
                 self.vector[:] = rows[start]
                 learn(start)
                 start += 1
@@ -284,12 +285,12 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
             self.look_at_widths()
             n = min(self._block(n_jobs), len(rows) - start)
             part = Float64s.of(np.ascontiguousarray(rows[start : start + n]))
-            # The points stay in the store unless the forest is full.
+            # The points remain in the store unless the forest is full.
             first = self.n_points
             self._reserve_points(first + n)
             put(start, n, first)
             self._reserve_for(n)
-            # Compiled before threads ask for it.
+            # Compile the kernel before threads need it.
             extension.extend.of(self._FOREST)
             extension.begin_rows(self.forest, part, n, first)
             self._share(lambda a, b: self._extend(a, b, BATCH_LANES), self.n_trees, n_jobs)
@@ -305,9 +306,9 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return LEARNED_ROWS * max(1, min(n_threads_of(n_jobs), self.n_trees))
 
     def _reserve_for(self, n: int) -> None:
-        """Make room for the rows that `n` points will add, estimated from the points so far.
+        """Reserve room for the rows of `n` more points, as estimated from the points so far.
 
-        Kernels then seldom stop for more rows, and threads do not wait for each other.
+        Kernels then rarely stop for more rows, and threads do not wait for each other.
         """
         if self.forest.is_full:
             return
@@ -320,39 +321,39 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
     def _block(self, n_jobs: int) -> int:
         """Return how many rows may be learned at once."""
-        # The row that fills the last tree is the last one that is stored.
+        # The row that fills the last tree is the last stored row.
         if self.bounded and not self.forest.is_full:
             return 1
         room = int(self.forest.window) - self.n_points
         return min(self._rows_at_once(self.learned_at_once(n_jobs)), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
-        """Return how many rows a kernel may take; Ctrl-C takes effect between kernels."""
+        """Return the most rows for a kernel. Ctrl-C has an effect between kernels."""
         values = self.n_trees * (int(self.forest.n_dims) + VALUES_OF_WALK)
         return max(1, min(most, KERNEL_VALUES // values))
 
     def _count_rows(self) -> None:
-        """Count a block of rows, by one kernel, once the trees have been extended by it."""
+        """Count a block of rows with one kernel, after the block has extended the trees."""
         extension.count(self.forest)
 
     def _learned_rows(self, n_jobs: int) -> None:
-        """Complete a block of rows after the trees have been extended by it."""
-        # Classes and cells are counted on the way.
+        """Complete a block of rows after it has extended the trees."""
+        # Walks have counted classes and cells.
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
-        """Call `work` on parts of 0..n, in threads if there are several jobs; -1 for all."""
+        """Call `work` on parts of 0..n, with several jobs in threads; -1 means all cores."""
         n_threads = max(1, min(n_threads_of(n_jobs), n))
         bounds = np.linspace(0, n, n_threads + 1).astype(int).tolist()
-        # The last part is done here: a thread that only waited would lose its processor to the
-        # threads that it has started, one after the other.
+        # This thread does the last part. A thread that only waited would lose its processor to the
+        # threads that it has started.
         self._begin_jobs(work, bounds[:-1])
         work(*bounds[-2:])
         self._end_jobs()
 
     def _begin_jobs(self, work: Callable[[int, int], None], bounds: list[int]) -> None:
-        """Call `work` on the parts between bounds, each in a thread."""
-        # All jobs are noted before the first one starts, so that after an interrupt they can be
-        # waited for.
+        """Call `work` on the parts between bounds, each in its own thread."""
+        # All jobs are stored before the first job starts, so that they can be waited for after an
+        # interrupt.
         self._jobs = [Future() for _ in bounds[1:]]
         for job, first, last in zip(self._jobs, bounds, bounds[1:], strict=False):
             Thread(target=_run, args=(job, work, first, last)).start()
@@ -374,7 +375,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         width: int,
         n_jobs: int,
     ) -> Floats:
-        """Predict rows of checked inputs; returns an array, shape (n, width).
+        """Predict rows of checked inputs, and return an array, shape (n, width).
 
         `predict(forest, rows, n, prediction)` is a kernel that predicts `n` rows of values. It
         writes to the `field` of a record of class `kind`.
@@ -400,13 +401,14 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     # Inspection.
 
     def end_of(self, t: int) -> float:
-        """Return the time at which a tree ends, as it is read now."""
+        """Return the time at which a tree, as it is read now, ends."""
         return float(min(self.trees[t].lifetime, self.forest.horizon))
 
     def cut_of(self, t: int, dim: int, cut: float) -> tuple[Floats, float]:
-        """Return a tree's cut in terms of inputs: coefficients of the features, a threshold.
+        """Return a tree's cut in terms of inputs: coefficients of the features, and a threshold.
 
-        Samples whose coefficients times inputs add up to no more than the threshold go left.
+        A sample is on the left if its inputs times the coefficients add up to at most the
+        threshold.
         """
         offsets, factors = self._scaling_of(t)
         if self.directions is None:
@@ -417,7 +419,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return raw, float(cut + raw @ offsets)
 
     def directions_of(self, t: int, names: Sequence[Hashable]) -> list[dict[Any, float]]:
-        """Return the directions that a tree cuts, as mappings from feature to coefficient."""
+        """Return the directions that a tree cuts along, as mappings from feature to coefficient."""
         if not 0 <= t < self.n_trees:
             raise ValueError(f"there are trees 0 to {self.n_trees - 1}, got {t!r}")
         if self.directions is None:
@@ -426,7 +428,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return [{n: v for n, v in zip(names, row, strict=True) if v} for row in rows.tolist()]
 
     def ranges(self) -> tuple[Floats, Floats]:
-        """Return the lowest and highest value of each feature that any sample has had."""
+        """Return the lowest and highest value of each feature in all samples."""
         if self.directions is None:
             root = self.read(0)[0]
             low, high = root.lower, root.upper
@@ -437,7 +439,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return low / factors + offsets, high / factors + offsets
 
     def values_of_row(self, t: int) -> Floats:
-        """Return the values of the sample predicted last, as a tree cuts them."""
+        """Return the values of the last predicted sample that a tree cuts."""
         first = self.trees[self._slot(t)].first_value
         return self.row[first : first + self.forest.n_dims].astype(np.float64)
 
@@ -451,7 +453,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return 1.0 / self._scaling_of(t)[1]
 
     def _slot(self, t: int) -> int:
-        """Return the index in `trees` of the tree that is read as the t-th."""
+        """Return the index in `trees` of the tree that is read as tree `t`."""
         return t
 
     def level_place(self, t: int, dim: int, code: float) -> float:
@@ -475,13 +477,14 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     def _kept(self, t: int, hidden: bool) -> Kept:
         """Return a function of a tree's references and their records.
 
-        It returns whether the node is a leaf, whether it is paused, and the kind's own fields.
+        The function returns whether the node is a leaf, whether it is paused, and the kind's
+        fields.
         """
         return lambda ref, record: (ref < 0 or record.dim < 0, False, ())
 
 
 class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
-    """Trees that explain predictions and rate features.
+    """Trees that explain predictions and estimate importances of features.
 
     A kind of trees defines the prediction at a node: probabilities of classes, or a mean.
     """
@@ -502,15 +505,15 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
 
     @abc.abstractmethod
     def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each cut there, and the weight of all samples."""
+        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
 
     def _importance_trees(self) -> Sequence[int]:
-        """Return the trees over which importances are a mean."""
+        """Return the trees whose importances are averaged."""
         return range(self.n_trees)
 
     @property
     def importances(self) -> Floats:
-        """The gains of the cuts of each feature per weight of the samples, a mean over trees."""
+        """The gains of the cuts on each feature per weight of the samples, averaged over trees."""
         found = np.zeros(self.n_inputs)
         numbers = self._importance_trees()
         for t in numbers:
@@ -523,15 +526,15 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         return found
 
     def by_feature(self, t: int, values: Floats) -> Floats:
-        """Return values per feature from `values` per dimension of a tree.
+        """Return values per feature from a tree's `values` per dimension.
 
-        The features of a direction share its value in proportion to their extents: the absolute
-        coefficient times the range of the feature.
+        The features of a direction share its value in proportion to their extents. An extent is the
+        absolute coefficient times the range of the feature.
         """
         if self.directions is None:
             return values
         low, high = self.directions.ranges()
-        # In the units of the tree.
+        # The sides are in the units of the tree.
         sides = (high - low) * (self._scaling_of(t)[1] / self.scaling[1, : self.n_inputs])
         extents = np.abs(self.directions.of_tree(t)) * sides
         total = extents.sum(axis=1, keepdims=True)
@@ -541,23 +544,23 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
 
     @abc.abstractmethod
     def root_prediction(self) -> Floats:
-        """Return the prediction at the roots, a mean over trees."""
+        """Return the prediction at the roots, averaged over trees."""
 
     def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return the predictions of a path's nodes, and the changes by branching off there.
+        """Return the predictions at a path's nodes, and the changes by branching off there.
 
-        Both have a row for each step. A change is a difference times its probability.
+        Both arrays have a row for each step. A change is a difference times its probability.
         """
         raise NotImplementedError
 
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
-        """Return what each feature adds to the prediction of a sample of these inputs.
+        """Return the contribution of each feature to the prediction for these inputs.
 
-        The prediction is a mean over trees, each of which predicts along the paths of a sample.
+        The prediction is a mean over trees. Each tree predicts along the sample's paths.
 
         Returns
         -------
-        DONE, or the input whose value is too large; and an array with a row for each feature.
+        DONE or the input whose value is too large, and an array with a row for each feature.
 
         """
         bad, paths, values = traced(self.forest, inputs)
@@ -575,20 +578,20 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
 
     @abc.abstractmethod
     def add_class(self) -> int:
-        """Add a class; returns its number."""
+        """Add a class, and return its number."""
 
     # The kernel that predicts a sample.
     _PREDICT: ClassVar[Any]
 
     def predictor(self) -> Callable[[bytes, bytearray], int]:
-        """Return the kernel that predicts a sample into room for the classes' probabilities.
+        """Return the kernel that writes the probabilities of a sample's classes to a buffer.
 
-        It returns the most probable class, `TOO_LARGE - i` if the i-th packed input is too large,
-        or WAITS if the trees' version has changed.
+        It returns the most probable class. It returns `TOO_LARGE - i` if the i-th packed input is
+        too large, and WAITS if the trees' version has changed.
         """
         return functools.partial(self._PREDICT.of(self._FOREST), self.forest, self.version)
 
     def predict(self, inputs: bytes, out: bytearray) -> int:
-        """Predict a sample as a predictor does, for any version of the trees."""
+        """Predict a sample with the kernel of `predictor`, for any version of the trees."""
         found: int = self._PREDICT.of(self._FOREST)(self.forest, self.forest.version, inputs, out)
         return found

@@ -1,7 +1,7 @@
-"""Walks of samples down trees: the geometry that predictions need, for any posterior.
+"""Walks of samples down trees: the geometry for predictions with any posterior.
 
-At each node a walk notes the sample's distance from the box, and the probability that it has
-branched off by then: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end, the method
+At each node a walk records the sample's distance from the box, and the probability that the walk
+has branched off above: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end, the method
 `add_walk` of the prediction's record applies the posterior to the walk. There is one kind of walk,
 and a subclass of `Prediction` for each kind of prediction.
 """
@@ -18,39 +18,39 @@ from .constants import LEFT, RIGHT
 from .records import F, Forest, Layout, Tree, layout_of
 from .sampling import distance_to, mass_below
 
-# Walks in lock-step.
+# Number of walks in lock-step.
 LANES = 16
 
-# Steps for which a walk has room at first.
+# Initial capacity of a walk for steps.
 FIRST_DEPTH = 64
 
-# A branch of a walk with a missing value is followed while its weight is at least this.
+# A branch at a missing value is followed if its weight is at least this.
 LEAST_WEIGHT = 0.02
 MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
 
 
 class Step(rec.Record):
-    """A node on a walk's path, and the walk's numbers there."""
+    """A node on a walk's path, and the walk's numbers at this node."""
 
     ref: rec.Int64
-    # The node's row or, for a point, its row.
+    # The row of the node or of the point.
     place: rec.Record
     # Distance of the sample from the node's box: the rate of branching off (Equation 5's eta).
     eta: rec.Float64
-    # Time of the node's cut, or of its end, since the parent's.
+    # Time from the parent's cut to the node's cut or end.
     span: rec.Float64
     # Probability of not having branched off above.
     reach: rec.Float64
-    # Weight of all the branches above.
+    # Weight of all branches above.
     above: rec.Float64
     # Probability of not branching off here, exp(-eta span).
     stays: rec.Float64
 
 
 class Walk(rec.Record):
-    """A sample on its way down a tree."""
+    """A sample on its walk down a tree."""
 
-    # Steps taken; the path begins with step 1.
+    # Number of steps. The path begins with step 1.
     depth: rec.Int64
     # Time of the parent's cut.
     time: rec.Float64
@@ -58,18 +58,18 @@ class Walk(rec.Record):
     # `reach` and `above` of the next step.
     reach: rec.Float64
     above: rec.Float64
-    # Steps that there is room for. The path is moved if it becomes longer.
+    # Capacity for steps. A longer path is moved to other memory.
     capacity: rec.Int64
     sample: rec.Float32s
     path: rec.Array[Step]
-    # The depth of the first light node, if the distances from there on are known, or 0; and these
+    # The depth of the first light node, if the distances from this node on are known, or 0. These
     # distances.
     light_depth: rec.Int64
     etas: rec.Float64s = rec.inline(MOST_PARTS)
 
 
 class Branch(rec.Record):
-    """The side of a cut on a missing value that has not been followed yet."""
+    """The other side of a cut on a missing value, which has not yet been followed."""
 
     ref: rec.Int64
     depth: rec.Int64
@@ -79,7 +79,7 @@ class Branch(rec.Record):
 
 
 class Prediction(rec.Record):
-    """A prediction to which walks add each tree's part; each kind of posterior has a subclass."""
+    """A prediction to which walks add each tree's part. Each kind of posterior has a subclass."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the prediction of tree `t` for the `row`-th sample, whose walk has ended."""
@@ -114,7 +114,7 @@ def _descend(forest: Forest, walk: Walk, ref: int) -> None:
 
 @inlined
 def _start(forest: Forest, tree: Tree, x: rec.Float32s, walk: Walk) -> None:
-    """Put a sample's walk at a tree's root."""
+    """Set a sample's walk to a tree's root."""
     walk.depth = 0
     walk.light_depth = 0
     walk.time = 0.0
@@ -127,7 +127,7 @@ def _start(forest: Forest, tree: Tree, x: rec.Float32s, walk: Walk) -> None:
 
 @inlined
 def _look_ahead(forest: Forest, walk: Walk) -> None:
-    """Prefetch what a walk needs besides the node's row."""
+    """Prefetch the data besides the node's row that a walk needs."""
     step = walk.path[walk.depth]
     if step.ref >= 0:
         tree = forest.trees.known(walk.tree)
@@ -150,9 +150,9 @@ def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
 
 @inlined
 def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bool:
-    """Note the geometry at a path's present node; False if the path ends there.
+    """Record the geometry at a path's present node; returns False if the path ends there.
 
-    Without missing values (`lacks_nothing`) the whole way down is known in advance.
+    Without missing values (`lacks_nothing`), the whole path is known in advance.
     """
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
@@ -198,8 +198,8 @@ def walk_in_lockstep(
 ) -> int:
     """Walk pairs of tree and row in lock-step: the next trees (`by_tree` 1) or the next rows.
 
-    Returns how many walks have not ended, since their paths need more room; `active` begins with
-    their numbers.
+    Returns how many walks have not ended because their paths need more room. `active` begins with
+    the numbers of these walks.
     """
     for i in range(n):
         tree = forest.trees[first + i * by_tree]
@@ -229,7 +229,7 @@ def walk_in_lockstep(
 
 @merged
 def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float32s) -> float:
-    """Return the share of the left child in a walk whose value in the cut dimension is missing."""
+    """Return the left child's share of a walk whose value in the cut dimension is missing."""
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
     if to_left != to_right:
@@ -240,16 +240,16 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float3
 
 @merged
 def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: int) -> int:
-    """Continue a walk to its end; returns how many branches are then waiting.
+    """Continue a walk to its end, and return how many branches then wait.
 
-    At a cut on a missing value both sides are followed, each with its share of the weight. A side
+    At a cut on a missing value, both sides are followed, each with its share of the weight. A side
     with less weight than `LEAST_WEIGHT` is skipped, and the other side gets its weight.
     """
     layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)
     while _step(forest, layout, walk, False):
         if walk.depth + 2 >= walk.capacity:
-            # The path is moved to memory with twice the room.
+            # Move the path to memory with twice the capacity.
             longer = rec.new_array(Step, 2 * walk.capacity)
             for i in range(walk.capacity):
                 rec.copy_record(walk.path[i], longer[i])
@@ -279,7 +279,7 @@ def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: 
 
 @separate
 def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
-    """Continue a walk down all branches, and add each of them to the prediction."""
+    """Continue a walk along all branches, and add each branch to the prediction."""
     branches, room = _room_of_branches(), walk.path
     n_waiting = 0
     while True:
@@ -289,7 +289,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
             break
         n_waiting -= 1
         branch = branches[n_waiting]
-        # The steps above this branch have been counted already.
+        # The steps above this branch have already been counted.
         for j in range(1, branch.depth + 1):
             step = walk.path[j]
             step.reach = 0.0
@@ -309,7 +309,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
 def _predict_by_rows(
     forest: Forest, rows: rec.Float32s, n: int, prediction: Prediction, walks: rec.Array[Walk]
 ) -> None:
-    """Walk rows down one tree after the other, several rows without missing values at once."""
+    """Walk rows down one tree after another, several rows without missing values at once."""
     active = _room_of_active()
     width = forest.n_values
     lacking = new_int64s(n)
@@ -346,9 +346,9 @@ def _predict_by_rows(
 def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     """Add the trees' predictions for `n` rows of values to a prediction.
 
-    Trees are outermost, so that a batch goes through one tree while that is in the cache; a
-    single row walks several trees in lock-step. Both add the trees' parts in the same order. A row
-    with missing values walks alone, and so does a row whose path has no more room.
+    The outer loop is over trees, so that a batch walks down one tree while this tree is in the
+    cache. A single row walks several trees in lock-step. In both cases the trees' parts are added
+    in the same order. A row with missing values, or with too long a path, walks alone.
     """
     walks, steps = _room_of_walks(), _room_of_steps()
     for i in range(LANES):

@@ -1,27 +1,27 @@
-"""Renewal of widths: trees are redrawn under new widths, some points for each sample.
+"""Renewal of widths: trees are redrawn under new widths, with some points for each sample.
 
-1. At samples whose numbers are fixed in advance (`Forest.next_look`), the kernel that learns stops
-   (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
-   which compares the widths with those of recent samples.
-2. If they differ, `begin` puts the new widths into the other frame (see `inputs`): DRAWING begins.
-3. The kernel of each sample learned calls `take_points` and `finish_owed`, which draw the trees.
-4. When all trees are drawn, `rebase` brings the points to the new frame: REBASING, then STEADY.
+1. At sample numbers that are fixed in advance (`Forest.next_look`), the kernel that learns stops
+(`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
+which compares the widths with the widths of recent samples. 2. If they differ, `begin` writes the
+new widths to the other frame (see `inputs`). DRAWING begins. 3. For each learned sample, the kernel
+calls `take_points` and `finish_owed`, which draw the trees. 4. When all trees are drawn, `rebase`
+converts the points to the new frame: REBASING, then STEADY.
 
-Adaptive forests take the same steps by a schedule of their own (`RebuiltTrees._renew_widths` in
-`posteriors/rebuilt/rebuilt_trees.py`). They draw a tree in the new frame when they begin one
+Adaptive forests follow the same steps by their own schedule (`RebuiltTrees._renew_widths` in
+`posteriors/rebuilt/rebuilt_trees.py`). They draw a tree in the new frame when the tree is due
 anyway.
 
-The trees are redrawn one after the other. A spare tree is extended by all stored points in order
-(Algorithms 3 and 4), by some for each sample learned. When it has all points, it replaces the tree
-whose turn it is. A tree extended by points has the distribution of a tree sampled with them
-(Lakshminarayanan et al. 2014, section 4.1). So each tree always has the exact distribution for its
-own widths: the time of a renewal depends only on the inputs and on numbers of samples.
+The trees are redrawn one after another. A spare tree is extended by all stored points in order
+(Algorithms 3 and 4), with some points for each learned sample. When it has all points, it replaces
+the tree whose turn it is. A tree extended by points has the distribution of a tree sampled from
+them (Lakshminarayanan et al. 2014, section 4.1). So each tree always has the exact distribution for
+its own widths: the time of a renewal depends only on inputs and numbers of samples.
 
-Then all trees are in the other frame, and the points' remainders, if any, are rebased (see
+After this, all trees are in the other frame, and the points' remainders, if any, are rebased (see
 `inputs`).
 
-A part of a forest (`parts`) follows the whole forest's schedule: in the turn of another part's
-tree, points are counted and moved, and no tree takes them.
+A part of a forest (`parts`) follows the whole forest's schedule. In the turn of another part's
+tree, points are counted and moved, and no tree is extended by them.
 """
 
 import math
@@ -41,40 +41,40 @@ from .inputs import GrowingTrees, move, rebase
 from .records import F, Forest
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
-# A value may set its feature's range up to this many interquartile ranges beyond the quartiles.
-# They are many, since long tails are common, and trees do worse with tails outside of the range.
+# Number of interquartile ranges beyond the quartiles within which a value may set its feature's
+# range. The number is large, since long tails are common, and trees are less accurate if tails are
+# outside the range.
 FENCE = 100.0
 
 
 # Kernels.
 
-# Points that the spare tree takes for each sample and each tree of the whole forest. So all trees
-# are redrawn after at most a third as many samples as there were.
+# Number of points by which the spare tree is extended for each sample and each tree of the whole
+# forest. So all trees are redrawn after at most a third of the number of samples.
 TAKEN = 4
 
-# Points that are rebased for each sample.
+# Number of points that are rebased for each sample.
 REBASED = 64
 
-# Widths are checked again, and renewed again, when the number of samples has grown by these
-# factors.
+# Growth of the number of samples until widths are checked again, and renewed again.
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
 
 @inlined
 def _begin_tree(forest: Forest) -> None:
-    """Begin the next tree's turn; restart the spare tree if the tree is in this part."""
+    """Begin the next tree's turn, and restart the spare tree if the next tree is in this part."""
     forest.taken = 0
     if forest.has_frames == 0:
-        # The points' values in the spare tree's column are those of another tree.
+        # The spare tree's column has the points' values for another tree.
         forest.n_moved = 0
-    # In a window there is no spare tree: all trees are regularly rebuilt anyway.
+    # In a window there is no spare tree, since all trees are regularly rebuilt.
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
     old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
     sampling.clear_tree(spare)
     spare.lifetime = old.lifetime
-    # A random stream of its own, so that draws of the old tree do not matter.
+    # The spare tree has a random stream of its own, independent of the old tree's draws.
     state = state_after(old.renewal_state, 1)
     spare.renewal_state = state
     spare.random_state = mixed(state)
@@ -86,7 +86,7 @@ def _begin_tree(forest: Forest) -> None:
 
 @kernel
 def begin(forest: F, frame: Float64s) -> None:
-    """Begin to redraw all trees in another frame: offsets and factors, shape (2, inputs)."""
+    """Begin to redraw all trees in another frame of offsets and factors, shape (2, inputs)."""
     other = 1 - forest.frame
     capacity = forest.input_capacity
     for d in range(capacity):
@@ -107,7 +107,7 @@ def begin(forest: F, frame: Float64s) -> None:
 
 @kernel
 def bring_some(forest: F, most: int, next_look: int) -> None:
-    """Move or rebase up to `most` points; the renewal ends with the last one rebased."""
+    """Move or rebase up to `most` points; the renewal ends when all points are rebased."""
     if forest.phase == REBASING:
         _rebase_some(forest, most, next_look)
     else:
@@ -118,13 +118,13 @@ def bring_some(forest: F, most: int, next_look: int) -> None:
 
 @kernel
 def begin_rebasing(forest: F) -> None:
-    """Begin to rebase the points' remainders: all trees are in the other frame."""
+    """Begin to rebase the points' remainders. All trees are in the other frame."""
     _begin_rebasing(forest)
 
 
 @kernel
 def begin_again(forest: F) -> None:
-    """Restart the spare tree if it is being drawn: its rows are gone."""
+    """Restart the spare tree if it is being drawn, since its rows were removed."""
     if forest.phase == DRAWING:
         _begin_tree(forest)
         forest.is_taking = 0
@@ -132,10 +132,10 @@ def begin_again(forest: F) -> None:
 
 @helper
 def take_points(forest: F) -> int:
-    """Extend the spare tree by the points due for the samples that are owed.
+    """Extend the spare tree by the points that are due for the owed samples.
 
-    In the turn of another part's tree these points are only noted. Returns DONE, or the spare
-    tree's number if it needs room for rows; the next call continues.
+    In the turn of another part's tree, these points are only counted. Returns DONE, or the spare
+    tree's number if it lacks room for rows. The next call then continues.
     """
     if forest.phase != DRAWING:
         return DONE
@@ -156,7 +156,7 @@ def take_points(forest: F) -> int:
 
 @inlined
 def _begin_rebasing(forest: Forest) -> None:
-    """Begin to rebase the points' remainders: all trees are in the other frame."""
+    """Begin to rebase the points' remainders. All trees are in the other frame."""
     forest.phase = REBASING
     forest.frame = 1 - forest.frame
     forest.taken = 0
@@ -167,7 +167,7 @@ def _begin_rebasing(forest: Forest) -> None:
 
 @inlined
 def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
-    """Rebase up to `most` points; the renewal ends with the last one."""
+    """Rebase up to `most` points; the renewal ends when all points are rebased."""
     stop = min(forest.taken + most, forest.n_points)
     for p in range(forest.taken, stop):
         rebase(forest, p)
@@ -179,12 +179,12 @@ def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
 
 @helper
 def finish_owed(forest: F) -> None:
-    """Complete the work owed after the spare tree has taken its points."""
+    """Complete the owed work after the spare tree has been extended."""
     if forest.phase == DRAWING:
         forest.taken = forest.trees[forest.n_trees].walk_end
         if forest.taken == forest.n_points:
             if forest.draws():
-                # The trees change places; what they own goes with them.
+                # The trees are swapped, together with the data that they own.
                 n_words = forest.tree_words
                 words = Int32s(forest.trees[forest.turn()], 0, n_words)
                 others = Int32s(forest.trees[forest.n_trees], 0, n_words)
@@ -199,7 +199,7 @@ def finish_owed(forest: F) -> None:
                 _begin_rebasing(forest)
     elif forest.phase == REBASING:
         then = forest.renewed_at_sample
-        # In a window, growth is relative to the number of samples that it holds.
+        # In a window, growth is relative to the number of held samples.
         more = int((RENEWAL_RATIO - 1.0) * min(then, forest.window))
         _rebase_some(forest, REBASED * forest.owed, max(forest.n_samples, then + more))
     forest.is_taking = 0
@@ -208,7 +208,7 @@ def finish_owed(forest: F) -> None:
 
 @batch_kernel
 def go_on(forest: F) -> int:
-    """Do the work owed by `take_points` and `finish_owed`; returns as the first does."""
+    """Do the work of `take_points` and `finish_owed`, and return the result of `take_points`."""
     status = take_points(forest)
     if status == DONE:
         finish_owed(forest)
@@ -217,10 +217,10 @@ def go_on(forest: F) -> int:
 
 @inlined
 def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
-    """Learn a sample as point `p`, as `learn_point` does, and count it once all trees have it.
+    """Learn a sample as point `p` with `learn_point`, and count it once all trees have it.
 
-    If a tree needs room, the forest is closed until its owner has completed all walks and the work
-    owed.
+    If a tree lacks room, the forest is closed until its owner has completed all walks and the owed
+    work.
     """
     status = extension.learn_point(forest, inputs, p)
     if status == DONE:
@@ -236,33 +236,33 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 
 # Checks of widths.
 
-# Samples that check the widths, and samples that measure new widths: more, since a feature's least
-# and largest values are rare.
+# Number of samples that check the widths, and that measure new widths. The second number is larger,
+# since a feature's least and largest values are rare.
 LOOKED_AT = 256
 MEASURED = 1024
 
-# A width no longer holds if the measured one differs by FACTOR, and the interquartile range by
-# FACTOR_OF_SPREAD: with long tails, a few values decide the width. An interquartile range of whole
-# numbers is a whole number, too, and may have doubled.
+# A width is no longer valid if the measured width differs by FACTOR, and the interquartile range by
+# FACTOR_OF_SPREAD. With long tails, a few values determine the width. The interquartile range of
+# whole numbers is a whole number, so it may double.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
-# FENCE for a feature that has shrunk: earlier values must not set its range.
+# FENCE for a feature whose values have shrunk: earlier values must not set its range.
 NEAR_FENCE = 10.0
-# The share of samples that a feature's range needs as evidence (`KnownRanges.known`).
+# Fraction of the samples that a feature's range needs as evidence (`KnownRanges.known`).
 EVIDENCE = 1 / 32
 # Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
-# bits of the largest width so far, which is at most 4,096 times the present one.
+# bits of the largest width so far, which is at most 4,096 times the present width.
 ROUNDED = 2.0**-36
 EXACT = 2.0**-50
 
 
 def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
-    """Return where one of two numbers is more than `factor` times the other."""
+    """Return where one number is more than `factor` times the other."""
     return (one > factor * other) | (other > factor * one)
 
 
 class _Found(NamedTuple):
-    """Scaling measured on some samples, inputs with enough values, inputs to be renewed."""
+    """Scaling measured on some samples, inputs with enough values, and inputs to renew."""
 
     scaling: Floats
     are_told: NDArray[np.bool_]
@@ -270,27 +270,27 @@ class _Found(NamedTuple):
 
 
 class FollowingTrees(GrowingTrees[AnyForest]):
-    """The memory of trees that are drawn again if widths no longer hold."""
+    """The memory of trees that are redrawn if widths are no longer valid."""
 
-    # Whether `enter` checks widths; other kinds have a schedule of their own.
+    # Whether `enter` checks widths. Other kinds have their own schedule.
     _LOOKS_AT_ONCE: ClassVar[bool] = True
-    # The kernel that does the work owed.
+    # The kernel that does the owed work.
     _GO_ON: ClassVar[Any] = go_on
 
     def enter(self) -> None:
-        """Close the trees, complete or undo an interrupted change, and check widths when due.
+        """Close the trees, complete or undo an interrupted change, and check widths if this is due.
 
-        A call that is interrupted after it has checked widths has changed nothing.
+        If a call is interrupted after the check of widths, nothing has changed.
         """
         super().enter()
         if self._LOOKS_AT_ONCE:
             self.look_at_widths()
 
     def look_at_widths(self) -> None:
-        """Measure the widths of the samples so far, and begin to redraw trees if they differ.
+        """Measure the widths of past samples, and begin to redraw trees if the widths differ.
 
-        Only inputs and numbers of samples are used: given that no renewal begins, the distribution
-        of the trees is unchanged.
+        Only inputs and numbers of samples are used. So if no renewal begins, the distribution of
+        the trees is unchanged.
         """
         forest, n = self.forest, self.n_samples
         if n < forest.next_look:
@@ -304,7 +304,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         scaling = self.scaling
         if self._find(LOOKED_AT).are_over.any():
             found, scaling = self._find(MEASURED), scaling.copy()
-            # Since trees are redrawn in any case, a wider range alone renews a width.
+            # Trees are redrawn in any case, so a wider range alone renews a width.
             are_wider = found.are_told & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
             places = np.flatnonzero(found.are_over | are_wider)
             scaling[:, places] = found.scaling[:, places]
@@ -318,9 +318,9 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return self.forest.n_held()
 
     def _find(self, n_rows: int) -> _Found:
-        """Return the scaling measured on `n_rows` stored samples, and widths that do not hold."""
+        """Return the scaling measured on `n_rows` stored samples, and the invalid widths."""
         places, places_then = self._places_to_look_at(n_rows)
-        # In one call, since the call itself is slow.
+        # One call is used for all inputs, since the call itself is slow.
         both = np.hstack([self._inputs_at(own, n_rows) for own in (places, places_then)])
         rounding = self._rounding()
         found = known_ranges(both, FENCE, rounding)
@@ -328,7 +328,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             values.reshape(2, -1) for values in found
         )
         least = EVIDENCE * max(len(places), LOOKED_AT)
-        # A spread that was 0 and still is proves nothing.
+        # A spread that was and is 0 is no evidence.
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
@@ -348,8 +348,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
     def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
         """Return places of samples, most of them recent, and places from when widths were found.
 
-        If samples have been forgotten, the others are in no order: then the places are evenly
-        spread and distinct, and there are none from when widths were found.
+        If samples have been forgotten, stored samples are in no order. The places are then evenly
+        spread and distinct, and there are no places from the time of the current widths.
         """
         n, forest = self.n_points, self.forest
         if forest.n_forgotten > 0:
@@ -364,13 +364,13 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _begin_renewal(self, scaling: Floats) -> None:
         """Begin to redraw all trees with another scaling."""
-        # Before kernels may move points.
+        # This precedes the kernels that may move points.
         self.remainders.reserve(0, self.points.capacities[0])
         self.remainders.show(0, self.forest.remainders)
         begin.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
 
     def _drop_spare(self) -> None:
-        """Free the memory for redrawing trees."""
+        """Free the memory for redraws of trees."""
         for t in range(self.n_trees, len(self.trees)):
             spare = self.trees[t]
             spare.free_row = spare.free_box = spare.free_side_row = NONE
@@ -383,7 +383,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         self.remainders.show(0, self.forest.remainders)
 
     def _do_owed(self) -> None:
-        """Do the work owed for the samples learned, and make room where it is needed."""
+        """Do the owed work for the learned samples, and reserve room if necessary."""
         if self.forest.owed == 0:
             return
         go_on_of_kind = self._GO_ON.of(self._FOREST)
@@ -391,7 +391,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
     def _samples_to_event(self) -> int:
-        """Return how many samples there are until a tree is redrawn or widths are checked."""
+        """Return the number of samples until a tree is redrawn or widths are checked."""
         forest, n = self.forest, self.n_samples
         if forest.phase == STEADY:
             return int(forest.next_look) - n
@@ -400,7 +400,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return max(1, -(-(self.n_points - int(forest.taken)) // (pace - 1)))
 
     def _frames_of_trees(self) -> list[list[int]]:
-        """Return which frames each tree with nodes may be in."""
+        """Return the frames that each tree with nodes may be in."""
         forest = self.shared[0]
         frame, n_renewed = int(forest.frame), 0
         if forest.phase == DRAWING:
@@ -409,7 +409,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return found + [[1 - frame]] * (self.n_drawn - self.n_trees)
 
     def _fitted_scaling(self, n: int) -> Float64s:
-        """Return the scaling by the robust ranges of the first `n` samples of the warm-up."""
+        """Return the scaling by robust ranges of the first `n` samples of the warm-up."""
         assert self.warm_up is not None
         rows = self.warm_up[:n, : self.n_inputs]
         found = self.scaling.copy()
