@@ -145,7 +145,7 @@ class _Points:
 def distance_to_points(
     context: Any, builder: Any, batch: Any, n: Any, word: Any, x: Any, dims: Any
 ) -> Any:
-    """Sum how far `x` lies outside the box of a batch's points, of at least BLOCK dimensions."""
+    """Return the L1 distance of `x` to the box of a batch's points in at least BLOCK dimensions."""
     points = _Points(builder, batch, word, x)
     total = cgutils.alloca_once(builder, _DOUBLES)
     builder.store(ir.Constant(_DOUBLES, None), total)

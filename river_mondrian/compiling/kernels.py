@@ -89,7 +89,7 @@ def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
 
 
 def rare(function: F) -> F:
-    """Compile a function in less time to slower code: it runs rarely (below another decorator)."""
+    """Mark a function that runs rarely, to compile it faster to slower code."""
     function.is_rare = True  # type: ignore[attr-defined]
     return function
 

@@ -1,19 +1,19 @@
 """Density estimates over trees of regions: at one lifetime, or mixed over several.
 
-A mixture has the estimator `KERNEL` at each share of the lifetime, from coarse to fine. Each level
-gives one sample's weight to the level before,
+A mixture uses the estimator `KERNEL` at each share of the lifetime, from coarse to fine. In each
+level's density, the level before has the weight of one sample:
 
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1),
 
-which is above 0 everywhere: before the first level, each tree's last cell that held the sample with
-others counts as if it held one sample. Levels are weighted by their predictions of the samples so
-far, each before it was learned, the latest ones most.
+The density is above 0 everywhere: before the first level, each tree's last cell that the sample
+shares with others counts as if it held one sample. A level's weight is given by its densities at
+the samples so far, each before it was learned; recent samples count most.
 
-Scores measure a sample's *rarity*: how far its surprise, -log f(x), is above the median surprise of
-the samples learned, in units of their mean deviation from it. With several lifetimes, the one that
-predicts best says little about rarity: most samples are nearly alone in their cells there, and a
-few similar ones are dense. So rarity is the largest over the levels at which samples share cells
-with a moderate part of the others.
+Scores measure a sample's *rarity*: its surprise, -log f(x), minus the median surprise of the
+learned samples, in units of their mean deviation from the median. The lifetime that predicts best
+says little about rarity: at this lifetime, most samples are nearly alone in their cells, and a few
+similar samples are dense. So rarity is the maximum over the levels at which cells hold a moderate
+part of all samples.
 """
 
 import math
@@ -25,8 +25,8 @@ from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, t
 from .regions import NONE, PivotPartition, has_room, let_sample_go, take_sample
 from .walks import ADD, ASK, REMOVE, add_regions, count_missing, log_polytope_volume, reveal, walk
 
-# Estimators: the mean of counts over volumes, mean counts over mean volumes, and the mean of counts
-# over the expectations of volumes.
+# Estimators: the mean of count / volume, mean count / mean volume, and the mean of count / expected
+# volume.
 FOREST = 0
 LAPLACE = 1
 KERNEL = 2
@@ -36,20 +36,21 @@ LOG_DENSITY = 0
 FLOORED = 1
 SCORE = 2
 
-# The factor by which the weight of a level's past predictions shrinks with each sample.
+# Factor of a level's past log densities in its log weight, at each sample.
 MEMORY = 0.999
 
 # The shortest side of a cell.
 LEAST_SIDE = 1e-300
 
-# Levels that count for rarity: samples share cells there with such parts of all samples.
+# Rarity uses the levels at which a sample's cell holds a part of all samples in this range.
 LEAST_PART, LARGEST_PART = 2.0**-8, 2.0**-2
 
-# The least weight of a new sample in the usual numbers, and the least deviation, in nats.
+# The least weight of a new sample in the levels' running statistics, and the least deviation, in
+# nats.
 RECENT = 1.0 / 512.0
 LEAST_SPREAD = 1e-3
 
-# If estimates need volumes, the usual numbers are updated by one of so many samples.
+# If estimates need volumes, only one of so many samples updates the running statistics.
 USUAL_EVERY = 8
 
 
@@ -62,33 +63,34 @@ class CellEstimate(Record):
 
     # Samples in the point's cell.
     count: Float64
-    # Of the cell; if the count is 0, only the Laplace estimator uses it.
+    # Log volume of the cell; if the count is 0, only the Laplace estimator uses it.
     log_volume: Float64
 
 
 class PivotForest(PivotPartition):
-    """The trees of a density forest, and the state of the present walk."""
+    """The trees of a density forest, and the state of the current walk."""
 
     # One of `FOREST`, `LAPLACE` and `KERNEL`.
     estimator: Int64 = stored(Bounds(0, 2))
-    # Samples learned, and those that the trees have.
+    # Number of samples learned, and number of samples in the trees.
     n_learned: Int64 = stored(SIZE)
     n_samples: Int64 = stored(SIZE)
-    # The most samples and regions that the trees have; 0 for no bound.
+    # The most samples and regions in the trees; 0 for no bound.
     window: Int64 = stored(SIZE)
     max_nodes: Int64 = stored(SIZE)
-    # Whether features' rates are found from samples; the number of samples after which all rates
-    # are renewed, 0 for never again; the value of a feature without a rate in all samples.
+    # Whether features' rates are estimated from samples. The number of samples after which all
+    # rates are renewed; 0 for never again. The value that a feature without a rate has had in all
+    # samples.
     adapts: Int64 = stored(Bounds(0, 1))
     renews_at: Int64 = stored(SIZE)
     constants: Float64s
-    # The features' means, and the numbers of values behind them.
+    # The features' means, and the numbers of values that they average.
     means: Float64s
     n_values: Float64s
-    # Whether rows have to be shown again.
+    # Whether the addresses of rows must be passed to kernels again.
     is_unfinished: Int64 = transient()
-    # Samples behind the usual numbers. By level: the mean part of all samples in a sample's cell,
-    # the median of surprises, and their mean deviation from it.
+    # Number of samples in the running statistics. By level: the mean part of all samples that a
+    # sample's cell holds, the median of surprises, and their mean deviation from the median.
     n_usual: Int64 = stored(SIZE)
     parts: Float64s
     medians: Float64s
@@ -98,20 +100,21 @@ class PivotForest(PivotPartition):
     log_levels: Float64s = transient()
     # Counts of all trees by level.
     totals: Float64s = transient()
-    # The sample that is learned or predicted alone.
+    # The sample of a call for one sample.
     inputs: Float64s = transient()
-    # A sample whose missing values are replaced by means, and how many new regions it needs.
+    # A sample whose missing values are replaced by means, and the number of new regions that it
+    # needs.
     complete: Float64s = transient()
     n_missing: Int64 = transient()
-    # Of an oblique cell.
+    # Faces of an oblique cell.
     faces: Float64s = transient()
-    # By tree.
+    # Estimates by tree.
     estimates: Array[CellEstimate] = transient()
 
 
 @exact_inlined
 def read_sample(forest: PivotForest, x: Float64s) -> int:
-    """Replace missing values by means; returns the first bad input, or `DONE`."""
+    """Replace missing values by means; return the first bad input, or `DONE`."""
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
             return j
@@ -125,13 +128,12 @@ def read_sample(forest: PivotForest, x: Float64s) -> int:
 def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_laplace: bool) -> float:
     """Return the logarithm of the density by the estimates of all trees, after `n` samples.
 
-    With n_m samples in the cell of tree m, of volume V_m, the logarithm of
+    With n_m samples in the cell of tree m, whose volume is V_m, the density is
 
         sum_m n_m / V_m / (n M) (Equation 13), or (1 / n) sum_m n_m / sum_m V_m
 
     for the Laplace estimator (the last equation of Section 5 before the proof of Theorem 5.1, whose
-    factors 1 / M cancel). The largest term is taken out of the sums, so that none over- or
-    underflows.
+    factors 1 / M cancel). The largest term is factored out of the sums against over- and underflow.
     """
     largest, counts = -math.inf, 0.0
     for t in range(n_trees):
@@ -171,7 +173,7 @@ def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float
     for g in range(forest.n_shares):
         found = before
         if totals[g] > 0.0:
-            # The logarithm of the sum of both.
+            # The logarithm of exp(own) + exp(before).
             own = math.log(totals[g]) - log_trees - d * log_side(lifetime * forest.shares[g])
             high = max(own, before)
             found = high + math.log1p(math.exp(min(own, before) - high))
@@ -197,7 +199,7 @@ def learn_weights(forest: PivotForest) -> None:
 
 @exact_inlined
 def learn_usual(forest: PivotForest) -> None:
-    """Update the usual numbers of each level by its density at a sample."""
+    """Update the running statistics of each level by its density at a sample."""
     n_usual = forest.n_usual
     forest.n_usual = n_usual + 1
     share = max(1.0 / float(n_usual + 1), RECENT)
@@ -216,7 +218,7 @@ def learn_usual(forest: PivotForest) -> None:
 
 @exact_inlined
 def best_lifetime(forest: PivotForest, t: int) -> float:
-    """Return the lifetime of a tree; of several, the one with the largest weight."""
+    """Return a tree's lifetime at the level with the largest weight."""
     best = 0
     for g in range(1, forest.n_shares):
         if forest.log_weights[g] >= forest.log_weights[best]:
@@ -226,7 +228,7 @@ def best_lifetime(forest: PivotForest, t: int) -> float:
 
 @exact_inlined
 def log_unit(forest: PivotForest) -> float:
-    """Return the logarithm of the product of the rates, to get densities in units of features."""
+    """Return the log of the product of the rates, which converts densities to units of features."""
     total = 0.0
     if forest.adapts:
         for j in range(forest.n_dims):
@@ -237,7 +239,7 @@ def log_unit(forest: PivotForest) -> float:
 
 @exact_inlined
 def log_volume(forest: PivotForest, t: int) -> float:
-    """Return the logarithm of the volume of the present cell, in units of the rates."""
+    """Return the logarithm of the volume of the current cell, in units of the rates."""
     cell, total = forest.cell, 0.0
     if forest.directions:
         n_inputs, n_dims = forest.n_inputs, forest.n_dims
@@ -277,7 +279,7 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 def log_of_counts(
     forest: PivotForest, x: Float64s, stored: int, change: int, is_floored: bool
 ) -> float:
-    """Return the logarithm of the density by counts, on walks that may add the sample.
+    """Return the log density from counts; the walks may add the sample.
 
     Volumes are in units of the rates.
     """
@@ -326,8 +328,8 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 def score_of(forest: PivotForest, x: Float64s) -> float:
     """Return the score of a complete sample, from 0 to 1, with 0.5 at rarity 0.
 
-    In trees from an origin it does not depend on the order of samples, so that forests can be
-    merged.
+    In trees from an origin, the score does not depend on the order of samples, so that forests can
+    be merged.
     """
     if forest.n_samples == 0:
         return 0.0
@@ -344,12 +346,13 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
         log_of_counts(forest, x, NONE, ASK, True)
     else:
         forest.log_levels[0] = log_of_cells(forest, x, True)
-    # The largest rarity of the levels that count.
+    # The largest rarity of the levels in the range.
     rarity, n_used = 0.0, 0
     for g in range(forest.n_shares - 1, -1, -1):
         part = forest.parts[g]
         is_moderate = LEAST_PART <= part <= LARGEST_PART
-        # There may be no such level.
+        # If no level is in the range, the finest level above it is used, or else the coarsest
+        # level.
         if is_moderate or (n_used == 0 and (part > LARGEST_PART or g == 0)):
             above = -forest.log_levels[g] - forest.medians[g]
             value = above / max(forest.spreads[g], LEAST_SPREAD)
@@ -363,7 +366,7 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
 
 @exact_separate
 def make_way(forest: PivotForest) -> None:
-    """Remove the oldest samples until the bounds allow another one."""
+    """Remove the oldest samples until the bounds allow another sample."""
     window, max_nodes = forest.window, forest.max_nodes
     most = window
     if max_nodes > 0:
@@ -393,7 +396,7 @@ def make_way(forest: PivotForest) -> None:
 
 @exact_separate
 def regions_needed(forest: PivotForest, x: Float64s) -> int:
-    """Return how many new regions a sample needs at most; NaN is missing."""
+    """Return the most new regions that a sample may need; NaN is missing."""
     if not forest.origin:
         return forest.n_trees
     complete, n = forest.complete, 0
@@ -406,10 +409,10 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
 
 @exact_separate
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
-    """Learn a sample of `n_inputs` values; missing ones (NaN) are replaced in place.
+    """Learn a sample of `n_inputs` values; missing values (NaN) are replaced in place.
 
-    The lifetime is NaN if the trees keep their own. Returns `DONE`. If nothing is learned, returns
-    the first bad input, `NO_ROOM`, or `WAITS` for new rates.
+    The lifetime is NaN if each tree keeps its lifetime. Returns `DONE`. If nothing is learned,
+    returns the first bad input, `NO_ROOM`, or `WAITS` for new rates.
     """
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
@@ -459,7 +462,7 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
 
 @exact_kernel
 def learn_one(forest: PivotForest, lifetime: float) -> int:
-    """Learn the sample in `inputs`, with the results of `learn_row`."""
+    """Learn the sample in `inputs`; return the result of `learn_row`."""
     return learn_row(forest, forest.inputs, lifetime)
 
 
@@ -474,9 +477,9 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
     rows
         The rows, side by side.
     n
-        How many there are.
+        Number of rows.
     lifetimes
-        The lifetime at each row; none if the trees keep their own.
+        The lifetime at each row; empty if each tree keeps its lifetime.
 
     Returns
     -------
@@ -495,7 +498,7 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
 
 @exact_batch_kernel
 def add_samples(forest: PivotForest, other: PivotForest) -> None:
-    """Add the samples of a forest of the same keys and origin; there has to be room."""
+    """Add the samples of a forest with the same keys and origin; there has to be room."""
     add_regions(forest, other)
     forest.n_samples += other.n_samples
     forest.n_learned += other.n_learned
@@ -506,10 +509,10 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 
 @exact_inlined
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
-    """Return a reading of a sample of `n_inputs` values; NaN if one is bad.
+    """Return a reading of a sample of `n_inputs` values; NaN if a value is bad.
 
-    NaN is missing. If a floor is asked for and the density is 0, each tree's last cell that holds
-    samples counts as if it held one.
+    NaN values are missing. If the reading has a floor and the density is 0, each tree's last cell
+    with samples counts as if it held one sample.
     """
     if read_sample(forest, x) != DONE:
         return math.nan

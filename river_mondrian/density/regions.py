@@ -10,10 +10,10 @@ from .. import records as rec
 from ..compiling.kernels import exact_inlined, exact_separate
 from ..elementary import mixed, state_after, uniform_of
 
-# No region, no sample.
+# Number for no region or no sample.
 NONE = -1
 
-# Above 0.
+# Lifetimes are positive.
 LEAST_LIFETIME = sys.float_info.min
 
 
@@ -35,10 +35,10 @@ class Region(rec.Record):
     time: rec.Float64
     # Row of the stored sample; `NONE` if the pivot follows from an origin and the cuts.
     pivot: rec.Int32
-    # Samples in it, including those of the regions cut off it.
+    # Number of samples in the region, including the regions that were cut off it.
     n_samples: rec.Int32
-    # The first region that was cut off this one, and the next one that was cut off the same parent.
-    # An unused row links to the next one.
+    # The first region that was cut off this region, and the next region that was cut off the same
+    # parent. An unused row links to the next unused row.
     first: rec.Int32 = rec.stored(rec.Ref("regions"))
     next: rec.Int32 = rec.stored(rec.Ref("regions"))
 
@@ -49,9 +49,9 @@ class PivotTree(rec.Record):
     key: rec.Int64
     # Row of the whole space, or `NONE`.
     root: rec.Int64 = rec.stored(rec.Ref("regions"))
-    # Lifetime at which densities are estimated, the largest of several.
+    # Lifetime at which densities are estimated; the largest lifetime of a mixture.
     lifetime: rec.Float64 = rec.stored(rec.Bounds(LEAST_LIFETIME, 1e300))
-    # Time until which samples are separated: the lifetime, or infinity if that grows.
+    # Time until which samples are separated: the lifetime, or infinity if the lifetime grows.
     horizon: rec.Float64 = rec.stored(rec.Bounds(LEAST_LIFETIME))
 
 
@@ -65,7 +65,7 @@ class StoredSample(rec.Record):
     def links(self, partition: PivotPartition) -> rec.Int32s:
         """Return the sample's number of uses, and the next sample in the queue or unused row.
 
-        Each region with this pivot uses it, and so does the queue.
+        Each region whose pivot it is uses the sample, and so does the queue.
         """
         return rec.Int32s(self, 2 * partition.n_inputs, 2)
 
@@ -75,11 +75,11 @@ class Cut(rec.Record):
 
     EMBEDDED = True
 
-    # Time of the cut, or the time until which there is none.
+    # Time of the cut, or the time until which there is no cut.
     time: rec.Float64 = rec.transient()
     key: rec.Int64 = rec.transient()
     dim: rec.Int64 = rec.transient()
-    # Whether the cut is above the pivot, and its distance from it, in units of the rate.
+    # Whether the cut is above the pivot, and its distance from the pivot, in units of the rate.
     is_above: rec.Int64 = rec.transient()
     reach: rec.Float64 = rec.transient()
     exists: rec.Int64 = rec.transient()
@@ -101,40 +101,41 @@ class PivotPartition(rec.Record):
     # Features, and dimensions of cells: features, or cut directions.
     n_inputs: rec.Int64
     n_dims: rec.Int64
-    # Matrices of cut directions, a row each; none for the axes. Numbers from a tree's matrix to the
-    # next tree's; 0 if all share one.
+    # Matrices of cut directions, one direction per row; empty for the axes. The offset from a
+    # tree's matrix to the next tree's matrix; 0 if all trees share a matrix.
     directions: rec.Float64s
     directions_step: rec.Int64 = rec.derived()
-    # The pivot of the whole space, by features, from which all others follow; none if pivots are
-    # samples.
+    # The features of the origin: the pivot of the whole space, which determines all other pivots.
+    # Empty if pivots are samples.
     origin: rec.Float64s
-    # Along a tree's directions: the present sample, and the present region's pivot.
+    # Along a tree's directions: the current sample, and the current region's pivot.
     along: rec.Float64s = rec.transient()
     around: rec.Float64s = rec.transient()
     trees: rec.Array[PivotTree]
     regions: rec.Table[Region]
     samples: rec.Table[StoredSample]
-    # Rows that are not in use: the first of them, and how many.
+    # The first unused row, and the number of unused rows.
     unused_region: rec.Int64 = rec.stored(rec.Ref("regions"))
     n_unused_regions: rec.Int64
     unused_sample: rec.Int64 = rec.stored(rec.Ref("samples", chain="unused"))
     n_unused_samples: rec.Int64
-    # The queue of samples that can be removed, from the oldest on; whether learned samples enter
-    # it.
+    # The queue of samples that can be removed, oldest first, and whether learned samples enter the
+    # queue.
     oldest: rec.Int64 = rec.stored(rec.Ref("samples", chain="queue"))
     newest: rec.Int64
     n_queued: rec.Int64
     queues: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # Cuts of each dimension per unit of length. At 0, any two different values are 1 apart.
+    # Rate of cuts of each dimension per unit of length. At rate 0, the distance of any two
+    # different values is 1.
     rates: rec.Float64s
-    # The present cut, the present cell, and the counts of the present sample in its cells at each
-    # share of the lifetime.
+    # The current cut, the current cell, and the number of samples in the current sample's cell at
+    # each share of the lifetime.
     cut: Cut = rec.transient()
     cell: Cell = rec.transient()
     n_shares: rec.Int64
     shares: rec.Float64s
     counts: rec.Float64s = rec.transient()
-    # The time until which the present sample shares a region with others; infinity if it always
+    # The time until which the current sample shares a region with others; infinity if it always
     # does.
     parted: rec.Float64 = rec.transient()
 
@@ -146,7 +147,8 @@ P = TypeVar("P", bound=PivotPartition)
 def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float64s:
     """Return a sample's values along a tree's directions, which are written to `out`.
 
-    An axis-aligned partition of U x is an oblique one of x (Theorem 3.1 of O'Reilly and Tran 2022).
+    An axis-aligned partition of U x is an oblique partition of x (Theorem 3.1 of O'Reilly and Tran
+    2022).
     """
     if not partition.directions:
         return x
@@ -162,14 +164,14 @@ def lift(partition: P, t: int, x: rec.Float64s, out: rec.Float64s) -> rec.Float6
 
 @exact_inlined
 def stored_pivot(partition: P, t: int, row: int) -> rec.Float64s:
-    """Return the place of a stored pivot in a tree."""
+    """Return a stored pivot's values along a tree's directions."""
     values = partition.samples.row(row).values(partition)
     return lift(partition, t, values, partition.around)
 
 
 @exact_inlined
 def start_at_origin(partition: P, t: int) -> None:
-    """Set the present pivot to that of the whole space."""
+    """Set the current pivot to the pivot of the whole space."""
     if partition.origin:
         around = partition.around
         found = lift(partition, t, partition.origin, around)
@@ -188,7 +190,7 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 @exact_inlined
 def take_sample(partition: P, x: rec.Float64s) -> int:
-    """Store a sample, at most used by the queue; returns its row. There has to be room."""
+    """Store a sample, which only the queue may use, and return its row; there has to be room."""
     row = partition.unused_sample
     if row == NONE:
         row = partition.samples.n_rows
@@ -214,7 +216,7 @@ def take_sample(partition: P, x: rec.Float64s) -> int:
 
 @exact_inlined
 def let_sample_go(partition: P, row: int) -> None:
-    """Remove a use of a stored sample, if it has any; free its row when none is left."""
+    """Remove a use of a stored sample, if it has uses; free its row if no use is left."""
     sample = partition.samples.row(row)
     links = sample.links(partition)
     if links[0] > 0:
@@ -231,7 +233,7 @@ def let_sample_go(partition: P, row: int) -> None:
 
 @exact_inlined
 def let_region_go(partition: P, row: int) -> None:
-    """Free a region's row, and its pivot if nothing else uses that."""
+    """Free a region's row, and its pivot if nothing else uses the pivot."""
     region = partition.regions.row(row)
     if region.pivot != NONE:
         let_sample_go(partition, region.pivot)
@@ -247,14 +249,14 @@ def let_region_go(partition: P, row: int) -> None:
 # The cuts on the sides of a pivot, as functions of its region's key.
 #
 # On a side, the distances of cuts from the pivot and their times after the region began form a
-# Poisson process of rate 1. It is drawn by blocks of distances: the first is [0, b), each further
-# one as long as all before it. In a block a cut matters only if it is nearer to the pivot than all
-# earlier ones. So the block's first cut, the next nearer one, and so on, have exponential times and
-# uniform places. The processes of all blocks are independent, and so are those of all sides.
+# Poisson process of rate 1. It is drawn in blocks of distances: the first block is [0, b), and each
+# further block is as long as all blocks before it. In a block, a cut matters only if it is nearer
+# to the pivot than all earlier cuts. So only such cuts are drawn, with exponential times and
+# uniform places. The processes of different blocks and sides are independent.
 
 
-# Draws by a key: the key of the next block, time and place of a cut, the key of the next cut in the
-# block, and from `PER_SIDE` on the key of each side.
+# Indices of a key's draws: the key of the next block, time and place of a cut, the key of the next
+# cut in the block, and, from `PER_SIDE` on, the key of each side.
 NEXT_BLOCK = 0
 CUT_TIME = 3
 CUT_PLACE = 5
@@ -262,8 +264,8 @@ NEXT_KEY = 7
 PER_SIDE = 8
 
 # Length of the first block, in units of the inverse of the time at which the region began. Most
-# samples of a region are some times farther from the pivot. Draws of cuts farther than a sample are
-# wasted, and so are draws of blocks without cuts.
+# samples of a region are several times farther from the pivot. Draws of cuts farther than a sample
+# are wasted, and so are draws of blocks without cuts.
 FIRST_BLOCK = 0.2
 
 _PRECISION = 2.0**-52
@@ -305,25 +307,26 @@ def find_cut(
     z: rec.Float64s,
     until: float,
 ) -> None:
-    """Set the present cut to the first one between a pivot and a point.
+    """Set the current cut to the first cut between a pivot and a point.
 
-    The region has the key `key` and began at `began`, in a tree with a horizon. If there is no cut
-    before `until`, the present cut has that time.
+    The pivot's region has the key `key` and began at `began`, in a tree with a horizon. If there is
+    no cut before `until`, the current cut has that time.
     """
     cut, rates, n_dims = partition.cut, partition.rates, partition.n_dims
     block = first_block(horizon, began)
     cut.exists = 0
     best = until
-    # Pivots that follow from an origin meet a point up to rounding.
+    # Pivots that follow from an origin may equal a point up to rounding errors.
     slack = _PRECISION if partition.origin else 0.0
-    # A cut is likely to be early where the two differ most: then fewer later cuts are drawn.
+    # The dimension in which the two differ most is searched first: its cut is probably early, and
+    # then fewer later cuts are drawn.
     first, most = 0, -1.0
     for j in range(n_dims):
         gap = math.fabs(z[j] - around[j]) * rates[j]
         if gap > most:
             first, most = j, gap
     for i in range(n_dims):
-        # That dimension comes first and swaps places with dimension 0.
+        # Dimension `first` and dimension 0 swap places.
         j = first if i == 0 else (0 if i == first else i)
         difference = z[j] - around[j]
         if math.fabs(difference) <= slack * math.fabs(around[j]):
@@ -361,7 +364,7 @@ def find_cut(
 
 @exact_inlined
 def place_of_cut(partition: P, around: rec.Float64s) -> float:
-    """Return the place of the present cut in its dimension, for a pivot."""
+    """Return the place of the current cut in its dimension, for a pivot."""
     cut = partition.cut
     step = cut.reach / partition.rates[cut.dim]
     value = around[cut.dim]
@@ -370,10 +373,10 @@ def place_of_cut(partition: P, around: rec.Float64s) -> float:
 
 @exact_inlined
 def go_beyond(partition: P) -> None:
-    """Move the present pivot beyond the present cut, if pivots follow from an origin.
+    """Move the current pivot beyond the current cut, if pivots follow from an origin.
 
-    It is the old pivot's projection on the cut: a function of earlier draws, and in the closure of
-    the new region.
+    The new pivot is the old pivot's projection on the cut: a function of earlier draws, in the
+    closure of the new region.
     """
     if partition.origin:
         partition.around[partition.cut.dim] = place_of_cut(partition, partition.around)
@@ -385,7 +388,7 @@ def nearest_cut(
 ) -> float:
     """Return the distance of a pivot's nearest cut on a side before a time, at most a bound.
 
-    Sides are numbered 2 dim, below the pivot, and 2 dim + 1.
+    Side 2 dim is below the pivot, and side 2 dim + 1 is above it.
     """
     own = block_key = key_of(key, PER_SIDE + side)
     share = uniform(own, CUT_TIME)

@@ -23,12 +23,12 @@ from .walks import room_for_faces
 # Checks of restored trees of regions.
 #
 # Kernels follow links between regions and between samples, and search cuts up to a time or a place.
-# So links must visit each row once, and numbers must let the search end.
+# So links must visit each row at most once, and numbers must be such that each search ends.
 
 
 # Bounds of the arrays' numbers.
 _MOST = 1.001 * LARGEST
-# By name: the field with an array's length, and the bounds of its numbers.
+# By the name of an array: the field with its length, and the bounds of its numbers.
 _ARRAYS = {
     "means": ("n_inputs", -_MOST, _MOST),
     "n_values": ("n_inputs", 0.0, 1e300),
@@ -54,7 +54,7 @@ def check_records(owner: Any) -> None:
     Raises
     ------
     ModelFormatError
-        If one of them is damaged.
+        If a record or an array is damaged.
 
     """
     if owner.memory.kind is not PivotForest or owner.trees.kind is not PivotTree:
@@ -80,7 +80,8 @@ def check_records(owner: Any) -> None:
     check_numbers("forest", Rows.of_memory(owner.memory))
     check_numbers("tree", Rows.of_memory(owner.trees))
     if forest.renews_at:
-        # Learning waits for a renewal at exactly that number, which needs the samples in the queue.
+        # Learning waits for a renewal at exactly this number of samples, and a renewal needs the
+        # queue.
         check_number(owner, "renews_at", forest.renews_at, forest.n_learned, LARGEST_SIZE)
         if not (forest.adapts and forest.queues):
             refuse(owner, "renews_at", forest.renews_at, "but trees like these are never renewed")
@@ -112,7 +113,7 @@ def check_regions(owner: Any) -> None:
     used = found.met("regions")
     if (used == unused).any() or unused.sum() != forest.n_unused_regions:
         refuse(owner, "n_unused_regions", forest.n_unused_regions, "but other rows are not in use")
-    # Trees are the first rows of both tables together.
+    # The rows of both tables are numbered together, and trees come first.
     above = found.parents["regions"] - n_trees
     names = ("time", "n_samples", "pivot", "next")
     times, sizes, pivots, following = (regions.column(name) for name in names)
@@ -161,21 +162,22 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# Units of work of a kernel, so that it returns within some tenths of a second; the work for a row
-# in a tree, besides its values; and the work for the volume of an oblique cell.
+# Most units of work of one kernel call, which then takes some tenths of a second. Units for a row
+# in a tree, besides its values, and for the volume of an oblique cell.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000
 
-# Lifetimes that are mixed, in units in which most of a feature's values are within 1. Each is half
-# of the next, so that even with a million features samples share cells at the smallest.
+# The lifetimes of a mixture, in units in which most of a feature's values are within 1. Each
+# lifetime is half of the next. At the smallest lifetime, samples share cells even with a million
+# features.
 LARGEST_LEVEL = 64.0
 LEVELS = 2.0 ** np.arange(-26, 1)
 
 # Numbers of samples after which features' rates are renewed; the last rates are final.
 RENEWALS = (16, 64, 256)
 
-# The quantiles of a feature's values at the ends of its width.
+# A feature's width is the distance between these quantiles of its values.
 ENDS = (0.05, 0.95)
 
 
@@ -185,8 +187,8 @@ class PivotTrees(rec.OwnsArrays):
     Parameters
     ----------
     lifetimes
-        The trees' lifetimes, one each; None if several are mixed and features' rates are found from
-        the samples.
+        The lifetime of each tree; None if several lifetimes are mixed and features' rates are
+        estimated from the samples.
     seed
         Seed of the trees' keys.
     n_inputs
@@ -196,20 +198,20 @@ class PivotTrees(rec.OwnsArrays):
     estimator
         Name of the estimator (`ESTIMATORS`).
     window, max_nodes
-        The most samples and regions that the trees have, or None.
+        The most samples and regions in the trees, or None.
     directions
         Matrices of cut directions, shape (trees, directions, features), or (1, ...) if all trees
-        have the same; None for the axes.
+        have the same directions; None for the axes.
     origin
-        The values of the features at which trees begin; None if pivots are samples. With an origin
-        there is no window, and lifetimes do not grow.
+        The features' values at the origin; None if pivots are samples. With an origin there is no
+        window, and lifetimes do not grow.
 
     Attributes
     ----------
     vector
         Room for the values of the sample that is learned or predicted, one per feature.
     cell
-        Corners of the present cell, a row each.
+        The lower and the upper corner of the current cell, as rows.
     estimates
         Each tree's part of the last estimate.
 
@@ -265,7 +267,7 @@ class PivotTrees(rec.OwnsArrays):
         return rec.RowLayout(StoredSample, (values, rec.Part("links", rec.INT32, 2)))
 
     def _finish(self) -> None:
-        """Make the buffers, and set the record's references to all arrays."""
+        """Create the buffers, and set the record's references to all arrays."""
         forest = self.forest = self.memory[0]
         n_inputs, n_dims, n_levels = forest.n_inputs, forest.n_dims, forest.n_shares
         self.vector = np.full(n_inputs, np.nan)
@@ -286,7 +288,7 @@ class PivotTrees(rec.OwnsArrays):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
         forest.cell.lower, forest.cell.upper = map(rec.Float64s.of, self.cell)
-        # Used for each sample; looking these up takes as long as learning in a tree.
+        # Kept, since a look-up at each sample takes as long as learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
         self._read_one: Callable[[PivotForest, int], float] | None = None
         self._first_tree = self.trees[0]
@@ -301,7 +303,7 @@ class PivotTrees(rec.OwnsArrays):
         self.samples.show(0, self._sample_table)
 
     def _reserve(self, n_regions: int = 0) -> None:
-        """Make room for another sample, or for a number of regions."""
+        """Make room for another sample, and for at least `n_regions` regions."""
         regions, samples = self._region_table, self._sample_table
         self.regions.grow(0, regions, regions.n_rows + max(self.forest.n_trees, n_regions))
         self.samples.grow(0, samples, samples.n_rows + 1)
@@ -324,10 +326,10 @@ class PivotTrees(rec.OwnsArrays):
     # Learning.
 
     def learn(self, lifetime: float = math.nan) -> int:
-        """Learn the sample in `vector`, at a lifetime or at the trees' own.
+        """Learn the sample in `vector`, at a lifetime or, for NaN, at each tree's lifetime.
 
-        Returns `DONE`. If nothing is learned, returns the first bad input, or `WAITS` before trees
-        are to be renewed.
+        Returns `DONE`. If nothing is learned, returns the first bad input, or `WAITS` if the trees
+        must be renewed first.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -355,7 +357,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows a kernel may learn, so that it returns soon."""
+        """Number of rows that a kernel may learn at once, so that it returns soon."""
         return min(self._rows_at_once, self.rows_until_renewal or sys.maxsize)
 
     @property
@@ -365,7 +367,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def rows_until_renewal(self) -> int | None:
-        """How many rows may be learned before trees are to be renewed; None if they never are."""
+        """Number of rows to learn before the trees are renewed; None if they are never renewed."""
         forest = self.forest
         return forest.renews_at - forest.n_learned if forest.renews_at else None
 
@@ -389,7 +391,7 @@ class PivotTrees(rec.OwnsArrays):
         self.forest.is_unfinished = 0
 
     def copied(self) -> PivotTrees:
-        """Return a copy, which may be changed while these trees stay as they are."""
+        """Return a copy that can be changed independently."""
         state = self.__getstate__()
         for name, value in state.items():
             is_table = isinstance(value, rec.TableState)
@@ -399,13 +401,13 @@ class PivotTrees(rec.OwnsArrays):
         return made
 
     def add_input(self, value: float) -> None:
-        """Add a feature with one value in all samples so far, which does not separate them."""
+        """Add a feature that has the same value in all samples so far."""
         forest = self.forest
         n_inputs = forest.n_inputs
         self.means, self.constants = np.append(self.means, value), np.append(self.constants, value)
         self.n_values = np.append(self.n_values, float(self.n_samples))
         self.rates = np.append(self.rates, 0.0 if forest.adapts else 1.0)
-        # A value takes two words.
+        # A value has two words.
         start = 2 * n_inputs
         self.samples = self.samples.relaid(start + 4, [(0, 0, start), (start, start + 2, 2)])
         for chunk in self.samples.chunks[0]:
@@ -433,7 +435,7 @@ class PivotTrees(rec.OwnsArrays):
         return made
 
     def _queued(self) -> list[rec.Floats]:
-        """Return the samples that can be removed, from the oldest on."""
+        """Return the samples that can be removed, oldest first."""
         found, row = [], self.forest.oldest
         while row != NONE:
             sample = self._sample_table.row(row)
@@ -493,10 +495,10 @@ class PivotTrees(rec.OwnsArrays):
 
 
 def _rate_of(values: rec.Floats) -> float:
-    """Return the rate of cuts of a feature: 1 over the width of most of its values.
+    """Return the rate of cuts of a feature: 1 / width, where the width is between `ENDS`.
 
-    If most values are the same, the width is the mean distance of the others from it. The rate is 0
-    for a feature with a single value.
+    If both quantiles are equal, the width is the mean distance of the other values from the median.
+    The rate is 0 for a feature with a single value.
     """
     low, high = np.quantile(values, ENDS)
     width = float(high - low)

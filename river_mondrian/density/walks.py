@@ -1,7 +1,7 @@
 """Walks to a sample's region: to add, remove or count it, and to reveal its cell.
 
-`walk` changes or reads the counts on the path. `reveal` finds the cell from the cuts on all sides
-of the pivots on the path. `add_regions` adds the counts of trees with the same keys.
+`walk` changes or reads the counts on the path. `reveal` computes the cell from the cuts on all
+sides of the pivots on the path. `add_regions` adds the counts of trees with the same keys.
 """
 
 import math
@@ -17,7 +17,7 @@ from .regions import NONE, Cell, P, PathStep, PivotTree, Region
 
 REGION_WORDS = Region.WORDS
 
-# Regions of a path that are kept at once.
+# The most regions of a path that are kept at once.
 PATH = 64
 _room_of_path = room_of_array(PathStep, PATH)
 
@@ -29,7 +29,7 @@ class Pair(Record):
     other: Int64
 
 
-# Changes by a walk to the numbers of samples.
+# Change of the numbers of samples on the path by a walk.
 ASK = 0
 ADD = 1
 REMOVE = -1
@@ -39,7 +39,7 @@ REMOVE = -1
 def begin_region(partition: P, key: int, time: float, pivot: int, following: int) -> int:
     """Store a region and return its row; there has to be room.
 
-    Its one sample is its pivot; it has none if `pivot` is `NONE`.
+    Its only sample is its pivot; it has no sample if `pivot` is `NONE`.
     """
     row = partition.unused_region
     if row == NONE:
@@ -62,7 +62,7 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
 @exact_inlined
 def tell_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
-    """Write the count of cells at times earlier than `before`, from the g-th; returns the next."""
+    """Write the counts of cells before a time, from the g-th share on; return the next share."""
     counts, shares = partition.counts, partition.shares
     while g < partition.n_shares and tree.lifetime * shares[g] < before:
         counts[g] = float(count)
@@ -86,12 +86,12 @@ def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) ->
 def pass_regions(
     partition: P, tree: PivotTree, child: int, g: int, count: int
 ) -> tuple[int, int, int, int]:
-    """Pass the regions that were cut off a region before the present cut.
+    """Pass the regions that were cut off a region before the current cut.
 
-    Writes the counts of the sample's cells, and the last time at which one that held samples was
-    cut. `count` is the region's number of samples, `child` the first of the regions cut off it.
-    Returns the next count to be written, the number of samples left, the last of the regions passed
-    and the one after it, or `NONE`.
+    Writes the counts of the sample's cells, and the time of the cut after which no samples are
+    left. `count` is the region's number of samples, and `child` is the first region that was cut
+    off it. Returns the next share to be written, the number of samples left, the last passed
+    region, and the region after it; either region may be `NONE`.
     """
     cut, last = partition.cut, NONE
     while child != NONE:
@@ -110,23 +110,23 @@ def pass_regions(
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     """Walk to a sample's region in a tree.
 
-    Writes `partition.counts`: those of the sample's cells, each at its share of the lifetime,
+    Writes the count of the sample's cell at each share of the lifetime to `partition.counts`,
     before any change.
 
     Parameters
     ----------
     partition
-        The partition. To add a sample there has to be room for a region, or for the regions that
+        The partition. To add a sample, there has to be room for a region, or for the regions that
         `count_missing` counts.
     t
         Number of the tree.
     x
         The sample.
     stored
-        Its row, if it is added and pivots are samples.
+        The sample's row, if it is added and pivots are samples.
     change
-        One of `ASK`, `ADD` and `REMOVE`: what happens to the numbers of samples. Only a sample that
-        was added may be removed.
+        `ASK`, `ADD` or `REMOVE`: the change of the numbers of samples. Only a sample that was added
+        may be removed.
 
     """
     tree, cut = partition.trees[t], partition.cut
@@ -145,7 +145,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         region = partition.regions.row(row)
         began = region.time
         if region.first != NONE:
-            # It arrives while the cut is searched.
+            # Prefetched while the cut is searched.
             prefetch(partition.regions.row(region.first), REGION_WORDS)
         around = partition.around
         if not from_origin:
@@ -181,7 +181,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
 
 @exact_inlined
 def child_of_cut(partition: P, row: int) -> tuple[int, int]:
-    """Return the number of samples in the cell of a region's pivot at the present cut.
+    """Return the number of samples in the cell of a region's pivot at the current cut.
 
     The second result is the region beyond that cut, or `NONE`.
     """
@@ -204,7 +204,7 @@ def child_of_cut(partition: P, row: int) -> tuple[int, int]:
 
 @exact_separate
 def count_missing(partition: P, t: int, x: Float64s) -> int:
-    """Return how many regions a tree from an origin lacks on the path to a sample."""
+    """Return the number of regions that a tree from an origin lacks on the path to a sample."""
     tree, cut = partition.trees[t], partition.cut
     z = regions.lift(partition, t, x, partition.along)
     regions.start_at_origin(partition, t)
@@ -262,7 +262,7 @@ def add_regions(partition: P, other: P) -> None:
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
-    """Cut the present cell by the cuts on all sides of a region's pivot until a time."""
+    """Cut the current cell by the cuts on all sides of a region's pivot until a time."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
     block = regions.first_block(horizon, began)
     for j in range(partition.n_dims):
@@ -280,9 +280,9 @@ def cut_back(
 
 @exact_inlined
 def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
-    """Cut the present cell by the steps of the path, the last one first.
+    """Cut the current cell by the steps of the path, the last one first.
 
-    The result is the same in any order; the last steps leave least work to the others.
+    Any order gives the same result; this order takes the least work.
     """
     horizon = partition.trees[t].horizon
     for i in range(n_steps - 1, -1, -1):
@@ -293,7 +293,7 @@ def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> No
 
 @exact_inlined
 def keep_beyond(partition: P, around: Float64s) -> None:
-    """Make the present cell end at the present cut, beyond which the point is."""
+    """Make the current cell end at the current cut, on the point's side."""
     cut, cell = partition.cut, partition.cell
     if partition.rates[cut.dim] == 0.0:
         return
@@ -306,7 +306,7 @@ def keep_beyond(partition: P, around: Float64s) -> None:
 
 @exact_inlined
 def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
-    """Reveal the cell of a point in a tree whose pivots are samples; returns its count."""
+    """Compute the cell of a point in a tree whose pivots are samples; return its count."""
     tree, cut, path = partition.trees[t], partition.cut, _room_of_path()
     count, row, n_steps = 0, tree.root, 0
     while row != NONE:
@@ -326,7 +326,7 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
         step.until = cut.time
         count, row = child_of_cut(partition, row)
         if cut.exists and row == NONE:
-            # No sample has been there: the cell is that of a region begun by the point.
+            # The region beyond the cut has no samples: the point would be its pivot.
             count = 0
             cut_back(partition, cut.key, cut.time, lifetime, z, tree.horizon)
     follow_back(partition, t, path, n_steps)
@@ -335,9 +335,9 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
 
 @exact_separate
 def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
-    """Set the present cell to that of a point in a tree at a lifetime; returns its count.
+    """Set the current cell to a point's cell in a tree at a lifetime; return its count.
 
-    Dimensions that are not cut have no ends.
+    The cell is infinite in dimensions that are not cut.
     """
     z, cell = regions.lift(partition, t, x, partition.along), partition.cell
     for j in range(partition.n_dims):
@@ -345,7 +345,7 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
         cell.upper[j] = math.inf
     if not partition.origin:
         return reveal_by_samples(partition, t, z, lifetime)
-    # The path continues where no sample has been: the cell is a function of the tree's key.
+    # The path continues in regions without samples: the cell is a function of the tree's key.
     tree, cut, around = partition.trees[t], partition.cut, partition.around
     regions.start_at_origin(partition, t)
     row, key, began = tree.root, tree.key, 0.0
@@ -362,18 +362,18 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
 
 # The logarithm of the least positive float of full precision.
 LEAST_LOG = math.log(sys.float_info.min)
-# Dimensions in which volumes of oblique cells are computed.
+# The most dimensions in which volumes of oblique cells are computed.
 MOST_OBLIQUE = 3
-# The largest coefficient of a direction, so that samples along it are finite.
+# The largest coefficient of a direction, so that values along the direction are finite.
 LARGEST_COEFFICIENT = 1e100
 
-# Numbers of a face {y: a y <= b}: its normal a in three dimensions, and b.
+# Numbers of a face {y: a y <= b}: its normal a in three dimensions, then b at `REACH`.
 FACE = 4
 REACH = 3
 
 
 def room_for_faces(n_directions: int) -> int:
-    """Return how many numbers the faces of a cell take."""
+    """Return the number of floats of a cell's faces."""
     return FACE * 2 * (n_directions + MOST_OBLIQUE)
 
 
@@ -387,10 +387,10 @@ def along_normal(faces: Float64s, i: int, x: float, y: float, z: float) -> float
 def triangle_area(
     faces: Float64s, n: int, i: int, j: int, x: float, y: float, z: float, height: float
 ) -> float:
-    """Return the area, with its sign, of the triangle between an edge of a face and a point.
+    """Return the signed area of the triangle between an edge of a face and a point.
 
-    The edge is that of the faces i and j. The point is where the line from the origin along the
-    unit normal of face i, (x, y, z), meets its plane, at a height.
+    The faces i and j share the edge. The point is where the line from the origin along the unit
+    normal of face i, (x, y, z), intersects the plane of face i, at a height.
     """
     shared = along_normal(faces, j, x, y, z)
     a = faces[FACE * j] - shared * x
@@ -424,7 +424,7 @@ def triangle_area(
 def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
     """Replace the normals of the upper faces, U = Q R, by Q (Gram and Schmidt).
 
-    Returns minus the logarithm of the determinant of R, or minus infinity if that is 0.
+    Returns minus the logarithm of the determinant of R, or minus infinity if the determinant is 0.
     """
     stride, log_unit = 2 * FACE, 0.0
     for k in range(n_inputs):
@@ -473,7 +473,7 @@ def log_polytope_volume(
     n_inputs, n_dims
         Numbers of columns and rows of U.
     cell
-        Its bounds along the directions.
+        The cell's bounds along the directions.
     inside
         U y for a y in the cell.
     faces
@@ -481,7 +481,7 @@ def log_polytope_volume(
 
     Returns
     -------
-    The logarithm; that of the least positive float if the volume is too small to be computed.
+    The logarithm, or `LEAST_LOG` if the volume is too small to be computed.
 
     """
     stride, lower, upper = 2 * FACE, cell.lower, cell.upper
@@ -494,7 +494,7 @@ def log_polytope_volume(
         faces[stride * j + REACH] = (upper[j] - inside[j]) / width
         faces[stride * j + FACE + REACH] = (inside[j] - lower[j]) / width
     # In the coordinates R y, with the sides as units and relative to the point inside, the cell is
-    # about equally wide everywhere.
+    # about equally wide in all dimensions.
     log_unit = orthogonalize(faces, n_inputs, n_dims)
     if log_unit == -math.inf:
         return LEAST_LOG
