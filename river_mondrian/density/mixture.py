@@ -165,7 +165,7 @@ def log_side(lifetime: float) -> float:
 
 @exact_separate
 def mix_levels(forest: PivotForest, totals: Float64s, log_first: float) -> float:
-    """Return the logarithm of the mixture by counts of all trees; write that of each level."""
+    """Return the mixture's log density from all trees' counts; write each level's log density."""
     n, d, lifetime = float(forest.n_samples), float(forest.n_dims), forest.trees[0].lifetime
     levels, weights = forest.log_levels, forest.log_weights
     log_n, log_trees, before = math.log1p(n), math.log(float(forest.n_trees)), log_first

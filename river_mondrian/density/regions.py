@@ -27,7 +27,7 @@ class Cell(rec.Record):
 
 
 class Region(rec.Record):
-    """The part that a cut has separated from another pivot's cell, with a pivot of its own."""
+    """A part of the space that a cut separated from another pivot's cell, with its own pivot."""
 
     # Key of the cut; the draws of the region are functions of it.
     key: rec.Int64
@@ -86,7 +86,7 @@ class Cut(rec.Record):
 
 
 class PathStep(rec.Record):
-    """A region on the path to a point, and until when the point is in its pivot's cell."""
+    """A region on the path to a point, and the time until which its pivot's cell has the point."""
 
     key: rec.Int64
     pivot: rec.Int64
@@ -293,7 +293,7 @@ def first_block(horizon: float, began: float) -> float:
 
 @exact_inlined
 def beyond(value: float, step: float) -> float:
-    """Return the value plus a positive step, or a number just above if rounding removes it."""
+    """Return the value plus a positive step, or a number just above if this equals the value."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
 
 
@@ -386,7 +386,7 @@ def go_beyond(partition: P) -> None:
 def nearest_cut(
     key: int, side: int, began: float, block: float, until: float, bound: float
 ) -> float:
-    """Return the distance of a pivot's nearest cut on a side before a time, at most a bound.
+    """Return the distance of a pivot's nearest cut on a side before `until`, at most `bound`.
 
     Side 2 dim is below the pivot, and side 2 dim + 1 is above it.
     """

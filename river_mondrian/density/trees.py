@@ -341,7 +341,7 @@ class PivotTrees(rec.OwnsArrays):
         return found
 
     def learn_many(self, rows: rec.Floats, lifetimes: rec.Floats | None = None) -> None:
-        """Learn checked rows that wait for no renewal; `lifetimes` is one for each row, or None."""
+        """Learn checked rows before the next renewal; `lifetimes` has one per row, or is None."""
         n_before, start = self.n_samples, 0
         while start < len(rows):
             given = rec.Float64s(0) if lifetimes is None else rec.Float64s.of(lifetimes[start:])
@@ -416,7 +416,7 @@ class PivotTrees(rec.OwnsArrays):
         self._finish()
 
     def renewed(self) -> PivotTrees:
-        """Return trees with rates found from the samples so far, which have learned these again."""
+        """Return trees with rates estimated from the queued samples, which they have learned."""
         forest = self.forest
         rows = np.array(self._queued()).reshape(-1, forest.n_dims)
         estimator = next(name for name, one in ESTIMATORS.items() if one == forest.estimator)

@@ -15,12 +15,12 @@ from .shard import Shard, WorkerDied
 
 
 def ray_module() -> Any:
-    """Return Ray, started on this machine unless it runs already.
+    """Return Ray; start it on this machine if it is not running.
 
     Raises
     ------
     ImportError
-        If it is not installed.
+        If Ray is not installed.
 
     """
     ray = require("ray", "ray", "river_mondrian.distributed")
@@ -58,7 +58,7 @@ class RayEngine:
     Parameters
     ----------
     code
-        Parameters that files do not hold.
+        Arguments of the forest that files do not hold, such as functions.
     n_cpus
         Processors of each worker.
     options
@@ -78,7 +78,7 @@ class RayEngine:
         self._actor = self._ray.remote(Shard).options(**given)
 
     def start(self, path: str, save_every: int) -> Any:
-        """Start and return an actor with the part of a forest in a file."""
+        """Start an actor with the part of a forest in a file, and return the actor."""
         return self._actor.remote(path, self._code, save_every)
 
     def call(self, worker: Any, name: str, *arguments: Any) -> Any:
@@ -123,8 +123,8 @@ def learn_dataset(
     """Update a model with the rows of a `ray.data.Dataset`, such as Parquet files.
 
     A model whose statistics add up (see `merge`) is learned in parallel: each worker learns some of
-    the rows, and the parts are merged. Any other model learns in the calling process, batch by
-    batch, in the order in which Ray reads them. A `ShardedForest` passes them to its workers.
+    the rows, and the parts are merged. Any other model learns in the calling process, in the order
+    in which Ray reads the batches. A `ShardedForest` passes the batches to its workers.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def learn_dataset(
     target
         Name of the column with labels or targets, for models that learn them.
     weight
-        Name of the column with weights, for models that take them.
+        Name of the column with weights, for models that learn weights.
     n_workers
         Number of workers that learn parts.
     batch_size
@@ -143,14 +143,14 @@ def learn_dataset(
 
     Returns
     -------
-    The model after learning. A merged model is another object; the given one does not change.
+    The model after learning. A merged model is a new object; the given model does not change.
 
     Raises
     ------
     ValueError
-        If the target is missing, or given to a model without targets; or, like `learn_many`, if
-        rows cannot be learned. A model that is merged has then learned nothing, others have learned
-        the earlier batches.
+        If the target is missing, or given to a model without targets, or if rows cannot be learned,
+        as in `learn_many`. If rows cannot be learned, a merged model has learned nothing, and any
+        other model has learned the earlier batches.
 
     Examples
     --------

@@ -18,19 +18,19 @@ from ..inputs import as_dict
 from ..model import ClonesWhole, new_lock
 from .model_store import ModelStore, digest_of, plain_key, text_of
 
-# Deaths of a worker at which a call fails, and seconds that a restart may take.
+# Number of deaths of a worker at which a call fails, and seconds that a restart may take.
 MOST_DEATHS, LONGEST_START = 3, 60.0
-# Seconds until a worker that is being started is asked again.
+# Seconds between two calls to a worker that is being started.
 PAUSE = 0.1
 
 
 @dataclass(eq=False, repr=False)
 class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
-    """One model for each key of a stream, made from a prototype when the key first appears.
+    """One model for each key of a stream, created from a prototype when the key first appears.
 
     It is a classifier, a regressor or an anomaly detector, like the prototype. The most recently
-    used models are ready. Others are packed in memory or, without room, moved to a folder. They are
-    loaded from there when their key returns.
+    used models are ready for use. Other models are packed in memory, or moved to a folder if memory
+    is full. They are loaded again when their key returns.
 
     Parameters
     ----------
@@ -40,21 +40,21 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
     model
         The prototype: a model or a pipeline. It is cloned for each key.
     max_bytes
-        Largest size of all models in memory, in bytes. The one used last always stays. It needs a
-        folder.
+        Largest size of all models in memory, in bytes. The model used last always stays in memory.
+        This limit needs a folder.
     folder
         Folder for models without room in memory. Models that it already holds are used, so a stream
         can be continued after `flush`.
     trusted
-        Whether only you can write to the folder. Models are then pickled there, which pipelines
-        need; unpickling executes code from a file. Otherwise they are saved by `save`.
+        Whether only you can write to the folder. If so, models are pickled there, which pipelines
+        need; unpickling executes code from a file. Otherwise models are saved by `save`.
     n_ready
-        Largest number of models that are ready. A packed one takes a tenth to a third of the
-        memory, and some milliseconds to unpack.
+        Largest number of models that are ready. A packed model uses a tenth to a third of the
+        memory, and unpacking takes some milliseconds.
 
     Notes
     -----
-    A pickle holds all models that are in memory. Any number of threads may call one object, one
+    A pickle holds all models that are in memory. Threads may share an object; their calls run one
     after the other.
 
     Examples
@@ -101,11 +101,11 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
             )
         self._lock = new_lock()
         self._store = ModelStore(self.n_ready, self.max_bytes, folder, self.trusted)
-        # Predicts for keys that have no model.
+        # The model that predicts for keys without their own model.
         self._blank = model.clone()
 
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Make a classifier, a regressor or a detector, like the prototype."""
+        """Create a classifier, a regressor or a detector, like the prototype."""
         if cls is KeyedModels:
             cls = KeyedDetector
             if isinstance(calibrated.final_of(model), base.Classifier):
@@ -185,7 +185,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        The model itself, unpacked if necessary; None if there is none.
+        The model itself, unpacked if necessary; None if the key has no model.
 
         """
         with self._lock:
@@ -208,7 +208,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         with self._lock:
             model = self._store.get(key)
             if model is None:
-                # A sample that cannot be learned makes no model.
+                # No model is stored if the sample cannot be learned.
                 made = self.model.clone()
                 made.learn_one(rest, *target, **given)
                 self._store.put(key, made)
@@ -282,13 +282,13 @@ class KeyedDetector(KeyedModels, base.AnomalyDetector):
 
 
 class _KeyedWorker:
-    """The models of some of the keys, in a worker."""
+    """A worker with the models of some of the keys."""
 
     def __init__(self, *arguments: Any) -> None:
         self._models = KeyedModels(*arguments)
 
     def learn(self, samples: Sequence[tuple[Any, ...]]) -> tuple[int, str | None]:
-        """Learn samples up to the first bad one; return their number, and the error of that one."""
+        """Learn samples until one is bad; return their number, and the bad sample's error."""
         for i, sample in enumerate(samples):
             try:
                 self._models.learn_one(*sample)
@@ -315,8 +315,8 @@ class SpreadKeyedModels:
     Parameters
     ----------
     models
-        `KeyedModels` that have learned nothing. Each worker makes its own from their arguments,
-        with its own `max_bytes` and `n_ready`.
+        `KeyedModels` that have learned nothing. Each worker creates `KeyedModels` with the same
+        arguments, so `max_bytes` and `n_ready` are limits per worker.
     n_workers
         Number of workers.
     options
@@ -325,8 +325,8 @@ class SpreadKeyedModels:
     Notes
     -----
     Ray restarts a worker that dies, with the models that were saved by `flush` or for lack of room.
-    What its models have learned since is lost. A batch that was lost with it raises Ray's error.
-    Questions are repeated for a minute while it starts.
+    Samples learned after that are lost. If a batch is lost with its worker, `learn_many` raises
+    Ray's error. Other calls are repeated for a minute while the worker starts.
 
     """
 
@@ -345,7 +345,7 @@ class SpreadKeyedModels:
         self.workers = [actor.remote(*arguments) for _ in range(n_workers)]
 
     def _share(self, samples: Sequence[Mapping[Any, Any]]) -> list[list[int]]:
-        """Return which samples each worker gets, by the hash of their key."""
+        """Return the places of each worker's samples, by the hash of their key."""
         shares: list[list[int]] = [[] for _ in self.workers]
         for i, x in enumerate(samples):
             digest = digest_of(self.models.key_of(x))
@@ -360,13 +360,13 @@ class SpreadKeyedModels:
         X
             The samples.
         y
-            Their labels or targets; None for anomaly detectors.
+            The samples' labels or targets; None for anomaly detectors.
 
         Raises
         ------
         ValueError
-            If a sample cannot be learned; the message names it. Samples of other workers, and those
-            before it, have been learned.
+            If a sample cannot be learned; the message names it. Earlier samples, and all samples of
+            other workers, have been learned.
 
         """
         if y is not None and len(y) != len(X):
@@ -440,7 +440,7 @@ class SpreadKeyedModels:
 
         Returns
         -------
-        The number of models in memory, and their bytes, of each worker.
+        For each worker, the number of models in memory, and their bytes.
 
         """
         return self._call("count", [()] * len(self.workers))

@@ -34,7 +34,7 @@ def text_of(key: Any) -> str:
     Raises
     ------
     TypeError
-        If it is neither a string nor an integer, nor a tuple of these.
+        If the key is neither a string nor an integer, nor a tuple of these.
 
     """
     key = plain_key(key)
@@ -46,13 +46,13 @@ def text_of(key: Any) -> str:
 
 
 def digest_of(key: Hashable) -> str:
-    """Return 128 bits of a key, in hexadecimal; the same in all processes."""
+    """Return a 128-bit hash of a key in hexadecimal, which is the same in all processes."""
     text = text_of(key).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 class _Ready:
-    """A model in use."""
+    """A model that is ready for use."""
 
     __slots__ = ("is_changed", "model", "n_learned", "nbytes")
 
@@ -63,7 +63,7 @@ class _Ready:
 
 
 class ModelStore:
-    """Models by key; the least recently used ones are packed, and then moved to a folder.
+    """Models by key; the least recently used models are packed, and then moved to a folder.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class ModelStore:
     # Getting and putting.
 
     def get(self, key: Hashable) -> Any:
-        """Return the model of a key, ready for use; None if there is none."""
+        """Return the model of a key, ready for use; None if the key has no model."""
         ready = self._ready.get(key)
         if ready is not None:
             self._ready.move_to_end(key)
@@ -131,7 +131,7 @@ class ModelStore:
         ready.is_changed = True
         ready.n_learned += 1
         n = ready.n_learned
-        # Counting bytes takes longer than learning: it is done after few of the samples.
+        # Counting bytes takes longer than learning, so it is done after few samples only.
         if n & (n - 1) == 0 or n % 256 == 0:
             nbytes = ENTRY_BYTES + ready.model._raw_memory_usage
             self.nbytes += nbytes - ready.nbytes
@@ -141,7 +141,7 @@ class ModelStore:
     # Making room.
 
     def shrink(self) -> None:
-        """Pack and move models until there is room; the one used last stays ready."""
+        """Pack and move models until there is room; the model used last stays ready."""
         while len(self._ready) > self._n_ready:
             self._pack()
         most = self._max_bytes
@@ -159,7 +159,7 @@ class ModelStore:
 
     def _pack(self) -> None:
         key, ready = next(iter(self._ready.items()))
-        # Of this process, for this process.
+        # Safe to unpickle: only this process writes and reads it.
         content = zlib.compress(pickle.dumps(ready.model), 1)
         self._packed[key] = content, ready.is_changed
         del self._ready[key]

@@ -1,4 +1,4 @@
-"""The part of a forest in a worker, and the workers that learn all parts."""
+"""A worker's part of a forest, and the crew of workers that learns all parts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Known:
     Parameters
     ----------
     model
-        A forest with the same arguments; nothing else of it is read.
+        A forest with the same arguments; only its arguments are used.
     features
         The features.
     labels
-        The labels, in order of appearance; none in a regressor.
+        The labels, in order of appearance; empty for a regressor.
     n_samples
         Number of samples learned.
     horizon
@@ -59,7 +59,7 @@ class Known:
                 trees.horizon if grows else 0.0,
             )
 
-    # Reading. Nothing changes.
+    # Reading, which changes nothing.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
         """Read a frame; return it as a narwhals frame or an array, and its rows."""
@@ -117,8 +117,8 @@ class Known:
     def first_joint_row(self, block: Block) -> int:
         """Return the first row for which random numbers of all trees are drawn together.
 
-        It is the row with the first category or, if directions are random, with a new feature.
-        Without such a row, the number of rows is returned.
+        This is the row with the first category or, if directions are random, the first row with a
+        new feature. If there is no such row, return the number of rows.
         """
         new = self.features.first_rows(block.names, block.columns)
         if isinstance(self.model.directions, int):
@@ -129,7 +129,7 @@ class Known:
         return min((new[name] for name in added.categories), default=len(block))
 
     def after(self, block: Block) -> Known:
-        """Return the state of the forest once it has learned a block."""
+        """Return the state of the forest after it has learned a block."""
         features, n = self.features, len(block)
         new = features.first_values(block.names, block.columns)
         if new:
@@ -162,7 +162,8 @@ class Shard:
     def __init__(self, path: str, code: Mapping[str, Any], save_every: int) -> None:
         self._path, self._save_every = path, save_every
         self._model, extra = load(path, with_extra=True, **code)
-        # Numbers of the last block learned and saved; densities of blocks that the driver may lack.
+        # Number of the last block learned, and of the last block saved; densities that the driver
+        # may lack, by block.
         self._position = self._saved = int(extra["position"])
         self._told: dict[int, Told] = extra["told"]
         self._is_whole = True
@@ -185,8 +186,8 @@ class Shard:
 
         Returns
         -------
-        Densities of targets by these trees, from which the distribution of all is learned, or None;
-        and the number of the last block that has been saved.
+        The densities of the targets by these trees, or None, and the number of the last saved
+        block. From the densities, the driver learns the distribution of targets.
 
         """
         self._told = {n: told for n, told in self._told.items() if n > heard}
@@ -205,7 +206,7 @@ class Shard:
         learns_law = getattr(trees, "law_numbers", None) is not None
         if learns_law:
             trees.told = []
-        # Arrays that are shared with others are read-only.
+        # Other workers share the arrays of the block, which are read-only.
         frame: Any = (None, block.names, block.columns)
         self._model._learn_read(frame, block.y, block.w)
         return np.concatenate(trees.told) if learns_law and trees.told else None
@@ -251,12 +252,10 @@ class Shard:
 # Workers learn the same blocks, each with its part of the trees, and are restarted if they die.
 #
 # A block is accepted by one assignment. All later steps (sending it, waiting for answers,
-# restarting workers) depend only on numbers of blocks, and can be interrupted and repeated:
-#
-# - A restarted worker begins with its file, and is sent the blocks since. Blocks are kept until
-#   every worker's file includes them.
-# - A worker skips a block that it has learned, and returns the same answer.
-# - Answers to a block are used once all workers have answered, in the order of blocks.
+# restarting workers) depend only on the numbers of blocks, and can be interrupted and repeated: - A
+# restarted worker loads its file, and gets the later blocks. Blocks are kept until every worker's
+# file includes them. - A worker skips a block that it has learned, and returns the same answer. -
+# Answers to a block are used once all workers have answered, in the order of blocks.
 
 
 class WorkerDied(Exception):
@@ -289,7 +288,7 @@ class Crew:
         Numbers of the targets' distribution, if it is learned.
     limits
         Number of blocks between two saves; largest number of blocks that are accepted, but not
-        learned by all workers; how often in a row a worker may die without an answer.
+        learned by all workers; number of times in a row that a worker may die without an answer.
 
     """
 
@@ -308,7 +307,7 @@ class Crew:
 
     @property
     def known(self) -> Known:
-        """The state of the forest with all blocks that have been accepted."""
+        """The state of the forest after all accepted blocks."""
         return self._accepted[1]
 
     @property
@@ -332,7 +331,7 @@ class Crew:
         self._take_in(self._accepted[0])
 
     def _send(self, member: _Member) -> None:
-        """Send a worker the blocks that it has not been sent."""
+        """Send a worker all accepted blocks that have not been sent to it."""
         while member.sent < self._accepted[0]:
             number, taken_in = member.sent + 1, self._taken_in[0]
             arguments = "learn", number, taken_in, self._blocks[number]
@@ -363,7 +362,7 @@ class Crew:
             self._blocks = {n: block for n, block in self._blocks.items() if n > covered}
 
     def _get(self, member: _Member, call: Callable[[], Any]) -> Any:
-        """Return the answer to a call; ask again after each restart."""
+        """Return the answer to a call; repeat the call after each restart."""
         while True:
             self._send(member)
             try:
@@ -375,7 +374,7 @@ class Crew:
                 return found
 
     def _restart(self, member: _Member, error: WorkerDied) -> None:
-        """Restart a worker from its file, and mark the blocks since as not sent."""
+        """Restart a worker from its file, and mark the later blocks as not sent."""
         while True:
             member.deaths += 1
             self.n_restarts += 1
@@ -390,7 +389,7 @@ class Crew:
             except WorkerDied as again:
                 error = again
                 continue
-            # Blocks that are sent again replace the calls of the previous worker.
+            # Calls for blocks that are sent again replace the calls to the previous worker.
             member.sent = min(position, self._taken_in[0])
             return
 

@@ -34,12 +34,13 @@ BLOCK_ROWS = 8192
 class ShardedForest(ClonesWhole, base.Estimator):
     """A Mondrian forest whose trees learn in several processes or machines, by Ray.
 
-    Each worker, a Ray actor, has a part of the trees. Blocks of samples go once into Ray's object
-    store, every worker learns them, and a prediction is the sum of all workers' predictions. The
-    trees equal those of one model, node by node. Predictions equal its predictions to rounding.
+    Each worker, a Ray actor, has a part of the trees. Each block of samples is put into Ray's
+    object store once, and every worker learns it. A prediction is the weighted sum of all workers'
+    predictions. The trees equal the trees of a single model, node by node. Predictions equal the
+    single model's predictions up to rounding.
 
-    A worker that dies is restarted from its last saved file, and learns the blocks since: nothing
-    is lost or learned twice. Samples are checked before any worker gets them.
+    A worker that dies is restarted from its last saved file, and learns the later blocks again:
+    nothing is lost or learned twice. Samples are checked before any worker gets them.
 
     Parameters
     ----------
@@ -49,32 +50,34 @@ class ShardedForest(ClonesWhole, base.Estimator):
     n_shards
         Number of workers, at most the number of trees.
     folder
-        A folder that all machines see, in which workers save their parts. None for a temporary
-        one on this machine.
+        A folder to which all machines have access, where workers save their parts. None for a
+        temporary folder on this machine.
     save_every
-        Number of blocks between two times when workers save their parts. Later blocks are kept.
+        Number of blocks between two saves of the workers' parts. Blocks since the last save are
+        kept.
     in_flight
-        Largest number of blocks that wait for workers; another one is accepted when the first is
-        learned.
+        Largest number of blocks that wait for workers; another block is accepted when the first
+        block is learned.
     max_restarts
-        How often in a row a worker may die without having learned a block, before an error is
+        Number of times in a row that a worker may die without learning a block, before an error is
         raised.
     options
         Options of Ray's actors, such as `{"scheduling_strategy": "SPREAD"}`.
 
     Notes
     -----
-    The whole model learns the first 256 samples (4,096 of a regressor with a Gaussian posterior) in
-    the calling process, to choose ranges and hyperparameters. After that a tree depends on the
-    samples and its own random numbers only, also while trees are redrawn in turn (`rescale`): each
-    worker computes the turns from numbers of samples. The calling process learns the tails of a
-    regressor's noise from the densities that workers report. The whole forest is fetched to learn
-    the first sample with a category and, with random `directions`, each sample with a new feature.
+    The calling process learns the first 256 samples with the whole model (4,096 for a regressor
+    with a Gaussian posterior), to choose ranges and hyperparameters. After that, a tree depends
+    only on the samples and its own random numbers. This also holds while trees are redrawn in turn
+    (`rescale`): each worker computes the turns from the number of samples. The calling process
+    learns the tails of a regressor's noise from densities that workers report. It fetches the whole
+    forest to learn the first sample with a category and, with random `directions`, each sample with
+    a new feature.
 
-    `learn_one` is a block of one sample and takes as long as Ray needs for that, about a
-    millisecond. `learn_many` returns once the block is accepted.
+    `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
+    once the block is accepted.
 
-    A deep copy or a pickle holds the whole model. Any number of threads may call one object, one
+    A deep copy or a pickle holds the whole model. Threads may share an object; their calls run one
     after the other.
 
     Examples
@@ -90,7 +93,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     >>> round(sum(probabilities.values()), 9)
     1.0
 
-    The ordinary model:
+    `gather` returns the ordinary model:
 
     >>> forest.gather().n_samples
     200
@@ -111,12 +114,12 @@ class ShardedForest(ClonesWhole, base.Estimator):
         if self.model.n_jobs < 1:
             raise ValueError(f"n_jobs of the model must be >= 1, got {self.model.n_jobs!r}")
         self._lock = threading.RLock()
-        # The whole model, or the workers: one assignment replaces all of it.
+        # The whole model, or the workers: one assignment replaces the whole state.
         self._state: Any = self.model.clone()
         self._files: Any = None
 
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Make a classifier or a regressor, like the model."""
+        """Create a classifier or a regressor, like the model."""
         if cls is ShardedForest:
             cls = ShardedRegressor if isinstance(model, base.Regressor) else ShardedClassifier
         return super().__new__(cls)
@@ -185,7 +188,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         return state
 
     def gather(self) -> Any:
-        """Return the ordinary model of all that has been learned; this forest continues.
+        """Return an ordinary model that has learned the same samples; this forest is unchanged.
 
         Returns
         -------
@@ -225,9 +228,9 @@ class ShardedForest(ClonesWhole, base.Estimator):
             A frame (pandas, polars, pyarrow), an array of the features 0, 1, ..., or a list of
             mappings from feature to value.
         y
-            Their labels or targets.
+            The samples' labels or targets.
         w
-            A weight for all, or one for each.
+            A weight for all samples, or one for each.
         progress
             Whether to show on stderr how many rows have been learned or accepted, by tqdm or,
             without it, as lines of text. The result is the same, bit for bit.
@@ -235,8 +238,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         Raises
         ------
         TypeError, ValueError
-            If one of the samples cannot be learned. The message names it, and no worker learns any
-            of them.
+            If a sample cannot be learned. The message names the sample, and no sample is learned.
         RuntimeError
             If a worker dies repeatedly.
 
@@ -272,16 +274,16 @@ class ShardedForest(ClonesWhole, base.Estimator):
         return len(part)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn a sample, as a block of its own.
+        """Learn a sample, as a block of one row.
 
         Parameters
         ----------
         x
             A mapping from feature to value.
         y
-            Its label or target.
+            The sample's label or target.
         w
-            Its weight.
+            The sample's weight.
 
         """
         with self._lock:
@@ -320,7 +322,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
         Returns
         -------
-        For each shard the bytes, the process, and a regressor's hyperparameters; empty while the
+        For each shard, the bytes, the process, and a regressor's hyperparameters. Empty while the
         whole model is in the calling process.
 
         """
@@ -344,10 +346,10 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @abc.abstractmethod
     def _combined(self, rows: Block) -> NDArray[np.float64]:
-        """Return the predictions of all trees for rows, combined from those of the shards."""
+        """Return the predictions of all trees for rows, combined from the shards' predictions."""
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        """Predict a frame's rows, in blocks if progress is shown; return the frame, too."""
+        """Return a frame and the predictions for its rows, in blocks if progress is shown."""
         if not isinstance(self._state, Crew):
             return self._state._predict_rows(X, progress)
         frame, rows = self._state.known.read_frame(X)
@@ -389,7 +391,7 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
             return dict(zip(self.classes, row, strict=True))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the most probable label; None at first."""
+        """Predict the most probable label; None before the first sample."""
         found = self.predict_proba_one(x)
         return max(found, key=found.__getitem__) if found else None
 
@@ -453,7 +455,7 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             return dict(state.hyperparameters)
 
     def _combined(self, rows: Block) -> NDArray[np.float64]:
-        # Means and variances over all trees.
+        # The mean and the variance of the mixture over all trees.
         found = np.array(self._ask_rows("predict", rows))
         shares = self._shares()[:, None]
         mean = (shares * found[:, :, 0]).sum(axis=0)
