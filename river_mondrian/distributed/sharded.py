@@ -232,8 +232,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
         w
             A weight for all samples, or one for each.
         progress
-            Whether to show on stderr how many rows have been learned or accepted, by tqdm or,
-            without it, as lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been learned or accepted, by tqdm if it is
+            installed, else as text. The result is the same, bit for bit.
 
         Raises
         ------
@@ -403,8 +403,8 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text.
+            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
+            else as text.
 
         Returns
         -------
@@ -423,8 +423,8 @@ class ShardedClassifier(ShardedForest, base.MiniBatchClassifier):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text.
+            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
+            else as text.
 
         Returns
         -------
@@ -497,8 +497,8 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text.
+            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
+            else as text.
 
         """
         with self._lock:

@@ -265,8 +265,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         w
             Weight of all rows, or their weights, as `learn_one` takes them.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
             number of whole rows.
 
         Raises

@@ -291,8 +291,8 @@ class AdaptiveMondrianForestRegressor(
         w
             A weight for all rows, or one for each.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
             number of whole rows.
 
         Raises
@@ -321,8 +321,8 @@ class AdaptiveMondrianForestRegressor(
             Whether to return a frame with the columns "prediction", "mean" and "variance", of the
             distributions.
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit.
 
         Returns
         -------

@@ -228,7 +228,7 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`. The rows before have been learned then. Or if a column is doubled;
+            As for `learn_one`. The rows before have been learned then. Or if a column occurs twice;
             nothing has been learned then.
 
         """

@@ -306,7 +306,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is not a number.
         ValueError
             If a value is infinite or too large for single precision, the lifetime falls, or random
             directions have more than 3 features. The forest has not changed then.
@@ -340,16 +340,16 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
             number of whole rows.
 
         Raises
         ------
         TypeError
-            If a column holds something that is no number.
+            If a column holds a value that is not a number.
         ValueError
-            If a value is infinite or too large, a column is doubled, or as for `learn_one`. The
+            If a value is infinite or too large, a column occurs twice, or as for `learn_one`. The
             forest has not changed then.
 
         """

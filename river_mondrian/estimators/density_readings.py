@@ -45,7 +45,7 @@ class DensityReadings(Model):
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is not a number.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -153,8 +153,8 @@ class DensityReadings(Model):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been read, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been read, by tqdm if it is installed, else
+            as text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -163,9 +163,9 @@ class DensityReadings(Model):
         Raises
         ------
         TypeError
-            If a column holds something that is no number.
+            If a column holds a value that is not a number.
         ValueError
-            If a value is infinite or too large, or a column is doubled.
+            If a value is infinite or too large, or a column occurs twice.
 
         """
         frame, out = self._read_many(X, LOG_DENSITY, -math.inf, progress)
@@ -183,8 +183,8 @@ class DensityReadings(Model):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been read, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been read, by tqdm if it is installed, else
+            as text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -207,8 +207,8 @@ class DensityReadings(Model):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been read, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been read, by tqdm if it is installed, else
+            as text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -230,8 +230,8 @@ class DensityReadings(Model):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been read, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been read, by tqdm if it is installed, else
+            as text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -282,7 +282,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
     Raises
     ------
     TypeError
-        If a value is no number.
+        If a value is not a number.
     ValueError
         If there are no samples, values are missing or infinite, features do not match, or the
         lifetime is not a positive number.

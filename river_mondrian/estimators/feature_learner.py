@@ -368,14 +368,14 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         w
             Weight of all rows, or their weights, from 0 to 1e30.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
             number of whole rows.
 
         Raises
         ------
         TypeError
-            If a column or the targets hold something that is no number.
+            If a column or the targets hold a value that is not a number.
         ValueError
             If a value is infinite, a target or a weight out of range, a column doubled or a length
             wrong. Nothing is learned then.

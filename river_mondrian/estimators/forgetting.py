@@ -231,8 +231,8 @@ class ForgettingForest(WindowForest):
         w
             The weight of all rows, or their weights.
         progress
-            Whether to show on stderr how many rows have been removed, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C some whole rows have
+            Whether to show on stderr how many rows have been removed, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C some whole rows have
             been removed.
 
         Raises
@@ -241,7 +241,7 @@ class ForgettingForest(WindowForest):
             If fewer stored samples than rows equal a row. The error names the row, and the forest
             does not change.
         TypeError, ValueError
-            As for `forget_one`, or if a column is doubled or a length wrong.
+            As for `forget_one`, or if a column occurs twice or a length wrong.
 
         """
         rows = read_block(self._read_frame(X), y, w, self._READ_Y)

@@ -62,8 +62,8 @@ class ClassifiesRows(NumbersLabels):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
             are missing.
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -89,8 +89,8 @@ class ClassifiesRows(NumbersLabels):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
             are missing.
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit.
 
         Returns
         -------

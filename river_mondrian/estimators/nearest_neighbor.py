@@ -193,7 +193,7 @@ class NearestNeighborDetector(ScoringDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`, or if a column is doubled; nothing has been learned then.
+            As for `learn_one`, or if a column occurs twice; nothing has been learned then.
 
         """
         _, names, columns = self._read_frame(X)
@@ -327,7 +327,7 @@ class NearestNeighborDetector(ScoringDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `score_one`, or if a column is doubled.
+            As for `score_one`, or if a column occurs twice.
 
         """
         frame, names, columns = self._read_frame(X)

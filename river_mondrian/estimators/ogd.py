@@ -243,8 +243,8 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
             are missing.
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -428,14 +428,14 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         w
             Weight of all rows, or their weights, from 0 to 1e30.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
             number of whole rows.
 
         Raises
         ------
         TypeError
-            If a column holds something that is no number or a label is not hashable.
+            If a column holds a value that is not a number or a label is not hashable.
         ValueError
             If a value is infinite, a label missing, a weight out of range, a column doubled or a
             length or order wrong. Nothing is learned then.

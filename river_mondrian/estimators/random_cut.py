@@ -257,8 +257,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
             number of whole rows.
 
         Raises
@@ -267,7 +267,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             If a column holds something that is neither a number nor a level, or not what its
             feature has had so far.
         ValueError
-            If a value is infinite or too large for single precision, or a column is doubled;
+            If a value is infinite or too large for single precision, or a column occurs twice;
             nothing has been learned then.
 
         """
@@ -402,8 +402,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
             are missing.
         progress
-            Whether to show on stderr how many rows have been scored, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been scored, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -412,7 +412,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `score_one`, or if a column is doubled.
+            As for `score_one`, or if a column occurs twice.
 
         """
         frame, names, columns = self._read_frame(X)

@@ -217,8 +217,8 @@ class RidgeRegressor(TargetLearner):
         w
             The weight of all rows, or their weights.
         progress
-            Whether to show on stderr how many rows have been removed, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C some whole rows have
+            Whether to show on stderr how many rows have been removed, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C some whole rows have
             been removed.
 
         Raises
@@ -227,7 +227,7 @@ class RidgeRegressor(TargetLearner):
             If fewer stored samples than rows equal a row. The error names the row, and nothing
             changes.
         TypeError, ValueError
-            As for `forget_one`, or if a column is doubled or a length wrong.
+            As for `forget_one`, or if a column occurs twice or a length wrong.
 
         """
         self._check_holds()
@@ -407,8 +407,8 @@ class RidgeRegressor(TargetLearner):
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit.
 
         Returns
         -------

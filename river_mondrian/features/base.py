@@ -1,29 +1,29 @@
-"""The base of feature maps, and their interface for learners.
+"""The base class of feature maps, and their interface for learners.
 
 A `FeatureMap` is the River transformer. It reads mappings and frames (`samples.SampleReader`). Once
 it can map, it holds a `CompiledMap`: the current map, with a record through which kernels call it
 (see `maps.record`). There are two kinds. A *cell map* puts a sample into exactly one cell of each
-of `n_out` partitions, each cell a column with the value 1 / sqrt(n_out). A *dense map* gives each
-of `n_out` columns a value.
+of `n_out` partitions. Each cell is a column, whose value is 1 / sqrt(n_out). A *dense map* has a
+value in each of `n_out` columns.
 
 To add a map, write a class of records, a separate kernel that transforms a sample by such a record,
-a `CompiledMap` that has both, and a `FeatureMap` that makes the `CompiledMap`.
+a `CompiledMap` that has both, and a `FeatureMap` that creates the `CompiledMap`.
 
 A learner takes these steps with its own copy of a map, for each labelled sample:
 
 1. If `_knows(x)` is false, `_observe` changes the map for the sample: it adds new features, or
    points from which the map is built. State is replaced, or extended past its counts, so that an
    interrupted learner can restore the objects of `_changing`. `_observe` returns the steps that
-   remain once the sample counts as learned: a map that `_grows` learns the sample by them. If
-   `_knows(x)` is true, such a map still has to learn the sample, by `_map.learn`.
+   remain once the sample counts as learned. By these steps, a map that `_grows` learns the sample.
+   If `_knows(x)` is true, a map that `_grows` learns the sample by `_map.learn`.
 2. If `_map` is another object than before, columns have new meanings. The learner starts again from
    zero weights, replays the labelled samples in `_pool` (a few per call, by
-   `CompiledMap.transform_stored`), and predicts by the old map until it has caught up. A map whose
-   `_map` never changes needs no replay and may have `_pool` None. `CompiledMap.n_columns` may grow
-   at any time: the weights of a new column are zero.
-3. `_locate(x, compiled)` writes the sample where kernels read it. One call of the learner's kernel
-   maps, predicts and updates; it gets the records of the learner, the map, the sample and its
-   outputs.
+   `CompiledMap.transform_stored`), and predicts by the old map until the replay is complete. A map
+   whose `_map` never changes needs no replay and may have `_pool` None. `CompiledMap.n_columns` may
+   grow at any time: the weights of a new column are zero.
+3. `_locate(x, compiled)` writes the sample to memory that kernels read. One call of the learner's
+   kernel maps, predicts and updates; it gets the records of the learner, the map, the sample and
+   its outputs.
 
 Batches go through `_observe_rows` and `_outputs` (the outputs of all rows), and the learner's
 kernel runs over these outputs. A map that learns row by row provides the rows by `_rows`. Rows with
@@ -51,9 +51,9 @@ from ..progress import in_pieces, pieces
 
 
 def share_of_equals(first: Array, second: Array, n: int) -> Floats:
-    """Return the share of columns in which each row of an array equals each row of another.
+    """Return the share of columns in which each row of an array equals each row of another array.
 
-    The numbers are less than `n`, and each belongs to one column only.
+    All numbers are less than `n`, and a number occurs in one column only.
     """
 
     # Equation 2 of the isolation kernel's paper, for all pairs of rows.
@@ -67,7 +67,7 @@ def share_of_equals(first: Array, second: Array, n: int) -> Floats:
 
 
 def check_map(owner: object, compiled: Any, features: FeatureMap) -> None:
-    """Refuse a stored object that is no map, or reads more features than a feature map knows."""
+    """Refuse a stored object that is not a map, or reads more features than a feature map knows."""
     if not isinstance(compiled, CompiledMap):
         checks.refuse(owner, "a map", compiled, "but it is of another kind")
     n = len(features._reader.index)
@@ -105,7 +105,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     @locked
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn from the rows of a frame; the result is that of `learn_one` on each row.
+        """Learn from the rows of a frame; the result equals that of `learn_one` on each row.
 
         Parameters
         ----------
@@ -113,16 +113,16 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit. After Ctrl-C the model has learned a
+            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
             number of whole rows.
 
         Raises
         ------
         TypeError
-            If a column holds something that is no number.
+            If a column holds a value that is not a number.
         ValueError
-            If a value is infinite or too large, or a column is doubled. Nothing is learned then.
+            If a value is infinite or too large, or a column occurs twice. Then nothing is learned.
 
         """
         _, names, columns = self._read_frame(X)
@@ -147,7 +147,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     _takes_levels = False
 
     def _read_values(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Return a mapping's checked values without missing ones, of their features' kinds."""
+        """Return a mapping's values that are not missing, checked and converted to their kinds."""
         return self._reader.index.read(x, self._takes_levels)
 
     def _read_frame(self, X: Any) -> Frame:
@@ -174,7 +174,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Learn a checked sample for which the map has to change."""
         self._pending = Snapshot(self._changing())
         steps = self._observe(values)
-        # From here on the sample is learned.
+        # Once this is assigned, the sample counts as learned.
         self._pending = Steps(steps)
         self._settle()
 
@@ -193,7 +193,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
-        """Write a sample where a map's kernel reads it."""
+        """Write a sample to memory that a map's kernel reads, and return it."""
         if compiled.sparse:
             return self._reader.read_sparse(x)
         return self._reader.read(x, self._takes_levels)
@@ -219,7 +219,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     _auto = False
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
-        """Return a copy for a learner, which `mixes` lifetimes or not."""
+        """Return a copy for a learner; `mixes` is whether the learner mixes lifetimes."""
         return copy.deepcopy(self)
 
     # One sample.
@@ -247,13 +247,13 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        A mapping from the names of columns to values, only those of the sample's cells for a map
-        of cells. Empty before the map can map.
+        A mapping from the names of columns to values. A map of cells returns only the columns of
+        the sample's cells. Empty if the map cannot map yet.
 
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is not a number.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -279,7 +279,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return frame, in_pieces(lambda rows: self._outputs(names, rows, ready), columns, progress)
 
     def _known(self, out: Array) -> Array:
-        """Return the cells among outputs that have a column, in one dimension."""
+        """Return the cells in outputs that have a column, as a one-dimensional array."""
         return out.ravel()
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
@@ -301,21 +301,21 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been mapped, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been mapped, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit.
 
         Returns
         -------
-        A frame or array like `X` (and with its pandas index); without any column while the map
-        cannot map yet. For a map of cells a frame has only the columns that are not zero in all
-        rows, which are sparse in pandas. For an array the result is that of `to_csr`.
+        A frame or array like `X`, with the same pandas index; without columns if the map cannot map
+        yet. For a map of cells, a frame has only columns with non-zero values, and they are sparse
+        in pandas. For an array, the result is the matrix of `to_csr`.
 
         Raises
         ------
         TypeError
-            If a column holds something that is no number.
+            If a column holds a value that is not a number.
         ValueError
-            If a value is infinite or too large, or a column is doubled.
+            If a value is infinite or too large, or a column occurs twice.
 
         """
         if self._map is None:
@@ -347,7 +347,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Returns
         -------
         A matrix with a row per row of `X` and a column per column of the map. Matrices of different
-        frames fit together while the map stays the same.
+        frames have the same columns if the map has not changed.
 
         Raises
         ------
@@ -359,20 +359,20 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     @locked
     def gram(self, X: Any, Y: Any = None) -> Floats:
-        """Return the kernel of each row of a frame with each row of another.
+        """Return the kernel of each row of a frame with each row of another frame.
 
         Parameters
         ----------
         X
             A frame.
         Y
-            Another frame; None stands for the first.
+            Another frame; None means `X`.
 
         Returns
         -------
         An array with a row per row of `X` and a column per row of `Y`. For a map of cells each
-        value is a count divided by the number of partitions. For a dense map BLAS computes the
-        values, and their last digits depend on the processor and on the number of rows.
+        value is a count divided by the number of partitions. For a dense map, BLAS computes the
+        values, so their last digits depend on the processor and on the number of rows.
 
         Raises
         ------

@@ -30,20 +30,21 @@ class RandomFourierFeatures(ByFeature):
     The kernel of two samples is the mean of cos(w . (x - y)) over random frequencies w, whose
     distribution is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, Cauchy in
     each feature for the Laplace kernel. Each frequency gives two features, the cosine and the sine
-    of w . x. Their dot product is an unbiased estimate of the kernel, and 1 for a sample with
-    itself. (With one cosine of a random phase per frequency it would be 1 on average only, and vary
-    more for samples that are close[^2].)
+    of w . x. The dot product of two samples' features is an unbiased estimate of the kernel, and 1
+    for a sample with itself. (With one cosine with a random phase per frequency, the dot product of
+    a sample with itself would be 1 only on average. The estimate would vary more for close
+    samples[^2].)
 
-    A feature of the input that is absent or NaN is 0. A feature may appear at any time and gets its
-    own frequencies, by its name and the seed. Neither the order of keys nor the time of their
-    appearance changes them. River's `RBFSampler` maps each feature alone instead, which makes an
-    additive kernel.
+    An input feature that is absent or NaN counts as 0. A feature may appear at any time. Its name
+    and the seed determine its frequencies, so the order and the time in which features appear do
+    not matter. River's `RBFSampler` instead maps each feature separately, which gives an additive
+    kernel.
 
     Parameters
     ----------
     n_components
-        Number of features made, an even number: half as many frequencies. The standard error of
-        the kernel is at most 1 / sqrt(n_components).
+        Number of output features, an even number: two for each frequency. The standard error of the
+        kernel is at most 1 / sqrt(n_components).
     kernel
         "gaussian" for exp(-gamma |x - y|_2^2) or "laplace" for exp(-lifetime |x - y|_1).
     lifetime
@@ -55,7 +56,7 @@ class RandomFourierFeatures(ByFeature):
 
     Notes
     -----
-    Memory grows by 4 `n_components` bytes per feature of the input, which is much for text.
+    Memory grows by 4 `n_components` bytes per input feature, which is a lot for text.
 
     Examples
     --------
@@ -115,26 +116,27 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     partitions in which two samples fall into the same cell is an unbiased estimate of exp(-lifetime
     |x - y|_1), and 1 for a sample with itself. The grids do not depend on the data.
 
-    A cell gets its column with its first sample in `learn_one`. Cells without a column give no
-    feature, because no model has learned them; `kernel` and `gram` do distinguish such cells.
+    A cell gets its column when `learn_one` learns its first sample. Cells without a column give no
+    feature, because no model has learned them. `kernel` and `gram` distinguish such cells.
 
-    A feature of the input that is absent or NaN is 0. A feature may appear at any time: its grids
-    are drawn by its name and the seed. Neither the order of keys nor the time of their appearance
-    changes them. 0 is in the same bin of each grid, so the cells of earlier samples stay.
+    An input feature that is absent or NaN counts as 0. A feature may appear at any time. Its name
+    and the seed determine its grids, so the order and the time in which features appear do not
+    matter. The value 0 is in the same bin of each grid, so a new feature does not change the cells
+    of earlier samples.
 
     Parameters
     ----------
     n_partitions
         Number of grids. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
     lifetime
-        Rate of the kernel, per unit of the features. The pitches' mean is 2 / lifetime.
+        Rate of the kernel, per unit of the features. The mean pitch is 2 / lifetime.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    A cell is found by a 128-bit code: two cells are confused with a probability below 1e-20. Memory
-    grows by some 50 to 100 bytes per cell, and by 16 `n_partitions` bytes per feature of the input.
+    A 128-bit code identifies a cell: two cells have the same code with a probability below 1e-20.
+    Memory grows by 50 to 100 bytes per cell, and by 16 `n_partitions` bytes per input feature.
 
     Examples
     --------
@@ -188,7 +190,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is not a number.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -226,7 +228,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         return out[out != UNKNOWN]
 
     def _cells(self, columns: Array) -> Array:
-        # The cell without a column is -1, others are numbered from 0 on.
+        # A cell without a column becomes -1; other cells are numbered from 0.
         return super()._cells(columns) - 1
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
@@ -258,22 +260,24 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 class NystromFeatures(Pooled):
     """Nystrom features of the Laplace or the Gaussian kernel.
 
-    The kernel is approximated from its values with some samples, the landmarks[^1]: with K the
-    landmarks' kernel matrix, whose largest eigenvalues are D and their eigenvectors V, a sample is
+    The kernel is approximated from its values with some samples, the landmarks[^1]. Let D be the
+    largest eigenvalues of the landmarks' kernel matrix, and V their eigenvectors. A sample is
     mapped to D^(-1/2) V' k(x), where k(x) are its kernels with the landmarks. With as many
-    components as landmarks the dot products of the landmarks are their kernels, and those of other
-    samples at most the kernels. Under `OGDClassifier` this is NOGD[^2].
+    components as landmarks, the dot product of two landmarks is their kernel. The dot product of
+    any other sample with itself is at most 1, its kernel. With `OGDClassifier` this map is
+    NOGD[^2].
 
-    The landmarks are the first samples learned, or a random part of the first `pool_size`. Until
-    then the map is rebuilt each time their number has doubled, from 2 on; then it is final.
+    The landmarks are the first samples learned, or random samples of the first `pool_size`. The map
+    is rebuilt each time the number of samples has doubled, from 2 on. After `pool_size` samples it
+    is final.
 
     Parameters
     ----------
     n_landmarks
-        Number of landmarks, b or the budget in the papers.
+        Number of landmarks: b, or the budget, in the papers.
     n_components
-        Number of features made, at most `n_landmarks`: the rank of the approximation. There are
-        fewer if the landmarks' kernel matrix has a smaller rank. By default a fifth of
+        Number of output features, at most `n_landmarks`: the rank of the approximation. The number
+        is smaller if the landmarks' kernel matrix has a smaller rank. By default a fifth of
         `n_landmarks`, as in the papers.
     kernel
         "laplace" for exp(-lifetime |x - y|_1) or "gaussian" for exp(-gamma |x - y|_2^2).
@@ -282,16 +286,16 @@ class NystromFeatures(Pooled):
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     pool_size
-        Number of first samples among which landmarks are drawn, at least `n_landmarks`. If a stream
-        begins differently from the rest, use more. None for `n_landmarks`.
+        Number of first samples from which landmarks are drawn, at least `n_landmarks`. Use more if
+        the beginning of a stream differs from the rest. None means `n_landmarks`.
     seed
         Random seed for reproducibility. Without a `pool_size` nothing is random.
 
     Notes
     -----
-    A feature of the input that is absent or NaN is 0. Features that no landmark has are ignored.
-    The time of a map is proportional to the landmarks' values that are not 0, plus `n_landmarks`
-    times `n_components`.
+    An input feature that is absent or NaN counts as 0. Features that no landmark has are ignored.
+    The time per sample is proportional to the number of the landmarks' non-zero values, plus
+    `n_landmarks` times `n_components`.
 
     Examples
     --------
@@ -367,20 +371,20 @@ class IsolationFeatures(Pooled, CellFeatures):
     into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
     pool of samples. Cells are small where data are dense and large where they are sparse, so the
     kernel adapts to the data, without labels. Its feature map is exact and finite. A sample has one
-    cell per partition, for any number of cells. So linear models on the map (see `OGDClassifier`)
-    predict and learn in time proportional to `n_partitions`.
+    cell per partition, whatever the number of cells. So linear models on the map (see
+    `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
 
-    With `method="anne"` a partition is the Voronoi diagram of its points, by Euclidean distance or,
-    on texts, by cosine. If two are equally near, the one earlier in the pool wins; the pool's order
-    is random. With `method="iforest"` it is an isolation tree, whose random cuts are parallel to
-    the axes, until each of its points is alone. Points that coincide share the cell of the first of
-    them.
+    With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
+    or, for texts, by cosine. If two points are equally near, the point that is earlier in the pool
+    is chosen; the pool's order is random. With `method="iforest"`, a partition is an isolation
+    tree: random axis-parallel cuts separate its points until each point is alone. Points that
+    coincide share the first point's cell.
 
-    Samples are learned until there are `pool_size`; then the map is final. Before, it is rebuilt
-    each time the number of samples has doubled, from 2 on. A partition then has a quarter as many
-    points as there are samples, and at most `n_cells`. Calls of `learn_one` build the map. Long
-    builds are spread over several calls, except for Voronoi diagrams of very large pools: about a
-    second with 100,000 samples.
+    The map learns `pool_size` samples; then it is final. Until then, it is rebuilt each time the
+    number of samples has doubled, from 2 on. A partition has a quarter as many points as there are
+    samples, and at most `n_cells`. Calls of `learn_one` build the map. Long builds are spread over
+    several calls, except for Voronoi diagrams of very large pools, which take about a second for
+    100,000 samples.
 
     Parameters
     ----------
@@ -388,48 +392,49 @@ class IsolationFeatures(Pooled, CellFeatures):
         Number of partitions, t in the paper. The kernel's standard error is at most
         0.5 / sqrt(n_partitions).
     n_cells
-        Number of points that a partition isolates, psi in the paper: how sharp the kernel is. This
-        is the parameter to tune; powers of two from 4 to 4096 cover most data. At most a quarter of
-        the pool is used.
+        Number of points that a partition isolates, psi in the paper. More points give a sharper
+        kernel. This is the parameter to tune; powers of two from 4 to 4096 cover most data. At most
+        a quarter of the pool is used.
     method
-        "anne" for Voronoi diagrams, the more accurate, or "iforest" for isolation trees, the
-        faster.
+        "anne" for Voronoi diagrams, which are more accurate, or "iforest" for isolation trees,
+        which are faster.
     pool_size
         Number of samples from which the final map is built.
     scale
-        Whether to divide each feature by its range over the pool: that of its values within 3
-        interquartile ranges of the quartiles, so wild values do not count. For a feature that is
-        mostly one value, such as the words of texts, it is the range of the other values within
-        their own fences, and of that value. By default values are not scaled, and features should
-        have comparable units. Scaled values end at 1e30.
+        Whether to divide each feature by its range over the pool. The range excludes outliers:
+        values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
+        are equal, as for words in texts, the range covers this value and the other values, without
+        the outliers among the other values. By default values are not scaled, and features should
+        have comparable units. Scaled values are at most 1e30 in size.
     metric
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
-        point. Angles are computed in single precision: among points at nearly the same angle any
-        may be the nearest, and samples should have lengths from 1e-5 to 1e5. Samples of zeros are
-        no points. "auto" stands for "cosine" if samples have few of many features (fewer than a
-        tenth of 256 or more), like texts, and for "euclidean" otherwise. Isolation trees use no
+        point. Angles are computed in single precision. So any of several points at nearly the same
+        angle may be the nearest, and samples should have lengths from 1e-5 to 1e5. Samples of zeros
+        do not become points. "auto" means "cosine" if samples have few of many features, like texts
+        (fewer than a tenth of 256 or more), and "euclidean" otherwise. Isolation trees use no
         distance.
     device
         Where `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu", or "cuda"
-        for a GPU through CuPy, which must be usable when the map is made. The cells are the same.
-        Text, isolation trees and single samples stay on the CPU. Experimental: no GPU has run it so
-        far, and tests run its kernels on the processor.
+        for a GPU through CuPy, which must be usable when the map is created. Both find the same
+        cells. Text, isolation trees and single samples stay on the CPU. Experimental: it has not
+        run on a GPU so far, and tests run its kernels on the CPU.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    A feature that is absent from a mapping, NaN, or null in a frame is 0, as in text. Features
-    that no sample of the pool has are ignored, which changes no cell. Mappings with few out of very
-    many features are never made dense: time and memory are proportional to their entries.
+    A feature that is absent from a mapping, NaN, or null in a frame counts as 0, as in text.
+    Features that no sample of the pool has are ignored, which changes no cell. Mappings with few of
+    very many features are not converted to dense vectors: time and memory are proportional to the
+    number of their entries.
 
-    To find Voronoi cells, a sample is compared with each point of the pool at most once, for all
-    partitions together: by a scan, a tree over principal axes, an index from features to points,
-    or, for batches, a matrix product that excludes most points. The map chooses the fastest of
-    these by its size and by some trials. All give the same cells.
+    To find Voronoi cells, a sample is compared with each point of the pool at most once for all
+    partitions. The search uses a scan, a tree over principal axes, an index from features to
+    points, or, for batches, a matrix product that excludes most points. The map chooses the fastest
+    search by its size and by some trials. All searches find the same cells.
 
-    The names of columns carry the number of the build (`anne7_12_34` is cell 34 of partition 12 of
-    the eighth build), so a linear model does not confuse them.
+    The names of columns have the number of the build (`anne7_12_34` is cell 34 of partition 12 of
+    the eighth build), so a linear model does not confuse columns of different builds.
 
     Examples
     --------

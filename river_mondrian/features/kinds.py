@@ -1,4 +1,4 @@
-"""Bases of kinds of feature maps: of cells, with random numbers by feature, and from a pool."""
+"""Base classes of maps of cells, maps with random numbers per feature, and maps from a pool."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class CellFeatures(FeatureMap):
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
         progress
-            Whether to show on stderr how many rows have been mapped, by tqdm or, without it, as
-            lines of text. The result is the same, bit for bit.
+            Whether to show on stderr how many rows have been mapped, by tqdm if it is installed,
+            else as text. The result is the same, bit for bit.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class CellFeatures(FeatureMap):
 
 
 class ByFeature(FeatureMap):
-    """A map that learns only which features exist; each has its own random numbers."""
+    """A map that learns only which features exist; each feature has its own random numbers."""
 
     seed: int | None
 
@@ -105,7 +105,7 @@ class ByFeature(FeatureMap):
         """Return the map without any feature."""
 
     def _know(self) -> RowPerFeature:
-        """Return the map with all features that the reader knows, made at first use."""
+        """Return the map with all features that the reader knows; create it at its first use."""
         if self._map is None:
             self._map = self._make(arguments.draw_seed(self.seed))
             self._map._finish()
@@ -141,7 +141,7 @@ class ByFeature(FeatureMap):
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is not a number.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -157,9 +157,9 @@ class ByFeature(FeatureMap):
 class Pooled(FeatureMap):
     """A map that is built from the first `_n_pooled` samples.
 
-    It is rebuilt each time their number has doubled, so it is useful from the second sample on. A
-    build may be spread over calls (`CompiledMap.advance`); until it ends the old map is used.
-    Samples that arrive while the last map is built are stored for learners.
+    The map is rebuilt each time the number of samples has doubled, so it is useful from the second
+    sample on. A build may be spread over calls (`CompiledMap.advance`); until it ends, the old map
+    is used. Samples that arrive while the last map is built are stored for learners.
     """
 
     _SAVED = (*FeatureMap._SAVED, "_next", "_n_builds", "_entropy")
@@ -209,7 +209,7 @@ class Pooled(FeatureMap):
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is not a number.
         ValueError
             If a value is infinite or too large for single precision.
 

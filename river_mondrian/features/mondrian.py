@@ -28,13 +28,13 @@ from . import base, kinds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# For lifetime "auto": the number of lifetimes; the first and the last, in units of the inverse
-# median distance of two samples; and the number of samples from which that median is taken.
+# For lifetime "auto": the number of lifetimes; the first and the last lifetime, in units of the
+# inverse median distance of two samples; and the number of samples that determine the median.
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
 START = 256
 
-# Mean distance of two uniforms.
+# Mean distance of two uniform numbers in [0, 1].
 MEAN_GAP = 1.0 / 3.0
 
 
@@ -93,17 +93,17 @@ class MondrianFeatures(kinds.CellFeatures):
     """Mondrian features of the Laplace kernel.
 
     Each partition is a Mondrian process on the smallest box around the samples, which ends at the
-    lifetime. A box is cut at a rate equal to the sum of its sides, in a feature chosen in
-    proportion to its side and at a uniform place. So are the two parts[^1]. The share of partitions
-    in which two samples fall into the same cell is an unbiased estimate of exp(-lifetime |x -
-    y|_1)[^2], and 1 for a sample with itself.
+    lifetime. A box is cut at a rate equal to the sum of its sides. The cut's feature is chosen in
+    proportion to the box's side, and its place is uniform. The two parts are cut in the same
+    way[^1]. The share of partitions in which two samples fall into the same cell is an unbiased
+    estimate of exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
 
-    `learn_one` extends the partitions by the conditional Mondrian process. At any time they are
-    distributed like partitions drawn in batch for the same samples. Each sample has one cell per
-    partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
+    `learn_one` extends the partitions by the conditional Mondrian process. At any time, the
+    partitions are distributed like partitions drawn in batch for the same samples. Each sample has
+    one cell per partition, with the value 1 / sqrt(n_partitions). A new cell is a new column,
     `"mondrian_{partition}_{cell}"`; the columns of earlier samples do not change.
 
-    Nothing is rescaled: the lifetime is per unit of the features.
+    Features are not rescaled: the lifetime is per unit of the features.
 
     Parameters
     ----------
@@ -121,46 +121,47 @@ class MondrianFeatures(kinds.CellFeatures):
 
     Notes
     -----
-    `transform_one` changes nothing. At a new place it returns the cell where the walk down each
-    partition ends, as if the place were not separated from the samples of that cell. The
-    alternative is the expectation: the cell's value times the probability that the place is not
-    separated. On the first 4,000 samples of letter, in [0, 1] at lifetimes 1, 2 and 4, that made
-    more mistakes (.220, .208, .220 against .217, .203, .195), and its kernel is not 1 for a new
-    sample with itself. For squared errors it was better at lifetimes that are too long (kin8nm at
-    3: .40 against .67) and alike at good ones.
+    `transform_one` does not change the map. For a new sample, it returns the cell at the end of the
+    path in each partition, as if the sample were not separated from the cell's samples. The
+    alternative is the expectation: the cell's value times the probability that the sample is not
+    separated. On the first 4,000 samples of letter, in [0, 1] at lifetimes 1, 2 and 4, the
+    expectation made more mistakes (.220, .208, .220 against .217, .203, .195). Its kernel of a new
+    sample with itself is not 1. Its squared errors were smaller at lifetimes that are too long
+    (kin8nm at 3: .40 against .67), and similar at good lifetimes.
 
-    With lifetime "auto" the partitions grow to a terminal lifetime, and one walk passes the cells
-    of 16 lifetimes, 1/8 to 128 times the inverse of the median distance of two of the first 256
-    samples. `OGDClassifier` and `OGDRegressor` keep weights for each lifetime and mix the
-    predictions by exponential weights, which follow the errors on each sample before it is learned.
-    Their `lifetimes` holds the shares; those below .001 are ignored. The transformer alone has no
-    loss for the choice.
+    With lifetime "auto", the partitions grow to a terminal lifetime, and one walk passes the cells
+    of 16 lifetimes. These are 1/8 to 128 times the inverse of the median distance of two of the
+    first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights for each lifetime and mix the
+    predictions. The mixture has exponential weights, which depend on the error on each sample
+    before it is learned. Their attribute `lifetimes` holds the shares; shares below .001 are
+    ignored. The transformer alone has no loss, so it cannot choose.
 
-    A feature that is absent or NaN is missing, and is ignored in distances. At a cut on it the walk
-    takes the child that is nearer in the other features, or the larger one if both are equally
-    near. So `kernel` is the Laplace kernel of samples without missing values.
+    A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing
+    feature, the walk takes the child that is nearer in the other features, or the larger child if
+    both are equally near. So `kernel` is the Laplace kernel only for samples without missing
+    values.
 
-    With `directions` the partitions are STIT processes[^3], which cut sums of coefficients times
-    features instead of the features. Given mappings, the rows of U, serve all partitions, and the
-    kernel tends to exp(-lifetime |U (x - y)|_1): the norm of a row is its weight. Random directions
-    are uniform on the sphere of the first sample's features, with a norm of d kappa_d / (2
-    kappa_(d-1) n), kappa_d the volume of the unit ball in d dimensions, for which the kernel tends
-    to exp(-lifetime |x - y|_2) as their number n grows. A later feature is added to them by normal
-    coefficients of mean size 1 / n. A missing value counts as the mean of the values learned so
-    far, a feature that has not appeared yet as its first value. A direction whose features are all
-    missing is missing.
+    With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
+    instead of features. Given mappings are the rows of a matrix U for all partitions. The kernel
+    tends to exp(-lifetime |U (x - y)|_1): the norm of a row is its weight. Random directions are
+    uniform on the sphere of the first sample's d features. Their norm is d kappa_d / (2 kappa_(d-1)
+    n), where kappa_d is the volume of the unit ball in d dimensions. With this norm, the kernel
+    tends to exp(-lifetime |x - y|_2) as the number n of directions grows. A later feature gets
+    normal coefficients of mean size 1 / n. A missing value counts as the mean of the values learned
+    so far. A feature that has not appeared yet counts as its first value. A direction is missing if
+    all its features are missing.
 
-    Each partition puts a level of a category at its own place in [0, 1], by a hash, and cuts there
-    as it cuts numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at
+    In each partition, a hash gives each level of a category a place in [0, 1], and cuts separate
+    levels like numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at
     lifetime l.
 
-    A lifetime that is drawn for each partition gives mixtures of kernels: a gamma distribution
-    (rate / (rate + h))^shape, a uniform one (exp(-a h) - exp(-b h)) / (h (b - a)), at distance h.
-    `limit_kernel` returns them.
+    If the lifetime is a distribution, the kernel is a mixture. At distance h, it is (rate / (rate +
+    h))^shape for a gamma distribution, and (exp(-a h) - exp(-b h)) / (h (b - a)) for a uniform
+    distribution. `limit_kernel` returns the mixture.
 
-    A sample takes time proportional to the partitions and their depth. Memory grows with the cells
-    only: 50 to 100 bytes per cell, and 8 to 12 bytes per cell and feature. A sample that opens a
-    cell in few of many partitions takes 4 more bytes per partition.
+    The time per sample is proportional to the number of partitions and to their depth. Memory grows
+    only with the cells: 50 to 100 bytes per cell, and 8 to 12 bytes per cell and feature. A sample
+    that opens a cell in few of many partitions needs 4 more bytes per partition.
 
     Examples
     --------
@@ -279,7 +280,7 @@ class MondrianFeatures(kinds.CellFeatures):
         return True
 
     def _with_features(self, values: Mapping[Hashable, float]) -> MondrianMap:
-        """Return the map with all features that the reader knows, made at first use."""
+        """Return the map with all features that the reader knows; create it at its first use."""
         if self._map is None:
             given = self.n_partitions, self.lifetime, self.directions
             self._map = MondrianMap(Partitions(*given, seed=self.seed))
@@ -308,7 +309,7 @@ class MondrianFeatures(kinds.CellFeatures):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -360,25 +361,26 @@ class MondrianFeatures(kinds.CellFeatures):
     def limit_kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
         """Return the limit of the partitions' kernel as their number grows.
 
-        It is the mean of exp(-lifetime h) over the lifetimes, with h = |x - y|_1 along the axes,
-        |U (x - y)|_1 for given directions and |x - y|_2 for random ones, whose number grows, too.
+        The limit is the mean of exp(-lifetime h) over the lifetimes. The distance h is |x - y|_1
+        along the axes, |U (x - y)|_1 for given directions, and |x - y|_2 for random directions,
+        whose number grows, too.
 
         Parameters
         ----------
         x
             A mapping from feature to number, or to a level of a category.
         y
-            Another sample. A feature that is missing in one of the two is ignored.
+            Another sample. A feature that is missing in one of the samples is ignored.
 
         Returns
         -------
         The limit kernel, in closed form for a fixed lifetime and for gamma, exponential and uniform
-        distributions; for others it is integrated numerically.
+        distributions. For other distributions, it is integrated numerically.
 
         Raises
         ------
         TypeError
-            If a value is no number.
+            If a value is not a number.
         ValueError
             If a value is infinite or too large for single precision, or the lifetime is "auto".
 
@@ -407,8 +409,8 @@ class MondrianFeatures(kinds.CellFeatures):
 
         Returns
         -------
-        For each direction a mapping from feature to coefficient; without `directions` one for each
-        feature. Empty before any learning.
+        For each direction, a mapping from feature to coefficient; without `directions`, a mapping
+        for each feature. Empty before the first sample.
 
         """
         arguments.check_place("partition", partition, self.n_partitions)
@@ -437,8 +439,9 @@ class MondrianFeatures(kinds.CellFeatures):
 
         Returns
         -------
-        The nodes, with features in order of appearance. With `directions` the order is theirs, and
-        values are relative to the first sample's. Empty before any learning.
+        The nodes, with features in order of appearance. With `directions`, boxes and cuts are in
+        the order of the directions, and values are relative to the first sample. Empty before the
+        first sample.
 
         """
         arguments.check_place("partition", partition, self.n_partitions)
@@ -454,9 +457,9 @@ class MondrianFeatures(kinds.CellFeatures):
         partition
             Number of the partition.
         time
-            Later cuts are omitted.
+            Time of the Mondrian process; later cuts are omitted.
         ax
-            Axes of matplotlib to draw on; None stands for those of a new figure.
+            Axes of matplotlib to draw on; None for the axes of a new figure.
 
         Returns
         -------
@@ -465,7 +468,7 @@ class MondrianFeatures(kinds.CellFeatures):
         Raises
         ------
         RuntimeError
-            Before any learning.
+            If no sample has been learned.
         ValueError
             If there are not exactly two features.
 
@@ -487,7 +490,7 @@ class MondrianFeatures(kinds.CellFeatures):
 
 
 def _samples(rows: Floats) -> Iterator[Sample]:
-    """Yield the rows of an array as samples; each is valid until the next one."""
+    """Yield the rows of an array as samples; each sample is valid until the next."""
     memory = Memory(Sample)
     sample, values, width = memory[0], Float64s.of(np.ascontiguousarray(rows)), rows.shape[1]
     for start in range(0, rows.size, width):
