@@ -200,7 +200,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             return self._whole() if isinstance(state, Crew) else copy.deepcopy(state)
 
     def close(self) -> None:
-        """End the workers. What was learned since the last `gather` is lost."""
+        """Stop the workers. This forest forgets all samples; call `gather` before to keep them."""
         with self._lock:
             state, self._state = self._state, self.model.clone()
             if isinstance(state, Crew):

@@ -263,7 +263,7 @@ class MondrianFeatures(kinds.CellFeatures):
         return [partial(self._learn_observed, compiled, compiled.trees.n_samples, values)]
 
     def _store(self, values: Mapping[Hashable, float]) -> bool:
-        """Store one of the first samples; return whether the map was rebuilt from all of these."""
+        """Store one of the first samples; return whether the map was rebuilt from all of them."""
         row = np.full(len(self._reader.index), np.nan)
         for name, value in values.items():
             row[self._reader.index.places[name]] = value

@@ -1,15 +1,15 @@
 """The classes that files may hold, by their names in files.
 
-Loading makes objects of no other classes of this package. A class keeps its name in files when it
-moves.
+Loading creates no objects of other classes of this package. A class keeps its name in files when it
+moves to another module.
 """
 
 import functools
 import importlib
 from typing import Any
 
-# Estimators, feature maps, their parts, and records, by module: a name in files, and after a colon
-# the name in the module if it differs.
+# Estimators, feature maps, their parts, and records, by module. Each has its name in files and,
+# after a colon, its name in the module if this differs.
 _NAMES = {
     "estimators.adaptive": "AdaptiveMondrianForestClassifier",
     "estimators.adaptive_regressor": "AdaptiveMondrianForestRegressor",
@@ -105,7 +105,7 @@ def class_of(name: str) -> type[Any]:
     Raises
     ------
     KeyError
-        If there is none.
+        If no class has this name.
 
     """
     module, own = _place(name)

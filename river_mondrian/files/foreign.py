@@ -1,8 +1,8 @@
 """Objects of other packages in files: River's objects, distributions, random number generators.
 
-They are stored by the names and values that define them. A River object is stored as its class, the
-arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Apart from River's, no class
-of another package is ever looked up by a name in a file.
+Objects are stored by the names and values that define them. A River object is stored as its class,
+the arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Only River's classes are
+looked up by a name in a file, no classes of other packages.
 """
 
 import copy
@@ -32,7 +32,7 @@ def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
     Raises
     ------
     TypeError
-        If the object does not return them.
+        If the object does not provide them.
 
     """
     cls = type(value)
@@ -53,7 +53,7 @@ def river_class(name: str) -> type[Any]:
     Raises
     ------
     ValueError
-        If there is none.
+        If River has no such class.
 
     """
     home, _, own = name.partition(":")
@@ -68,13 +68,13 @@ def river_class(name: str) -> type[Any]:
     return found
 
 
-# Functions of Python that may make the values of absent keys of a defaultdict.
+# Functions of Python that may be the `default_factory` of a defaultdict.
 _MAKERS = (bool, dict, float, int, list, set, str, tuple, defaultdict, copy.deepcopy)
 _FACTORIES: dict[str, Any] = {make.__name__: make for make in _MAKERS}
 
 
 def name_of_factory(make: Any) -> str | None:
-    """Return the name of a `factory` of values; None if it may not be in a file."""
+    """Return the name of a `factory` of values; None if files may not hold it."""
     name = getattr(make, "__name__", "")
     if _FACTORIES.get(name) is make:
         return str(name)

@@ -61,7 +61,7 @@ def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
 
 
 class TableColumns:
-    """Tables in the form of a file.
+    """Tables in the form in which files store them.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class TableColumns:
         Raises
         ------
         ModelFormatError
-            If the columns are not those of the layout.
+            If the columns do not match the layout.
 
         """
         columns = layout.columns
@@ -106,7 +106,7 @@ class TableColumns:
 def check_columns(
     stored: dict[str, NDArray[Any]], columns: list[Column], n: int, kind: str
 ) -> None:
-    """Refuse columns that are not those of `n` records of a kind.
+    """Refuse columns that do not match `n` records of a kind.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def check_columns(
 # Kinds of NumPy's scalars that are stored: truth values, integers, numbers, strings and times.
 SCALARS = frozenset("biufcSUmM")
 
-# First key in place of a value that is not stored; no attribute and no field has this name.
+# The key that marks a value as not stored; no attribute and no field has this name.
 CODE = "parameter that is code"
 
 COLLECTIONS = (list, tuple, set, frozenset, dict, Counter, OrderedDict, defaultdict, deque)
@@ -159,7 +159,8 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        # Objects met so far, by id: the number, and the object, so that its id is not used again.
+        # Objects encoded so far, by id: the number, and the object itself, so that its id is not
+        # reused.
         self._met: dict[int, tuple[int, Any]] = {}
 
     def encode(self, value: Any, path: str) -> Any:
@@ -205,7 +206,7 @@ class Encoder:
         return items if isinstance(value, list) else {type(value).__name__: items}
 
     def _encode_factory(self, value: defaultdict[Any, Any], path: str) -> Any:
-        """Return the form of the function that makes the values of absent keys."""
+        """Return the form of the function that creates the values of absent keys."""
         make: Any = value.default_factory
         arguments: tuple[Any, ...] = ()
         if isinstance(make, functools.partial) and not make.keywords:
@@ -326,7 +327,7 @@ def code_in(tree: Any) -> Iterator[str]:
 class Decoder:
     """Converts a tree of plain values to a model.
 
-    It makes only objects of classes that files may hold, and calls nothing that a file names.
+    It creates only objects of classes that files may hold, and calls no function that a file names.
 
     Parameters
     ----------
@@ -344,7 +345,7 @@ class Decoder:
         self._met: dict[int, Any] = {}
 
     def decode(self, tree: Any) -> Any:
-        """Return the value that a tree stands for."""
+        """Return the value that a tree represents."""
         if isinstance(tree, dict):
             found = _FORMS[next(iter(tree), "")](self, tree)
             if "number" in tree:
@@ -439,7 +440,8 @@ def _scalar(tree: dict[str, Any]) -> Any:
     return found.astype(dtype.newbyteorder("="))[0]
 
 
-# Readers of forms, by first key. Bound methods would be a cycle that keeps models alive.
+# Readers of forms, by first key. Bound methods would form a reference cycle that keeps models
+# alive.
 _FORMS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "array": Decoder._array,
     "bytes": lambda decoder, tree: bytes.fromhex(tree["bytes"]),

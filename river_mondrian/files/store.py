@@ -2,7 +2,8 @@
 
 A file has named arrays in safetensors' layout: eight bytes with the length of the header, the
 header in JSON, then the arrays side by side. The last array is a checksum, the CRC-32 of all bytes
-before it. Any reader of safetensors reads the file, and this one refuses a file that has changed.
+before it. Any reader of safetensors can read the file. The reader here refuses a file that has
+changed.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from .forms import TYPES, Arrays, Decoder, Encoder, code_in
 
 # Format of the files that are written.
 FORMAT = 10
-# Formats below were written before the first release.
+# Lower formats were written before the first release.
 FIRST_FORMAT = 10
 
 DOCUMENT = "document"
 
-# Errors when a tree that is no model is decoded.
+# Errors when a tree that is not a model is decoded.
 UNREADABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()}
@@ -44,7 +45,7 @@ _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()
 CHECKSUM = "checksum"
 CHECKSUM_BYTES = 4
 LENGTH_BYTES = 8
-# Arrays begin at multiples of this, which is safetensors' rule for headers.
+# Arrays begin at multiples of this, as safetensors requires for headers.
 ALIGNMENT = 8
 # Bytes that are written at a time.
 PIECE_BYTES = 1 << 22
@@ -68,7 +69,7 @@ def _head_of(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) ->
 
 def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
     """Yield the bytes of a file in pieces."""
-    # Wide numbers first, so that all are aligned.
+    # Arrays of wide numbers come first, so that all arrays are aligned.
     ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     head = _head_of(ordered, metadata)
     checksum = zlib.crc32(head)
@@ -85,7 +86,7 @@ def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
 
 
 def _flush_folder(folder: str) -> None:
-    """Flush a folder, so that a renaming in it lasts, if the system allows it."""
+    """Flush a folder to disk, so that a renamed file persists, if the system allows it."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -95,11 +96,11 @@ def _flush_folder(folder: str) -> None:
 
 
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
-    """Write a file; if that fails, an existing file stays as it is.
+    """Write a file; if writing fails, an existing file is unchanged.
 
-    At any time the old file or the new one is there. A process that is killed while it writes
-    leaves a hidden file beside it, whose name ends with `.part`. The new file has the old one's
-    mode. Devices and pipes are written to.
+    At any time, either the old or the new file exists. A process that is killed while it writes
+    leaves a hidden file in the same folder, whose name ends with `.part`. The new file has the old
+    file's mode. Devices and pipes are written directly.
 
     Parameters
     ----------
@@ -111,13 +112,13 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
         Metadata for the header.
 
     """
-    # A link stays, and the file that it refers to is replaced.
+    # A link is kept, and the file that it refers to is replaced.
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
     mode = os.stat(path).st_mode if os.path.exists(path) else None
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        # A pipe that a link of a process refers to has no path.
+        # A pipe behind a link such as /dev/stdout has no path.
         with open(path, "wb") as file:
             file.writelines(_pieces(arrays, metadata))
         return
@@ -145,7 +146,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
     Raises
     ------
     ModelFormatError
-        If the file is damaged, or is no stored model.
+        If the file is damaged, or is not a stored model.
 
     """
     name = os.fspath(path)
@@ -194,8 +195,8 @@ def save(
 ) -> None:
     """Save a model to a file that later versions read, too.
 
-    The file holds numbers by name and no code. At any time the old file or the new one is there,
-    whatever happens to the process or the machine.
+    The file holds numbers by name and no code. At any time, either the old or the new file exists,
+    even if the process or the machine fails.
 
     Parameters
     ----------
@@ -204,20 +205,21 @@ def save(
     path
         Path of the file. An existing file is replaced.
     extra
-        Data that belongs to the state, such as the position in a stream: a mapping of numbers,
-        strings, lists, tuples, mappings and NumPy arrays.
+        A mapping with further data, such as the position in a stream: numbers, strings, lists,
+        tuples, mappings and NumPy arrays.
 
     Raises
     ------
     TypeError
-        If `path` is not a path; or if a part of the model cannot be stored: a label or the name of
-        a feature that is not a str, int, float, bool, bytes, None, a NumPy scalar or a tuple of
-        these; or a drift detector of your own, whose state would be lost. The message names it.
+        If `path` is not a path, or if a part of the model cannot be stored. The message names this
+        part. A label or the name of a feature must be a str, int, float, bool, bytes, None, a NumPy
+        scalar or a tuple of these. A drift detector of your own cannot be stored, since its state
+        would be lost.
 
     Notes
     -----
-    A parameter that is code (a function, a distribution or a loss of your own) is not stored;
-    `load` takes it by name.
+    A parameter that is code (a function, a distribution or a loss of your own) is not stored. Pass
+    it to `load` by name.
 
     Examples
     --------
@@ -259,8 +261,8 @@ def save(
 def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any) -> Any:
     """Load a model that `save` has written.
 
-    It predicts and continues to learn bit for bit like the saved one. Loading executes no code of
-    the file.
+    The model predicts and continues to learn like the saved model, bit for bit. Loading executes no
+    code from the file.
 
     Parameters
     ----------
@@ -269,7 +271,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     with_extra
         Whether to return `extra`, too.
     **code
-        Parameters that are code, by name, as the model had them: `load(path, lifetime=f)`.
+        Parameters that are code, by name, with the values of the saved model: `load(path,
+        lifetime=f)`.
 
     Returns
     -------
@@ -278,11 +281,11 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     Raises
     ------
     ModelFormatError
-        If the file is damaged, cut off, no stored model, or of a format that is newer than this
-        version or older than the first release.
+        If the file is damaged, incomplete or not a stored model, or if its format is newer than
+        this version or older than the first release.
     TypeError
-        If `path` is not a path, a parameter that is code is missing, or one is given that the file
-        does not need.
+        If `path` is not a path, a parameter that is code is missing, or a parameter is given that
+        the file does not need.
 
     Examples
     --------
@@ -321,7 +324,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
 
 
 def _name_of_file(path: Any) -> str:
-    """Return a path as text; refuse numbers, which Python takes for open files."""
+    """Return a path as text; refuse numbers, which Python treats as open files."""
     try:
         return os.fsdecode(path)
     except TypeError:
@@ -334,7 +337,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
     Raises
     ------
     ModelFormatError
-        If there is none, or this version does not read its format.
+        If the file has no document, or this version does not read its format.
 
     """
     found = metadata.get("format", "")
@@ -353,7 +356,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
 
 
 def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
-    """Refuse a call without the code that the file lacks, or with code that it does not lack."""
+    """Refuse a call without the code that the file lacks, or with further code."""
     lacking = set(code_in(document["model"]))
     for parameter in sorted(lacking - code.keys()):
         raise TypeError(

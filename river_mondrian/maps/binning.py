@@ -1,8 +1,8 @@
 """Random binning: the cell of a sample in a random grid, and the table of known cells.
 
-A cell is a bin in each feature. Since 0 is always in bin 0, the features in other bins determine
-the cell, whatever the number of features. Two independent 64-bit sums over them are the cell's
-code, which identifies it. The table is open-addressed.
+A cell is a bin in each feature. The value 0 is always in bin 0. So the features in other bins
+determine the cell, whatever the number of features. Two independent 64-bit sums over these features
+are the cell's code, which identifies the cell. The table uses open addressing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .record import MapRecord, Outputs, Places, RowPerFeature, Sample, Starts, V
 # The column of all cells that are not in the table.
 UNKNOWN = 0
 
-# Bins end where their numbers still fit integers of 64 bits.
+# Numbers of bins are clipped to this size, so that they fit integers of 64 bits.
 FARTHEST_BIN = 9e18
 
-# Slots of a table at first.
+# Initial number of slots of a table.
 SMALLEST_TABLE = 256
 
-# The most cells that one call of a kernel finds, so that signals do not wait long.
+# The most cells that one call of a kernel computes, so that signals do not wait long.
 CELLS = 200_000
 
 
@@ -41,7 +41,7 @@ class Code(Record):
 
 
 class Slot(Record):
-    """A place of the table of cells."""
+    """A slot of the table of cells."""
 
     code_first: UInt64
     code_second: UInt64
@@ -65,7 +65,7 @@ _room_for_sample = room_of_array(Sample, 1)
 
 @exact_inlined
 def mix(z: np.uint64) -> np.uint64:
-    """Scramble a word (the finalizer of splitmix64)."""
+    """Return a scrambled word (the finalizer of splitmix64)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -73,7 +73,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 @exact_inlined
 def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code) -> None:
-    """Write the code of a sample's cell; its values have to be checked."""
+    """Write the code of a sample's cell; the sample's values must be checked before."""
     grids, width = record.grids, 2 * (record.n_out + 1)
     first, second = np.uint64(0), np.uint64(0)
     for j in range(sample.n_entries):
@@ -108,7 +108,7 @@ def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
 
 @exact_inlined
 def column_of(record: BinningRecord, code: Code) -> int:
-    """Return a cell's column, or the next one if it is new; there has to be room."""
+    """Return a cell's column, or the next column if the cell is new; there has to be room."""
     slot = slot_of(record.table, record.n_slots, code)
     if slot.column == UNKNOWN:
         slot.code_first, slot.code_second = code.first, code.second
@@ -133,7 +133,7 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_batch_kernel
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
-    """Write a word for each of a sample's cells, known or not; returns DONE or a bad input."""
+    """Write a word for each of a sample's cells, known or not; return DONE or a bad input."""
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
@@ -182,7 +182,7 @@ def learn_rows(
 ) -> int:
     """Assign columns to the new cells of checked rows of a CSR matrix, from `row` on.
 
-    Returns the row that had no room, or `n`.
+    Returns the first row without room, or `n`.
     """
     sample = _room_for_sample()[0]
     while row < n:
@@ -195,9 +195,9 @@ def learn_rows(
 
 @exact_batch_kernel
 def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s) -> int:
-    """Assign columns to `n` cells of another table, from the i-th on, and write them.
+    """Assign columns to `n` cells of another table, from the i-th on, and write the columns.
 
-    Returns the cell that had no room, or `n`.
+    Returns the first cell without room, or `n`.
     """
     while i < n and 2 * (record.n_columns + 1) < record.n_slots:
         # A slot begins with its cell's code.
@@ -282,7 +282,7 @@ class BinningMap(RowPerFeature):
         row.view(np.uint64)[2 * t :] = rng.integers(1 << 64, size=2, dtype=np.uint64)
 
     def _grow(self) -> None:
-        """Make the table of cells twice as long."""
+        """Double the length of the table of cells."""
         self._end_growth()
         n_slots, width = self.table.shape
         table = self._next_table = np.zeros((2 * n_slots, width), dtype=np.int64)
@@ -290,7 +290,7 @@ class BinningMap(RowPerFeature):
         self._end_growth()
 
     def _end_growth(self) -> None:
-        """Keep the table that kernels use: the next one, once they have moved the cells."""
+        """Keep the table that kernels use: the next table, if the cells have been moved to it."""
         table = self._next_table
         if table is not None and self.record.n_slots == len(table):
             self.table = table
@@ -301,7 +301,7 @@ class BinningMap(RowPerFeature):
         return super().__getstate__()
 
     def learn(self, sample: Sample) -> int:
-        """Assign columns to the new cells of a sample; returns DONE or a bad input.
+        """Assign columns to the new cells of a sample; return DONE or a bad input.
 
         The call may be repeated.
         """
@@ -310,7 +310,7 @@ class BinningMap(RowPerFeature):
         return bad
 
     def learn_csr(self, places: Places, values: Values, starts: Starts) -> None:
-        """Assign columns to the new cells of rows of a CSR matrix; all values have to be finite.
+        """Assign columns to the new cells of rows of a CSR matrix; all values must be finite.
 
         The call may be repeated.
         """

@@ -1,4 +1,4 @@
-"""Feature maps to dense vectors: random Fourier features, and Nyström's columns of the kernel."""
+"""Feature maps to dense vectors: random Fourier features and Nyström features."""
 
 import math
 from collections.abc import Sequence
@@ -115,7 +115,7 @@ KINDS = {"laplace": LAPLACE, "gaussian": GAUSSIAN}
 
 
 class StoredRows(Record):
-    """Rows of a CSR matrix under a kernel."""
+    """Rows of a CSR matrix, and the kernel that compares them with a sample."""
 
     # LAPLACE or GAUSSIAN.
     kind: Int64
@@ -140,9 +140,9 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
     The vector has `n_nonzero` values that are not 0, and the norm `size` (squared for the
-    Gaussian); both may cover features that no row has, too. Only the places where the row is not 0
-    are visited. The vector's part elsewhere is its norm less its part here; it is exactly 0 if all
-    of the vector is here.
+    Gaussian). Both may include features that no row has. Only the places where the row is not 0 are
+    visited. The vector's norm at other places is `size` minus its norm at the visited places. It is
+    exactly 0 if all non-zero values are at visited places.
     """
     kind, vector, places, values = rows.kind, rows.vector, rows.places, rows.values
     apart, here, met = 0.0, 0.0, 0
@@ -182,7 +182,8 @@ def weighted_sums(
 ) -> None:
     """Write each column's sum of coefficient times kernel over the rows, to `sums`.
 
-    `entries` are those of the sample at places that rows may have, of `n_nonzero` in all.
+    `entries` are the sample's entries at places that rows may have. `n_nonzero` is the number of
+    all its non-zero entries.
     """
     vector, (places, values, n_entries) = rows.vector, entries
     for j in range(n_entries):
@@ -253,9 +254,9 @@ class NystromMap(CompiledMap):
     pool
         The landmarks.
     n_inputs
-        Features that are read.
+        Number of features that are read.
     rank
-        Most columns.
+        Largest number of columns.
     kernel
         "gaussian" or "laplace".
     rate
@@ -272,7 +273,7 @@ class NystromMap(CompiledMap):
         self, number: int, pool: Pool, n_inputs: int, rank: int, kernel: str, rate: float
     ) -> None:
         n = len(pool)
-        # First as many outputs as landmarks, which are the kernels with them.
+        # At first, the outputs are the kernels with the landmarks.
         super().__init__(number, n, n, n_inputs, dense=True, sparse=True)
         self.landmarks = Memory(StoredRows)
         rows = self.landmarks[0]
@@ -283,7 +284,7 @@ class NystromMap(CompiledMap):
         self._finish()
         gram = self.transform_csr(self.places, self.values, self.starts)[0]
         weights, vectors = scipy.linalg.eigh(gram, subset_by_index=[n - min(rank, n), n - 1])
-        # Landmarks that coincide leave less than the rank asked for.
+        # If landmarks coincide, the rank may be smaller than `rank`.
         kept = weights > n * np.finfo(float).eps * weights[-1]
         self.coefficients = np.ascontiguousarray(vectors[:, kept] / np.sqrt(weights[kept]))
         self.record.n_out = self.record.n_columns = self.coefficients.shape[1]

@@ -1,6 +1,6 @@
-"""The record of a feature map, and how kernels map samples by it.
+"""The record of a feature map, and the kernels that map samples by it.
 
-A map is a kernel over a record that holds the kernel's address. So a learner's kernel maps,
+A map's record holds the address of the kernel that maps a sample. So a learner's kernel maps,
 predicts and updates in one call from Python, and is not compiled for each map.
 """
 
@@ -25,17 +25,17 @@ from ..records.record import entry, transient
 
 
 class Sample(Record):
-    """A sample as maps read it: a vector, or the entries of a sparse one.
+    """A sample as maps read it: a vector, or the entries of a sparse vector.
 
     Maps refuse infinite values and values that are too large for single precision. A NaN entry is
     ignored.
     """
 
-    # A vector of `n_inputs` values, NaN if missing; none for a sparse sample.
+    # A vector of `n_inputs` values, NaN if missing; empty for a sparse sample.
     values: Float64s
     # Number of a sparse sample's entries; the arrays may be longer.
     n_entries: Int64
-    # Inputs of the entries, in any order, each once; negative and unknown ones are ignored.
+    # Inputs of the entries, in any order, each once; negative and unknown inputs are ignored.
     places: Int32s
     # Values of the entries.
     entries: Float64s
@@ -51,7 +51,7 @@ class Outputs(Record):
 
 
 class MapRecord(Record):
-    """A feature map; those of one kind add fields of their own.
+    """A feature map; each kind of map adds its own fields.
 
     `transform` maps a sample. It returns DONE, or the first input that is not finite in single
     precision; then the outputs are undefined. It changes no state of the map, so that it is safe to
@@ -59,20 +59,21 @@ class MapRecord(Record):
     """
 
     transform: Callable[[MapRecord, Sample, Outputs], int] = entry()
-    # Outputs of a sample: partitions of a cell map, times lifetimes; columns of a dense map.
+    # Number of outputs of a sample: partitions of a cell map, times lifetimes; columns of a dense
+    # map.
     n_out: Int64
-    # Columns so far.
+    # Number of columns so far.
     n_columns: Int64
     # Whether outputs are values rather than cells.
     is_dense: Int64
     # The value of the column of a sample's cell.
     value: Float64
-    # Inputs that are known, from 0 on.
+    # Number of known inputs, which are numbered from 0.
     n_inputs: Int64
     # Whether samples are read by their entries rather than as vectors.
     is_sparse: Int64
-    # With several lifetimes: the cells that the last learned sample had before it was learned; none
-    # if no sample has just been learned.
+    # With several lifetimes: the cells that the last learned sample had before it was learned;
+    # empty if no sample has just been learned.
     before: Int32s = transient()
     # Whether the map has learned a sample that its learner has not learned yet.
     is_ahead: Int64 = transient()
@@ -80,7 +81,7 @@ class MapRecord(Record):
 
 @exact_inlined
 def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
-    """Return the input and the value of a sparse sample's j-th entry, 0 if it does not count."""
+    """Return the input and the value of a sparse sample's j-th entry, 0 if it is ignored."""
     place, value = sample.places[j], sample.entries[j]
     if place < 0 or place >= record.n_inputs or math.isnan(value):
         value = 0.0
@@ -106,7 +107,7 @@ def scaled(value: float, factor: float) -> float:
 
 @exact_inlined
 def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float32s) -> int:
-    """Write a scaled vector to a row, with 0 for missing values; returns like a map."""
+    """Write a scaled vector to a row, with 0 for missing values; return DONE or a bad input."""
     values = sample.values
     for place in range(record.n_inputs):
         value = values[place]
@@ -122,7 +123,7 @@ _room_for_outputs = room_of_array(Outputs, 1)
 
 @exact_kernel
 def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample; returns DONE, or the first input that is not finite in single precision."""
+    """Map a sample; return DONE, or the first input that is not finite in single precision."""
     return record.transform(record, sample, outputs)
 
 
@@ -168,7 +169,7 @@ def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: O
 def map_sparse_rows(
     record: MapRecord, places: Int32s, entries: Float64s, starts: Int64s, n: int, outputs: Outputs
 ) -> int:
-    """Map `n` rows of a CSR matrix; returns like `map_rows`."""
+    """Map `n` rows of a CSR matrix; return the same as `map_rows`."""
     sample, found = _room_for_sample()[0], _room_for_outputs()[0]
     for row in range(n):
         move_entries(sample, places, entries, starts, row)
@@ -270,7 +271,7 @@ class Pool(OwnsArrays):
         checks.check_ascending_rows(self, "_places", self._places, self._starts)
 
     def check(self, n_features: int) -> None:
-        """Refuse stored samples with features beyond the known ones."""
+        """Refuse stored samples with unknown features."""
         checks.check_array(self, "_places", self._places, np.int32, 0, n_features - 1)
 
 
@@ -283,13 +284,13 @@ class CompiledMap(OwnsArrays, abc.ABC):
     Parameters
     ----------
     number
-        Number of the build; the names of columns carry it.
+        Number of the build, which is in the names of columns.
     n_out
-        Partitions of a cell map, columns of a dense one.
+        Number of partitions of a cell map, or of columns of a dense map.
     n_columns
-        Columns so far.
+        Number of columns so far.
     n_inputs
-        Features that are read.
+        Number of features that are read.
     dense
         Whether the outputs are values rather than cells.
     sparse
@@ -303,7 +304,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {"record", "out", "outputs", "_results", "_map_one"}
     )
-    # Lifetimes whose outputs lie one after the other; a learner chooses by its loss.
+    # Number of lifetimes, whose outputs are stored one after the other; a learner mixes them by its
+    # loss.
     n_lifetimes = 1
 
     record: MapRecord
@@ -317,8 +319,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
-        # For cells, the kernel is then the dot product of two samples' outputs, not its t-th part
-        # as in section 5.1 of the isolation kernel's paper (Definition 2).
+        # For cells, the dot product of two samples' outputs is then the kernel. In section 5.1 of
+        # the isolation kernel's paper (Definition 2), the product is divided by t.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _place(self) -> None:
@@ -337,16 +339,16 @@ class CompiledMap(OwnsArrays, abc.ABC):
         """Return the names of columns."""
 
     def advance(self) -> bool:
-        """Do a bounded part of building the map; return True once it is ready."""
+        """Do a bounded part of the build; return True once the map is ready."""
         return True
 
     def _finish(self) -> None:
-        """Set derived attributes; called once the arrays are there, and again when they move."""
+        """Set derived attributes, once the arrays exist and again whenever they move."""
         self.record.transform = address_of(self._transform())
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
-        # Looked up once: that takes as long as a call.
+        # Looked up once: a look-up takes as long as a call.
         self._map_one = map_one.of()
         self._bind()
 
@@ -364,11 +366,11 @@ class CompiledMap(OwnsArrays, abc.ABC):
             self._finish()
 
     def _kinds(self) -> tuple[type[MapRecord], ...]:
-        """Return the classes that a stored map's record may be of."""
+        """Return the possible classes of a stored map's record."""
         return (self.KIND,)
 
     def _check(self) -> None:
-        """Refuse a stored map whose attributes do not fit each other, or are out of range."""
+        """Refuse a stored map whose attributes contradict each other, or are out of range."""
 
     @property
     def ready(self) -> bool:
@@ -377,12 +379,12 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def n_out(self) -> int:
-        """Outputs per sample."""
+        """Number of outputs per sample."""
         return self.record.n_out
 
     @property
     def n_columns(self) -> int:
-        """Columns so far."""
+        """Number of columns so far."""
         return self.record.n_columns
 
     @property
@@ -406,11 +408,11 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return False
 
     def learn(self, sample: Sample) -> int:
-        """Learn a sample, if the map grows; returns DONE or a bad input."""
+        """Learn a sample, if the map grows; return DONE or a bad input."""
         return DONE
 
     def complete(self) -> int:
-        """Complete an interrupted `learn`; returns DONE."""
+        """Complete an interrupted `learn`; return DONE."""
         return DONE
 
     @property
@@ -429,11 +431,11 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return np.float64 if self.dense else np.int32
 
     def transform(self, sample: Sample) -> int:
-        """Map a sample to `out`; returns DONE or a bad input."""
+        """Map a sample to `out`; return DONE or a bad input."""
         return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
-        """Map rows of at least `n_inputs` values; returns the outputs, and DONE or a bad input.
+        """Map rows of at least `n_inputs` values; return the outputs, and DONE or a bad input.
 
         A bad input is returned as row * `n_inputs` + place.
         """
@@ -444,7 +446,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return out, map_rows(self.record, Float64s.of(values), width, n, found[0])
 
     def transform_csr(self, places: Places, values: Values, starts: Starts) -> tuple[Array, int]:
-        """Map the rows of a CSR matrix; returns like `transform_rows`."""
+        """Map the rows of a CSR matrix; return the same as `transform_rows`."""
         places, values, starts = map(np.ascontiguousarray, (places, values, starts))
         out = np.empty((len(starts) - 1, self.n_out), dtype=self.dtype)
         found = outputs_of(out)
@@ -489,10 +491,10 @@ class RowPerFeature(CompiledMap):
     @staticmethod
     @abc.abstractmethod
     def _width(n_out: int) -> int:
-        """Return how many numbers a row has."""
+        """Return the length of a row."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without the room for features to come.
+        # Without the room for further features.
         return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
 
     def _check(self) -> None:

@@ -337,7 +337,7 @@ class ChunkedRows:
             record.chunks = self._tables[table][2]
 
     def reserve(self, table: int, n_rows: int) -> int:
-        """Make room for `n_rows` rows in a table; returns its new capacity."""
+        """Make room for `n_rows` rows in a table; return its new capacity."""
         chunks, places, _ = self._tables[table]
         capacity = _capacity(chunks)
         if n_rows <= capacity:
