@@ -259,7 +259,7 @@ def pairs() -> Iterator[tuple[str, str, str]]:
                 yield kind, wrapper, name
 
 
-TITLES = {"detectors": "Detectors of anomalies"}
+TITLES = {"detectors": "Anomaly detectors"}
 
 
 def tables() -> str:
