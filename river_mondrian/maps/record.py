@@ -240,7 +240,7 @@ class Pool(OwnsArrays):
         return made
 
     def dense(self, start: int, stop: int, width: int) -> NDArray[np.float64]:
-        """Return some rows as an array, absent entries 0; places beyond `width` are left out."""
+        """Return some rows as an array with 0 for absent entries; omit places beyond `width`."""
         places, values, starts = self.csr(start, stop)
         rows = np.repeat(np.arange(stop - start), np.diff(starts))
         array = np.zeros((stop - start, width))

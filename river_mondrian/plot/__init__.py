@@ -1,4 +1,4 @@
-"""Pictures of models, and of what they have predicted.
+"""Pictures of models and of their predictions.
 
 Each function draws on `ax`, or on the axes of a new figure, and returns the axes. Matplotlib, which
 the extra `plot` installs, is imported when something is drawn.

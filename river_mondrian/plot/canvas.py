@@ -1,8 +1,7 @@
 """Axes, colours and legends of all pictures.
 
-Readers who see red and green alike can distinguish the colours. All are visible on white and on the
-dark background of the documentation. Text, axes and true values have the colours of the user's
-style.
+Colour-blind readers can distinguish the colours. All colours are visible on white and on the dark
+background of the documentation. Text, axes and true values have the colours of the user's style.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ if TYPE_CHECKING:
 
 # The colours of Okabe and Ito, without black and yellow, which are invisible on some backgrounds.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
-# Things of the same colour are distinguished by these.
+# Lines, points and areas of the same colour differ by these.
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D")
 HATCHES = ("", "///", "...", "xxx")
-# Lines of cells, trees and thresholds: as far from white as from the dark background.
+# Colour of cells' edges, trees and thresholds: equally visible on white and on the dark background.
 NEUTRAL = "0.5"
 # Colour of anomalous samples.
 ODD = COLORS[1]
-# Colours of numbers: larger ones are lighter, also for colour-blind readers.
+# Colours of numbers: larger numbers are lighter, also for colour-blind readers.
 COLORMAP = "viridis"
-# Longer names would leave the picture no room.
+# Longer names are shortened, to leave room for the picture.
 MOST_LETTERS = 30
 # A legend with more names would hide the picture.
 MOST_NAMES = 12
 
 
 def axes_for(ax: Axes | None) -> Axes:
-    """Return the axes to draw on: those of a new figure for None.
+    """Return the axes to draw on: `ax`, or the axes of a new figure.
 
     Raises
     ------
@@ -57,12 +56,12 @@ def axes_for(ax: Axes | None) -> Axes:
 
 
 def iterated(name: str, values: Any) -> Iterable[Any]:
-    """Return an argument that can be iterated over; refuse any other, text and mappings.
+    """Return an argument that can be iterated over; refuse text, mappings and other objects.
 
     Raises
     ------
     TypeError
-        If it is a number, a text or a mapping, for example.
+        If the argument is a number, text or a mapping, for example.
 
     """
     if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
@@ -76,7 +75,7 @@ def numbers(name: str, values: Any) -> NDArray[np.float64]:
     Raises
     ------
     TypeError
-        If an item is no number.
+        If an item is not a number.
 
     """
     found = list(iterated(name, values))
@@ -87,42 +86,42 @@ def numbers(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def color(k: int) -> str:
-    """Return the colour of the k-th of several things."""
+    """Return the colour of the k-th line or kind of points or areas."""
     return COLORS[k % len(COLORS)]
 
 
 def style(k: int) -> str:
-    """Return the style of the k-th of several lines."""
+    """Return the style of the k-th line."""
     return STYLES[k // len(COLORS) % len(STYLES)]
 
 
 def draw_line(ax: Axes, k: int, xs: Any, ys: Any, **look: Any) -> Any:
-    """Draw the k-th of several lines; return it."""
+    """Draw the k-th line, and return it."""
     return ax.plot(xs, ys, style(k), color=color(k), **look)[0]
 
 
 def marker(k: int) -> str:
-    """Return the marker of the k-th of several kinds of points."""
+    """Return the marker of the k-th kind of points."""
     return MARKERS[k // len(COLORS) % len(MARKERS)]
 
 
 def hatch(k: int) -> str:
-    """Return the hatch of the k-th of several kinds of areas."""
+    """Return the hatch of the k-th kind of areas."""
     return HATCHES[k // len(COLORS) % len(HATCHES)]
 
 
 def text(name: Any) -> str:
-    """Return a user's name as text that matplotlib shows as it is.
+    """Return a user's name as text that matplotlib shows unchanged.
 
-    Matplotlib typesets text between two dollar signs, and leaves labels that begin with an
-    underscore out of legends.
+    Matplotlib typesets text between two dollar signs as a formula, and omits labels that begin with
+    an underscore from legends.
     """
     shown = str(name).replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
 
 
 def label(name: Any, value: Any = None) -> str:
-    """Return a feature's name, and a value, for an axis; the middle of a long text is left out."""
+    """Return a feature's name, and a value, for an axis; the middle of a long text is omitted."""
     shown = _short(str(name), MOST_LETTERS)
     if value is not None:
         number = f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -144,7 +143,7 @@ def text_color() -> str:
 
 
 def write(ax: Axes, shown: str, at: Any, away: tuple[int, int], **look: Any) -> None:
-    """Write text at a place, some points away from it."""
+    """Write text at an offset from a place, in points."""
     ax.annotate(shown, at, away, textcoords="offset points", **look)
 
 
@@ -187,7 +186,7 @@ def name_lines(
 ) -> None:
     """Add a legend with at most `MOST_NAMES` names.
 
-    `beside` draws it beside the axes, for pictures without room.
+    `beside` draws the legend beside the axes, for pictures without free space.
     """
     if not names:
         return

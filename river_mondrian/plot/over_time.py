@@ -31,15 +31,15 @@ def progressive(
     Parameters
     ----------
     curves
-        A mapping from name of the model to the iterator of River's
+        A mapping from the name of a model to the iterator of River's
         `evaluate.iter_progressive_val_score`, which is run, or to pairs (number of samples, score).
     metric
-        Name of the metric, such as "Accuracy". None stands for the only one that checkpoints hold.
+        Name of the metric, such as "Accuracy". None for the only metric of the checkpoints.
     drifts
-        Numbers of samples at which there was a drift, a model's `drift_log`, or an adaptive forest,
-        whose log is read after the curves have been run. They are marked.
+        The drifts to mark: numbers of samples, a model's `drift_log`, or an adaptive forest, whose
+        log is read after the curves have been run.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
@@ -50,8 +50,8 @@ def progressive(
     TypeError
         If a curve holds neither checkpoints nor pairs.
     ValueError
-        If checkpoints hold several metrics, or not the requested one; or if they were collected in
-        a list, where all hold the same metric in its final state.
+        If checkpoints hold several metrics, or lack the requested metric. Also if checkpoints were
+        collected in a list: there, all of them hold the same metric in its final state.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def progressive(
         xs, ys = [x for x, _ in points], [y for _, y in points]
         canvas.draw_line(ax, k, xs, ys, label=canvas.text(name))
     for i, place in enumerate(places):
-        # The legend names one of the lines only.
+        # The legend names only one of the lines.
         said = "drift" if i == 0 else "_"
         ax.axvline(place, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
@@ -119,7 +119,7 @@ def _read(
                     "give what iter_progressive_val_score returns, and not a list of it"
                 )
             seen = item[metric]
-            # In a window of River, it is the metric of the latest samples.
+            # A windowed metric of River is computed from the latest samples.
             window = getattr(seen, "window_size", None)
             of = type(getattr(seen, "obj", seen)).__name__
             label = metric if window is None else f"{of} of the latest {window}"
@@ -165,13 +165,13 @@ def intervals(
         The targets, in the order of the stream.
     distributions
         The predicted distribution of each target before it was learned, from `predict_one(x,
-        with_dist=True)`; None if there was none yet.
+        with_dist=True)`; None if there was no distribution yet.
     times
-        Times of the targets, as numbers or dates. None stands for 1, 2, 3, ...
+        Times of the targets, as numbers or dates. None for 1, 2, 3, ...
     levels
         Probabilities of the central intervals, between 0 and 1.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def intervals(
     Raises
     ------
     TypeError
-        If something is no distribution, a target no number, or `levels` a number instead of a list.
+        If a prediction is not a distribution, a target is not a number, or `levels` is not a list.
     ValueError
         If a level is not between 0 and 1, or lengths differ.
 
@@ -277,21 +277,23 @@ def scores(
         The results of any detector's `score_one` for each sample, in the order of the stream; or a
         `RandomCutForest` or `NearestNeighborDetector`, whose `recent_scores` are drawn.
     threshold
-        Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
+        A rank from 0 to 1. Samples whose scores have a higher rank among the drawn scores are
+        marked.
     anomalies
-        Which samples are known anomalies. They are marked below.
+        Whether each sample is a known anomaly. Known anomalies are marked at the bottom.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
-    The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of several
-    marked samples in a row is labelled with its number, up to 20 of them, as far as there is room.
+    The axes. The horizontal axis has the numbers of the samples, from 1 on. The first sample of
+    each run of marked samples is labelled with its number. There are at most 20 labels, and none
+    that would overlap.
 
     Raises
     ------
     TypeError
-        If these are neither scores nor a `RandomCutForest`.
+        If `scores` are neither numbers nor a detector with recent scores.
     ValueError
         If the threshold is not within [0, 1], or there are not as many scores as `anomalies`.
 
@@ -335,13 +337,13 @@ def scores(
         odd = found > limit
         ax.axhline(limit, color=canvas.NEUTRAL, linestyle="--", linewidth=0.8)
         ax.plot(numbers[odd], found[odd], "o", color=canvas.ODD, markersize=4, label="anomalous")
-        # The first of several marked samples in a row is labelled.
+        # The first sample of each run of marked samples is labelled.
         firsts = odd & ~np.roll(odd, 1)
         firsts[0] = odd[0]
         for number, score in _apart(numbers[firsts], found[firsts], np.ptp(numbers), np.ptp(found)):
             canvas.write(ax, str(number), (number, score), (3, 3), fontsize="x-small")
     if known is not None:
-        # At the foot of the axes, whatever the scores are.
+        # Drawn at the bottom of the axes, whatever the scores are.
         foot, where = np.full(int(known.sum()), 0.02), ax.get_xaxis_transform()
         look: dict[str, Any] = {"color": canvas.COLORS[0], "label": "known as unusual"}
         ax.plot(numbers[known], foot, "|", markersize=10, transform=where, **look)
@@ -351,8 +353,8 @@ def scores(
     return ax
 
 
-# Groups of the experts of the adaptive classifier, by their names or the ends of these, and of the
-# experts of the adaptive regressor, by the beginnings of their names.
+# Groups of experts. An expert of the adaptive classifier is known by its name or the end of its
+# name, an expert of the adaptive regressor by the beginning of its name.
 _GROUPS_OF_CLASSES = {
     "trees of all samples": ("trees of all samples",),
     "trees of all and of recent samples": ("all trees",),
@@ -381,23 +383,24 @@ def weights(
     Parameters
     ----------
     history
-        Pairs (number of samples, `model.expert_weights`), taken now and then while the model
-        learns. Pairs from before any learning are left out.
+        Pairs (number of samples, `model.expert_weights`), recorded now and then while the model
+        learns. Pairs from before the first sample are omitted.
     groups
-        A mapping from expert to the group with which its weight is added up, None to leave it out.
-        Other experts are drawn alone. None adds weights up by kind: trees, lines, ...
+        A mapping from expert to group, or to None to omit the expert. The weights of a group are
+        added up. Other experts are drawn separately. By default, weights are added up by kind:
+        trees, lines, ...
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
-    The axes, with an area for each group, or a line if any weight is negative. Exponents of the
-    classifier, and regressions in the mixture of the regressor, may be negative.
+    The axes, with an area for each group, or a line if any weight is negative. The classifier's
+    exponents may be negative, and so may the weights of regressions in the regressor's mixture.
 
     Raises
     ------
     TypeError
-        If the history holds no pairs of a number and weights.
+        If the history does not hold pairs of a number and weights.
 
     Examples
     --------
@@ -454,7 +457,7 @@ def weights(
 
 
 def _group_of(name: str) -> str | None:
-    """Return the group of a known expert; an unknown one is its own group."""
+    """Return the group of a known expert; an unknown expert is its own group."""
     of_classes = name if name in _OF_CLASSES else name.rpartition(", ")[2]
     if of_classes in _OF_CLASSES:
         return _OF_CLASSES[of_classes]

@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Most ends of branches that have text below them, and most whose text is horizontal.
+# The most ends of branches with text below them, and the most with horizontal text.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
 # Width of a letter, and height of a line, in font sizes.
 LETTER, LINE = 0.6, 1.3
-# Time that is drawn after the last cut, as a share of the time until then.
+# Time that is drawn after the last cut, as a share of the time until this cut.
 AFTER = 0.1
-# Margin above and below, as a share of the time that is drawn.
+# Margin above and below the tree, as a share of the time that is drawn.
 MARGIN = 0.05
 
 
 def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tree on its time axis.
 
-    Time runs downwards from 0. A branch begins where its block of samples was cut from another, and
-    forks where it is cut itself. A leaf is a dot. An omitted subtree is a triangle with the numbers
-    of its leaves and samples below it. In a classifier they have the colour of the most frequent
-    class, in a regressor that of the mean.
+    Time runs downwards from 0. A branch begins at the time when a cut separated its block of
+    samples, and forks at the time when a cut splits the block. A leaf is a dot. An omitted subtree
+    is a triangle, with its numbers of leaves and samples below. The colour of dots and triangles
+    shows a classifier's most frequent class, or a regressor's mean.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
         Number of the tree.
     max_depth
         Number of levels of cuts that are shown; None shows all. If it is given, the conditions of
-        cuts are written above their forks, as there is room: samples that satisfy a condition go
+        cuts are written above their forks where there is room. Samples that satisfy a condition go
         left.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
@@ -106,14 +106,14 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
 def _draw_branches(
     ax: Axes, nodes: Sequence[NodeView], across: dict[int, float], forks: list[int], bottom: float
 ) -> None:
-    """Draw the branches: a line down for each node, and one across for each fork."""
+    """Draw the branches: a vertical line for each node, and a horizontal line for each fork."""
     from matplotlib.collections import LineCollection
 
     lines = []
     for i in across:
         node = nodes[i]
         top = 0.0 if node.parent < 0 else nodes[node.parent].time
-        # The triangle of an omitted subtree begins at its top.
+        # The triangle of an omitted subtree begins at the top of its branch.
         end = node.time if i in forks else (bottom if node.is_leaf else top)
         lines.append([(across[i], top), (across[i], end)])
         if i in forks:
@@ -160,9 +160,9 @@ def _draw_ends(
 
 
 def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[int]) -> None:
-    """Write cuts above their forks, upper ones first; leave out a cut that would hide another."""
+    """Write cuts above their forks, upper cuts first; omit a cut that would hide another cut."""
     size = 8.0
-    # In points, as letters are.
+    # In points, the unit of the size of letters.
     extent, scale = ax.get_window_extent(), 72.0 / ax.figure.dpi
     width, height = scale * extent.width, scale * extent.height
     left, right = ax.get_xlim()
@@ -185,8 +185,8 @@ def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[
 def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None = None) -> Axes:
     """Draw the cells into which a tree cuts the plane of two features.
 
-    In a forest, the box of the samples of each cell is drawn darker. A classifier's cells have the
-    colour of the most frequent class, a regressor's cells that of the mean.
+    In a forest, the box of the samples of each cell is drawn darker. The colour of a cell shows a
+    classifier's most frequent class, or a regressor's mean.
 
     Parameters
     ----------
@@ -195,9 +195,9 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
     tree
         Number of the tree or partition.
     time
-        Cuts after it are left out.
+        Cuts after this time are omitted.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
@@ -271,11 +271,11 @@ def density_map(
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at
-        Values of the other features; features without one are missing.
+        Values of the other features; features without a value are missing.
     n
         Number of places along each feature.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
@@ -318,15 +318,15 @@ def score_map(
     Parameters
     ----------
     model
-        A `RandomCutForest`, a `DensityForest` or any detector of River's.
+        A `RandomCutForest`, a `DensityForest` or any detector of River.
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at
-        Values of the other features; features without one are missing.
+        Values of the other features; features without a value are missing.
     n
         Number of places along each feature.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------

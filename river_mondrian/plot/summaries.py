@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
-    """Draw the importances of features, or what they add to one prediction, as bars.
+    """Draw the importances of features, or their contributions to one prediction, as bars.
 
     Parameters
     ----------
     model
-        A forest with `feature_importances`; or a mapping from feature to number, such as
-        `explain_one` returns (of a classifier, what it returns for one of the labels).
+        A forest with `feature_importances`; or a mapping from feature to number, such as the result
+        of `explain_one` (for a classifier, the result for one label).
     most
-        Number of features that have a bar: those with the largest numbers in size. The others share
-        a bar with their sum.
+        Number of features with their own bar: the features with the largest numbers in size. One
+        bar shows the sum of the other features.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
-    The axes, with the largest bar on top. Bars to the left, below 0, have another colour.
+    The axes, with the largest bar on top. Negative bars have another colour.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
             raise TypeError(f"what feature {name!r} tells must be a number, got {value!r}")
     names, values = _ranked(found, most)
     ax = canvas.axes_for(ax)
-    # Bars have numbers: two features may have names that read alike.
+    # Bars are placed by number: two features may have names with the same text.
     ax.barh(range(len(values)), values, color=_colors(values))
     ax.set_yticks(range(len(values)), names)
     ax.invert_yaxis()
@@ -78,7 +78,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 def _ranked(
     found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return names, with values in `x`, and numbers of the `most` largest; others are summed."""
+    """Return the names, with values in `x`, and numbers of the `most` largest; sum the others."""
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]
@@ -89,14 +89,14 @@ def _ranked(
 
 
 def _colors(values: list[float]) -> list[str]:
-    """Return a colour for each bar: one for bars to the right, another for bars to the left."""
+    """Return a colour for each bar: one for positive numbers, another for negative numbers."""
     return [canvas.COLORS[0] if value >= 0.0 else canvas.COLORS[1] for value in values]
 
 
 def explanation(
     model: Any, x: Mapping[Any, Any], label: Any = None, most: int = 10, ax: Axes | None = None
 ) -> Axes:
-    """Draw how a prediction comes about: from the baseline, by a bar for each feature.
+    """Draw the contributions of features to a prediction, as bars that start at the baseline.
 
     Parameters
     ----------
@@ -105,22 +105,23 @@ def explanation(
     x
         A mapping from feature to number, or to a level of a category.
     label
-        The label whose probability is explained; None stands for the predicted one. Only
-        classifiers have labels.
+        The label whose probability is explained; None for the predicted label. Only classifiers
+        have labels.
     most
-        Number of features that have a bar: those that add the most in size. The others share one.
+        Number of features with their own bar: the features with the largest contributions in size.
+        The other features share a bar.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
-    The axes. On the left are the features with their values in `x`, on the right the baseline, what
-    each feature adds, and the prediction.
+    The axes. On the left are the features with their values in `x`. On the right are the baseline,
+    the contribution of each feature, and the prediction.
 
     Raises
     ------
     TypeError
-        If the model explains nothing.
+        If the model has no `explain_one`.
     ValueError
         If `most` is less than 1, or the label has not been seen.
 
@@ -151,7 +152,7 @@ def explanation(
     names, added = _ranked(found, most, x)
     ends, n = start + np.cumsum([0.0, *added]), len(added)
     ax = canvas.axes_for(ax)
-    # Nothing ends at the edge, where markers would be cut.
+    # This leaves a margin: at the edge, markers would be cut.
     ax.use_sticky_edges = False
     ax.vlines(ends, range(n + 1), range(1, n + 2), color=canvas.NEUTRAL, linewidth=0.8)
     ax.barh(range(1, n + 1), added, left=ends[:-1], color=_colors(added))
@@ -177,20 +178,21 @@ def reliability(
     """Draw a reliability diagram: observed frequencies against predicted probabilities.
 
     Probabilities of all labels are sorted into bins of equal width. A marker is at the mean of its
-    bin's probabilities and at the share of true labels among them. Its area is proportional to
-    their number. Calibrated probabilities are on the diagonal; below it they are overconfident.
+    bin's probabilities and at the share of true labels. Its area grows with the number of
+    probabilities. Calibrated probabilities are on the diagonal; overconfident probabilities are
+    below it.
 
     Parameters
     ----------
     predictions
         The results of `predict_proba_one` for each sample before it was learned; or a mapping from
-        name of a model to these. Empty ones, before any learning, are ignored.
+        the name of a model to such results. Empty results, before the first sample, are ignored.
     labels
         The true label of each sample.
     n_bins
         Number of bins.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
@@ -199,7 +201,7 @@ def reliability(
     Raises
     ------
     TypeError
-        If a prediction is no mapping from label to probability.
+        If a prediction is not a mapping from label to probability.
     ValueError
         If there are not as many predictions as labels, `n_bins` is less than 1, or a probability is
         not within [0, 1].
@@ -285,14 +287,14 @@ STYLES = {"train": ":", "validation": "--", "test": "-"}
 
 
 def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
-    """Draw the errors by lifetime, and the marginal likelihood on an axis of its own.
+    """Draw the errors by lifetime, and the marginal likelihood on its own axis.
 
     Parameters
     ----------
     path
         The result of `lifetime_path`.
     ax
-        Axes of matplotlib to draw on; None stands for those of a new figure.
+        Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
@@ -301,7 +303,7 @@ def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
     Raises
     ------
     TypeError
-        If it is no such path.
+        If `path` is not such a result.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Named, typed memory for kernels: the only place that knows addresses and bytes.
+"""Named, typed memory for kernels: the only package that uses addresses and bytes.
 
-A *record* is a class whose annotations are its fields in memory order (`record`). Kernels read
-and write the fields by name; they run compiled (`numba_types`, `numba_fields`), or as plain Python
-over the same memory if numba's compiler is switched off. Arrays of words and of records, and
-growing tables of records, are in `arrays`. `memory` has the Python side, which owns a record and
-its arrays.
+A *record* is a class whose annotations are its fields in memory order (`record`). Kernels read and
+write the fields by name. They are compiled (`numba_types`, `numba_fields`), or run as plain Python
+over the same memory if numba's compiler is disabled. Arrays of words and of records, and growing
+tables of records, are in `arrays`. `memory` has the Python objects that own records and their
+arrays.
 """
 
 from .arrays import Array, Float32s, Float64s, Floats, Int32s, Int64s, Ints, Packed, Singles, Table

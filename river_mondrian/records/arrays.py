@@ -1,4 +1,4 @@
-"""Arrays behind an address: of words, of records, and growing tables of records."""
+"""Arrays of words and of records at an address, and growing tables of records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ R = TypeVar("R", bound=Record, covariant=True)
 Q = TypeVar("Q", bound=Record)
 N = TypeVar("N", int, float)
 
-# NumPy arrays of the Python side.
+# NumPy arrays in Python.
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
@@ -44,15 +44,15 @@ def address_of(array: NDArray[Any]) -> int:
     if array.size == 0:
         return 0
     if array.flags.writeable:
-        # A third of the time.
+        # This takes a third of the time of `ctypes.data`.
         return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     return array.ctypes.data
 
 
 class Span:
-    """Elements that lie side by side: the address of the first one, and their number.
+    """Adjacent elements: the address of the first element, and their number.
 
-    Compiled kernels know the length in the checked mode only.
+    In compiled kernels, arrays have a length only in the checked mode.
     """
 
     __slots__ = ("address", "length", "owner")
@@ -62,7 +62,7 @@ class Span:
     owner: object
 
     def __init__(self, base: Any, word: int = 0, length: int = 0, owner: object = None) -> None:
-        """Make a span of `length` elements, `word` 4-byte words after a record's start."""
+        """Create a span of `length` elements, `word` 4-byte words after a record's start."""
         self.address, self.length = int(base) + WORD_BYTES * int(word), int(length)
         self.owner = owner
 
@@ -174,7 +174,7 @@ def record_of(given: Any) -> Any:
 
 
 class Array(Span, Generic[R]):
-    """Records of one size side by side."""
+    """Adjacent records of one size."""
 
     __slots__ = ("record",)
 
@@ -222,15 +222,15 @@ class Array(Span, Generic[R]):
         self._check(i)
         found = self.record(self.address + self.record.SIZE * int(i))
         if self.owner is not None:
-            # A record that outlives the array keeps its memory.
+            # A record that outlives the array keeps the memory alive.
             found.__dict__["owner"] = self.owner
         return found
 
 
 class Table(Record, Generic[R]):
-    """A growing table of rows, each of which begins with a record, in chunks that never move.
+    """A growing table of rows that begin with a record, in chunks that never move.
 
-    It lies within the record of its owner. `chunks` is the address of an array of addresses.
+    A table is part of its owner's record. `chunks` is the address of an array of addresses.
     """
 
     EMBEDDED = True
@@ -259,7 +259,7 @@ class Table(Record, Generic[R]):
         return self.ROW(record)
 
     def none(self) -> R:
-        """Return the record that stands for no row."""
+        """Return the record for no row, at address 0."""
         return self.ROW(0)
 
 

@@ -1,4 +1,4 @@
-"""The layout of records and rows: columns by the names of fields, and the digest of pickles."""
+"""The layout of records and rows: columns by the names of fields, and the digest in pickles."""
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ class Stamp(NamedTuple):
 
 @functools.cache
 def layout_digest(kind: Any) -> str:
-    """Return a digest of a record's layout and of those of all records that it refers to."""
+    """Return a digest of a record's layout and of the layouts of all records that it refers to."""
     lines: list[str] = []
     waiting: list[type[Record]] = [kind]
     seen: set[Any] = {kind}
@@ -54,12 +54,12 @@ def stamp_of(kind: Any) -> Stamp:
 
 
 def check_stamp(stamp: Any, kind: type[Record]) -> None:
-    """Refuse records whose bytes this version would read otherwise.
+    """Refuse records whose bytes this version would misread.
 
     Raises
     ------
     ModelFormatError
-        If the stamp is of another layout or byte order, or there is none.
+        If the stamp has another layout or byte order, or there is no stamp.
 
     """
     expected = stamp_of(kind)
@@ -82,20 +82,20 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Column:
-    """Numbers that each record of an array has, and their place.
+    """Numbers of each record of an array, and their place.
 
     Parameters
     ----------
     name
-        Names of fields, outer ones first.
+        Names of fields, outer fields first.
     dtype
-        NumPy's name of their type.
+        NumPy's name of the numbers' type.
     offset
-        Bytes of a record before the first of them.
+        Bytes of a record before the first number.
     shape
-        How many a record has; empty for a single one.
+        Shape of the numbers of a record; empty for a single number.
     strides
-        Bytes from one to the next.
+        Bytes from one number to the next, in each dimension.
 
     """
 
@@ -106,7 +106,7 @@ class Column:
     strides: Shape
 
     def over(self, memory: NDArray[Any], n: int, stride: int) -> NDArray[Any]:
-        """Return the numbers of `n` records that lie `stride` bytes apart, over the same memory."""
+        """Return the numbers of `n` records that are `stride` bytes apart, over the same memory."""
         if n == 0:
             return np.empty((0, *self.shape), self.dtype)
         shape, strides = (n, *self.shape), (stride, *self.strides)
@@ -122,8 +122,8 @@ def columns_of(
 ) -> list[Column]:
     """Return the columns of a number or of a record's state.
 
-    Addresses, derived and transient fields are left out. Of fields with the same place, only the
-    first is included.
+    Addresses, derived and transient fields are omitted. If several fields have the same place, only
+    the first field is included.
     """
     if isinstance(kind, Word):
         return [Column(name, kind.name, offset, shape, strides)]
@@ -156,7 +156,7 @@ class Part(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of one of them."""
+        """Number of bytes of an element."""
         return self.kind.size if isinstance(self.kind, Word) else self.kind.SIZE
 
 
@@ -169,7 +169,7 @@ class RowLayout:
 
     @property
     def words(self) -> int:
-        """Words of a row."""
+        """Number of words of a row."""
         return self.kind.WORDS + words_of(self.parts)
 
     @property
@@ -183,5 +183,5 @@ class RowLayout:
 
 
 def words_of(parts: Sequence[Part]) -> int:
-    """Return how many words parts have."""
+    """Return the number of words of parts."""
     return sum(part.length * part.size for part in parts) // WORD_BYTES

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Make a record, and those within it, keep their memory and read it directly."""
+    """Make a record, and the records within it, keep their memory and read it directly."""
     kept = record.__dict__
     kept["bytes"] = memory
     if len(memory) % 8 == 0:
@@ -32,18 +32,18 @@ def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
 def owned(state: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a pickle with arrays that may be written to.
 
-    An unpickled array may lie in memory that is shared with other processes, or read-only.
+    An unpickled array may be read-only, or be in memory that other processes share.
     """
     found = dict(state)
     for name, value in state.items():
         if isinstance(value, np.ndarray) and not check_plain(value).flags.owndata:
-            # A copy of a memory map is an array like any other.
+            # `np.array` turns a memory map into an ordinary array.
             found[name] = np.array(value)
     return found
 
 
 def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse a stored object whose arrays do not fit the rest of it.
+    """Refuse a stored object whose arrays do not match its other attributes.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def check_shapes(owner: object, shapes: Mapping[str, tuple[int, ...]]) -> None:
 class OwnsArrays:
     """An owner of arrays and of memory: its state and its size follow from its attributes.
 
-    After unpickling the arrays are its own (see `owned`).
+    After unpickling, it owns its arrays (see `owned`).
     """
 
     # Attributes that follow from the others and are not state.
@@ -78,14 +78,14 @@ class OwnsArrays:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: by the object itself, and by all that it owns, each counted once."""
+        """Bytes held by the object and by all objects that it owns, each counted once."""
         held: dict[int, int] = {}
         _hold(self, held)
         return sum(held.values())
 
 
 def _hold(one: Any, held: dict[int, int]) -> None:
-    """Note how many bytes each part of an object holds, by identity."""
+    """Record the bytes that each part of an object holds, by the part's id."""
     if isinstance(one, np.ndarray):
         while isinstance(one.base, np.ndarray):
             one = one.base
@@ -103,18 +103,18 @@ def _hold(one: Any, held: dict[int, int]) -> None:
 
 
 class Memory(Generic[R]):
-    """Records of one kind side by side, which this object owns, with arrays for their fields.
+    """The owner of adjacent records of one kind, and of arrays for their fields.
 
     Parameters
     ----------
     kind
         The class of the records.
     n
-        How many there are.
+        Number of records.
 
     """
 
-    # The assignment by `own` that has begun.
+    # The assignment that `own` has begun.
     _owning: tuple[str, str, int, NDArray[Any]] | None = None
 
     def __init__(self, kind: type[R], n: int = 1) -> None:
@@ -143,7 +143,7 @@ class Memory(Generic[R]):
 
     @property
     def array(self) -> Array[R]:
-        """The records, for a field of another one to refer to."""
+        """The records as an array, to which a field of another record can refer."""
         start = self.records[0] if self.records else 0
         found: Array[R] = Array(start, 0, len(self.records), self)
         found.record = self.kind
@@ -152,7 +152,7 @@ class Memory(Generic[R]):
     def word(self, name: str) -> memoryview:
         """Return a view of the first record's int64 field, for an owner that reads it in each call.
 
-        Reading that takes a fifth as long as reading the field.
+        Reading the view takes a fifth of the time of reading the field.
         """
         place = self.kind.FIELDS[name].offset // 8
         return self.bytes[: self.kind.SIZE].data.cast("q")[place : place + 1]
@@ -161,7 +161,7 @@ class Memory(Generic[R]):
         """Make a record's field refer to an array, and keep the array.
 
         The array that the field refers to is kept at any moment. If this is interrupted, `settle`
-        finds by the field which array counts.
+        keeps the array that the field refers to.
         """
         self.settle()
         key = name if len(self.records) == 1 else f"{name}[{i}]"
@@ -190,7 +190,7 @@ class Memory(Generic[R]):
         return self.bytes.nbytes + sum(array.nbytes + 128 for array in self.arrays.values())
 
     def copied(self) -> Self:
-        """Return a copy of the records, which refers to the same arrays and keeps them."""
+        """Return a copy of the records that refers to the same arrays, and keeps them."""
         made = type(self)(self.kind, len(self))
         made.bytes[:] = self.bytes
         made.arrays = self.arrays.copy()
@@ -221,7 +221,7 @@ class Memory(Generic[R]):
 
 
 def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8]:
-    """Return a copy of records' memory in which all but state is 0, including addresses."""
+    """Return a copy of records' memory in which everything except state is 0, also addresses."""
     found = np.zeros(len(memory), np.uint8)
     old, new = np.ascontiguousarray(memory).view(kind.dtype()), found.view(kind.dtype())
     for field in state_words(kind):
@@ -246,8 +246,8 @@ def grown(array: NDArray[Any], n: int) -> NDArray[Any]:
     return longer
 
 
-# A table's chunks; an array of their addresses, with room for more; and the address of that array,
-# which kernels get.
+# A table's chunks; an array of their addresses, with room for more; and the address of this array,
+# which kernels use.
 _Table = tuple[list[NDArray[np.int32]], NDArray[np.int64], int]
 
 
@@ -271,11 +271,11 @@ _EMPTY = _table_of([])
 class ChunkedRows:
     """Rows of 32-bit words, one growing sequence of rows per table.
 
-    Growth adds a chunk, so nothing is copied, no call pays for the whole and at most one chunk per
-    table is slack. Only a table's first chunk starts small and grows by copying.
+    Growth adds a chunk. So no row is copied, no call takes time for the whole table, and at most
+    one chunk per table is unused. Only a table's first chunk starts small and grows by copying.
 
-    Kernels read the chunks' addresses from records of tables (`show`). An owner whose change was
-    interrupted shows them all again before a kernel runs. A growth takes effect by its last
+    Kernels read the chunks' addresses from records of tables (`show`). After an interrupted change,
+    the owner writes all addresses again before a kernel runs. A growth takes effect by its last
     assignment or `append`.
 
     Parameters
@@ -285,7 +285,7 @@ class ChunkedRows:
     width
         Words per row.
     zeroed
-        Whether new rows are zero. Memory that is not touched costs nothing.
+        Whether new rows are zero. Memory that is not touched takes no space.
 
     """
 
@@ -321,7 +321,7 @@ class ChunkedRows:
         record.capacity = _capacity(chunks)
 
     def show_all(self, name: str, words: NDArray[Any], tables: Sequence[int]) -> None:
-        """Do what `show` does for many records, by the words of their tables of this name.
+        """Write to many records what `show` writes, by the words of their tables of this name.
 
         `tables` has the number of each record's table.
         """
@@ -447,7 +447,7 @@ class ChunkedRows:
 
 
 class PackedRows:
-    """The rows of tables, an array for each, as pickles have them."""
+    """The rows of tables as pickles hold them, with an array for each table."""
 
     def __init__(self, rows: list[NDArray[np.int32]]) -> None:
         self.rows = rows
@@ -463,7 +463,7 @@ class PackedRows:
         Raises
         ------
         ModelFormatError
-            If the rows do not fit the layout.
+            If the rows do not match the layout.
 
         """
         for rows in self.rows:
@@ -480,14 +480,14 @@ class PackedRows:
 
 
 class TableState:
-    """The rows of tables that are in use, to be pickled or saved.
+    """The used rows of tables, to be pickled or saved.
 
     Parameters
     ----------
     tables
         The tables.
     counts
-        Number of rows of each that are in use.
+        Number of used rows of each table.
     layout
         The layout of a row.
 

@@ -33,7 +33,7 @@ _METHODS: dict[Any, Any] = {}
 def method_dispatcher(function: Any) -> Any:
     """Return the dispatcher of a method, which only kernels call.
 
-    A decorator of methods (`compiling.exact_method`) may have set how it is compiled.
+    A decorator of methods (`compiling.exact_method`) may have set compiler options.
     """
     if function not in _METHODS:
         options = {"fastmath": FASTMATH, "forceinline": True, "error_model": "numpy"}
@@ -110,7 +110,7 @@ _ENTRIES: set[Any] = set()
 def call_function(
     context: Any, builder: Any, function: Any, result: Any, taken: Any, args: Any
 ) -> Any:
-    """Call a function by numba's convention; its exceptions are passed on."""
+    """Call a function by numba's convention; propagate its exceptions."""
     status, value = context.call_conv.call_function(builder, function, result, taken, args)
     with cgutils.if_unlikely(builder, status.is_error):
         context.call_conv.return_status_propagate(builder, status)
@@ -188,7 +188,7 @@ class _NoRow(AbstractTemplate):
 
 
 class Known(AbstractTemplate):
-    """The type of `known`: a record from its address, of a table's or an array's kind."""
+    """The type of `known`, which returns a record of a table or an array from its address."""
 
     key = ("table", "known")
 
@@ -230,7 +230,8 @@ def _no_row(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return BITS(0)
 
 
-# Records and arrays made from others: `Kind(record, word)`, `Float32s(record, word, length)`.
+# Records and arrays created from other records: `Kind(record, word)`, `Float32s(record, word,
+# length)`.
 
 
 def _is_place(typ: Any) -> bool:

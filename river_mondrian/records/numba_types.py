@@ -1,11 +1,12 @@
 """Numba's types of records, arrays and tables, and functions with their own LLVM code.
 
 A record is an int64 to compiled code: its address. An array is its address; in the checked mode it
-also has its length. Reading widens, writing narrows. Loads and stores are aligned to words of 4
-bytes only, since rows may begin at any word.
+also has its length. Reading a word widens it, and writing narrows it. Loads and stores are aligned
+to words of 4 bytes only, since rows may begin at any word.
 
-`room_of_words` and `room_of_array` make functions that reserve a fixed size on the stack of the
-kernel that calls them. `new_array` and `new_int64s` reserve any size until `release`.
+`room_of_words` and `room_of_array` return functions that reserve memory of a fixed size on the
+stack of the kernel that calls them. `new_array` and `new_int64s` allocate memory of any size until
+`release`.
 """
 
 import ctypes
@@ -46,11 +47,11 @@ class RecordType(types.Type):
         super().__init__(name=f"{record.__module__}.{record.__qualname__}{of}")
 
     def can_convert_to(self, typingctx: Any, other: types.Type) -> Any:
-        """Tell numba that a record is its address."""
+        """Allow numba to convert a record to its address."""
         return Conversion.safe if other == types.int64 else None
 
     def can_convert_from(self, typingctx: Any, other: types.Type) -> Any:
-        """Tell numba that an address is a record."""
+        """Allow numba to convert an address to a record."""
         return Conversion.safe if other == types.int64 else None
 
 
@@ -137,7 +138,7 @@ def length_in(builder: Any, value: Any) -> Any:
 
 
 def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
-    """Raise an IndexError in the checked mode."""
+    """Raise an IndexError if something is wrong, in the checked mode."""
     if CHECKS:
         with builder.if_then(is_wrong, likely=False):
             context.call_conv.return_user_exc(builder, IndexError, (text,))
@@ -182,7 +183,7 @@ def store_address(builder: Any, address: Any, value: Any) -> None:
     builder.store(value, builder.inttoptr(address, BITS.as_pointer()), align=WORD_BYTES)
 
 
-# From Python and back.
+# Conversion from Python and back.
 
 
 @typeof_impl.register(Record)
@@ -203,7 +204,7 @@ def _unbox_record(typ: Any, value: Any, c: Any) -> Any:
 
 @register_unbox(BufferType)
 def _unbox_buffer(typ: Any, value: Any, c: Any) -> Any:
-    # It raises a TypeError if the value is of another class.
+    # This function raises a TypeError if the value is of another class.
     name = "PyBytes_AsString" if typ.record is Packed else "PyByteArray_AsString"
     signature = ir.FunctionType(c.pyapi.cstring, [c.pyapi.pyobj])
     function = cgutils.get_or_insert_function(c.pyapi.module, signature, name)
@@ -276,7 +277,7 @@ def _unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Functions in Python with other code in compiled kernels.
+# Python functions with their own LLVM code in compiled kernels.
 
 
 def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
@@ -333,10 +334,10 @@ def _python_memory(n_bytes: int) -> tuple[int, Any]:
 
 
 def compiles(function: Any, result: Callable[..., Any]) -> Any:
-    """Return a decorator for the function that generates the LLVM code of another one's calls.
+    """Return a decorator of the function that generates the LLVM code of calls of `function`.
 
     `result` returns numba's type of the call's result for the types of the arguments; None refuses
-    these.
+    the arguments.
     """
 
     class Template(AbstractTemplate):
@@ -438,7 +439,7 @@ def _copy_record(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def prefetch(place: Record | Span, n_words: int) -> None:
-    """Prefetch 4-byte words of a record or an array, up to 128 of them; never faults."""
+    """Prefetch the first 4-byte words of a record or an array, at most 128; never fault."""
 
 
 @compiles(
@@ -474,7 +475,7 @@ def lowest_bit(word: int) -> int:
 
 def _number(context: Any, builder: Any, is_true: Any) -> Any:
     number = builder.zext(is_true, _INT64)
-    # An empty instruction, so that the compiler knows nothing of the result.
+    # An empty instruction hides the value from the optimizer.
     return builder.asm(ir.FunctionType(_INT64, [_INT64]), "", "=r,0", [number], False)
 
 

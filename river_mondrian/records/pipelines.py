@@ -1,15 +1,15 @@
 """Pipelines that compile kernels and their helpers faster than numba's defaults.
 
 - Numba optimizes every function and generates its machine code. But a helper becomes part of the
-kernels that call it, and is optimized there again. So helpers get the first optimization only, and
-no machine code.
-- LLVM unrolls only loops of constant length, within a function. Unrolling all others would take
-twice the time for twice the code, which runs no faster.
-- Functions that run rarely are optimized less (`rare`): that takes less than half of the time.
-- Passes for what kernels never contain are left out (`_NOT_NEEDED`).
+  kernels that call it, and is optimized there again. So helpers get only the first optimization,
+  and no machine code.
+- LLVM unrolls only loops of constant length, within a function. Unrolling all other loops would
+  double the compilation time and the code, without faster kernels.
+- Functions that run rarely are optimized less (`rare`), which takes less than half of the time.
+- Passes for constructs that kernels never contain are omitted (`_NOT_NEEDED`).
 
-This uses numba's internals, which may change. They are tried once, before the first function is
-compiled: if they have changed, functions are compiled by numba's defaults, and first calls take
+This uses numba's internals, which may change. They are tested once, before the first function is
+compiled. If they have changed, functions are compiled by numba's defaults, and first calls take
 longer.
 """
 
@@ -77,13 +77,13 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
             builder.getModulePassManager().run(self._final_module, builder)
 
     class HelperLibrary(KernelLibrary):
-        """A library to be linked into others."""
+        """A library to be linked into other libraries."""
 
         def _optimize_final_module(self) -> None:
-            """Leave this to the libraries into which it is linked."""
+            """Do nothing: the libraries that link this library optimize it."""
 
         def _finalize_final_module(self) -> None:
-            """Make no machine code."""
+            """Generate no machine code."""
             self._finalized = True
 
     class RareLibrary(KernelLibrary):
@@ -104,7 +104,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
             state.library = HelperLibrary(state.targetctx.codegen(), name)
             state.flags.no_compile = True
             super().run_pass(state)
-            # Numba's key of the compiled function; whoever links it needs no more.
+            # Numba's key of the compiled function, which is all that callers need to link it.
             module = state.cr.fndesc.lookup_module()
             key = dynfunc.make_function(
                 module, name, "a helper of kernels", _NO_ADDRESS, state.cr.env, (state.library,)
@@ -138,7 +138,7 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
 
 
 def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
-    """Leave out passes, and replace the lowering pass."""
+    """Remove passes that are not needed, and replace the lowering pass."""
     lowering, own = _lowerings()
     for pipeline in pipelines:
         pipeline.passes = [
@@ -151,9 +151,9 @@ def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
 
 
 def _compiler(kind: str, is_tried: bool = False) -> Any:
-    """Make numba's compiler with other pipelines (`njit(pipeline_class=...)`).
+    """Return numba's compiler with other pipelines (`njit(pipeline_class=...)`).
 
-    They are changed if numba's internals are as expected, or in a trial (`is_tried`).
+    The pipelines are changed if numba's internals are as expected, or in a trial (`is_tried`).
     """
 
     class Compiler(_Compiler):  # type: ignore[misc]

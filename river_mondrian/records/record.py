@@ -5,10 +5,10 @@
         right: Int32
         cut: Float32  # in scaled units
 
-`node.cut` reads a float64 from the float32 in memory and `node.cut = v` writes one, in compiled
-kernels and in Python alike. A subclass has the fields of its base first, and may narrow a field's
-type. Methods of a record are compiled for the type of record on which they are called, so that a
-subclass chooses at compile time how a kernel over the base behaves.
+In compiled kernels and in Python alike, `node.cut` reads the float32 in memory as a float64, and
+`node.cut = v` writes a float32. A subclass has the fields of its base first, and may narrow a
+field's type. Methods of a record are compiled for the type of record on which they are called, so
+that a subclass chooses at compile time how a kernel over the base behaves.
 
     left: Int32 = stored(Ref("nodes"))
 
@@ -16,8 +16,8 @@ declares that the field refers to a row of a table; `Bounds` declares its range.
 checked by these declarations (see `restored`).
 
 A field is *state* unless it is marked: `transient()` for one call's data, `derived()` for data that
-its owner restores from the other fields. Addresses are never state. Pickling follows from that (see
-`memory.Memory`).
+its owner restores from the other fields. Addresses are never state. Pickles hold the state only
+(see `memory.Memory`).
 """
 
 import ctypes
@@ -32,7 +32,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 import numpy as np
 
-# With the environment variable set, every access of every kernel is checked.
+# If the environment variable is set, every access of every kernel is checked.
 CHECKS = bool(os.environ.get("RIVER_MONDRIAN_CHECKS"))
 
 # Size of the words that count places within rows, and to which all fields are aligned.
@@ -51,8 +51,8 @@ class Word:
     c_type
         Its type in ctypes.
     read
-        Converts the number for Python: floats to NumPy's float64, so that a division by zero acts
-        as in a kernel.
+        Converts the number for Python: floats to NumPy's float64, so that a division by zero
+        behaves as in a kernel.
 
     """
 
@@ -90,7 +90,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """Rows in which a field, an integer, is from `least` to `most`."""
+    """Rows in which an integer field is from `least` to `most`."""
 
     field: str
     least: int
@@ -106,9 +106,9 @@ class Bounds:
     least, most
         The bounds.
     below
-        A field, or a method, of the record that all rows share: an exclusive upper bound.
+        An exclusive upper bound: a field, or a method, of the record that all rows share.
     when
-        The rows in which the field has such numbers; None for all.
+        The rows to which the bounds apply; None for all.
 
     """
 
@@ -127,7 +127,8 @@ class Ref:
     to
         The name of the table.
     other
-        The table of numbers below 0: `~i` refers to its row `i`, whose own references do not count.
+        The table for numbers below 0: `~i` refers to its row `i`, whose own references are not
+        followed.
     none
         The number that refers to nothing, if there is one.
     first
@@ -135,11 +136,12 @@ class Ref:
     when
         The rows in which the field is a reference; None for all.
     finds
-        The rows of `to` to which it may refer; None for all.
+        The rows of `to` to which the field may refer; None for all.
     ends
-        Whether the references of its target do not count.
+        Whether the target's own references are not followed.
     chain
-        Only fields of one chain are followed together, and share the rows that they refer to.
+        Name of the chain. Only fields of one chain are followed together. Fields of different
+        chains may refer to the same row.
 
     """
 
@@ -177,18 +179,18 @@ def transient(*shape: int | str) -> Any:
 def sized(*shape: int | str, bounds: Bounds | None = None) -> Any:
     """Mark an array by its shape, which its owner ensures, and by the bounds of its numbers.
 
-    A part of the shape is a number, or the name of a field or a method that has it.
+    A part of the shape is a number, or the name of a field or a method that returns the number.
     """
     return Option(shape=shape, bounds=bounds)
 
 
 def derived() -> Any:
-    """Mark a field that the owner makes from the rest; it is not pickled."""
+    """Mark a field that the owner computes from other fields; it is not pickled."""
     return Option(Role.DERIVED)
 
 
 def inline(length: int) -> Any:
-    """Mark an array of `length` elements that lies within the record."""
+    """Mark an array of `length` elements that is part of the record."""
     return Option(length=length)
 
 
@@ -198,7 +200,7 @@ def entry() -> Any:
 
 
 def instead_of(name: str, declared: Bounds | Ref | None = None) -> Any:
-    """Mark a field that shares its place with another one, which such records do not use."""
+    """Mark a field that shares its place with another field, which such records do not use."""
     return Option(instead_of=name, **_declared(declared))
 
 
@@ -222,7 +224,8 @@ class Field:
     size: int
     role: Role
     # A Word; a class of arrays, whose address and length are in the record; a class of records,
-    # whose address is in the record; or, if `embedded`, an array or a record that lies within.
+    # whose address is in the record; or, if `embedded`, an array or a record that is part of the
+    # record.
     kind: Any
     embedded: bool = False
     length: int = 0
@@ -249,22 +252,22 @@ def observe(observer: Callable[[Any], None]) -> None:
 
 
 class Record(int):
-    """A record at an address, which is its value as an integer; 0 stands for none."""
+    """A record at an address, which is its value as an integer; 0 means no record."""
 
     FIELDS: ClassVar[dict[str, Field]] = {}
-    # Bytes, and words of 4 bytes.
+    # Size in bytes, and in words of 4 bytes.
     SIZE: ClassVar[int] = 0
     WORDS: ClassVar[int] = 0
-    # The fields that are records within this one.
+    # The fields that are records within this record.
     WITHIN: ClassVar[list[Field]] = []
-    # Whether values of this type lie within a record that has a field of it.
+    # Whether a field of this type is part of the outer record.
     EMBEDDED: ClassVar[bool] = False
     # The record's memory as int64, if its owner has set it: reading it takes half as long as
     # reading at an address, and owners read integers for each sample.
     int64s: ClassVar[Any] = None
 
     def __new__(cls, base: Any, word: int = 0) -> Self:
-        """Return the record at an address, or `word` 4-byte words after another's start."""
+        """Return the record at an address, or `word` 4-byte words after a record's start."""
         return super().__new__(cls, int(base) + WORD_BYTES * word)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -291,13 +294,13 @@ class Record(int):
 
     @classmethod
     def class_of(cls, kind: Any) -> type[Any]:
-        """Return the class of a record that lies within another one, by its annotation."""
+        """Return the class of a record that is part of another record, by its annotation."""
         return cls
 
     @classmethod
     @functools.cache
     def dtype(cls, n_bytes: int | None = None) -> np.dtype[Any]:
-        """Return NumPy's view of the words of a record, or of a row that begins with one."""
+        """Return NumPy's view of the words of a record, or of a row that begins with a record."""
         words = cls.words()
         return np.dtype(
             {
@@ -310,7 +313,7 @@ class Record(int):
 
     @classmethod
     def words(cls) -> list[Field]:
-        """Return the fields that are numbers, and those of embedded records as `outer.inner`."""
+        """Return the number fields, and the number fields of embedded records as `outer.inner`."""
         found: list[Field] = []
         for field in cls.FIELDS.values():
             if isinstance(field.kind, Word):
@@ -335,7 +338,7 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
     if option.is_entry:
         return Field(name, offset, ADDRESS_BYTES, option.role, hint, is_entry=True)
     base = get_origin(hint) or hint
-    # `of_kind` makes an array over the memory at an address.
+    # `of_kind` returns an array over the memory at an address.
     if not isinstance(base, type) or not (issubclass(base, Record) or hasattr(base, "of_kind")):
         raise TypeError(f"{name} has no type that a record can hold: {hint!r}")
     if option.length:
@@ -365,7 +368,7 @@ def write_address(address: int, value: int) -> None:
 
 
 def check_record(address: int, name: str) -> None:
-    """Refuse a field of no record."""
+    """Refuse access to a field of no record."""
     if address == 0:
         raise IndexError(f"{name} of no record")
 
