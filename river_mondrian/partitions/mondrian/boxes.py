@@ -119,7 +119,7 @@ def distances_to_batch(
 
 @inlined
 def linear_dimension(lower: Float32s, upper: Float32s, n_dims: int) -> float:
-    """Return the sum of a box's side lengths (Algorithm 2, line 1)."""
+    """Return the sum of a box's side lengths (the rate in Algorithm 2, line 3)."""
     total = 0.0
     for d in range(n_dims):
         side = upper[d] - lower[d]

@@ -62,7 +62,7 @@ def insert_parent(
     box = _copied_box(forest, tree, node, ref)
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
 
-    # Line 5: the dimension, with probability proportional to the point's distance in it.
+    # Line 4: the dimension, with probability proportional to the point's distance in it.
     threshold = uniform(tree) * rate
     dim = 0
     passed = 0.0
@@ -73,7 +73,7 @@ def insert_parent(
             passed += outside
             if passed > threshold:
                 break
-    # Line 6: the cut between the box and the point.
+    # Line 5: the cut between the box and the point.
     v = x[dim]
     if v > upper[dim]:
         cut = uniform_cut(tree, upper[dim], v)
@@ -84,7 +84,7 @@ def insert_parent(
     if node.has_box(forest):
         hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
 
-    # Lines 7 to 9: the new node is between the block and its parent, with the point as a leaf.
+    # Lines 6 to 9: the new node is between the block and its parent, with the point as a leaf.
     other_side = LEFT + RIGHT - own_side
     node.dim = dim
     node.cut = cut

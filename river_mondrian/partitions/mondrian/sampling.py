@@ -393,7 +393,7 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     if time >= tree.lifetime - start:
         node.dim = COMPLETE
         return math.inf
-    # Line 5: the dimension, with probability proportional to its side. The rate is the sum of
+    # Line 6: the dimension, with probability proportional to its side. The rate is the sum of
     # sides.
     threshold, passed, dim = uniform(tree) * rate, 0.0, 0
     for d in range(n_dims):
@@ -403,7 +403,7 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
             passed += side
             if passed > threshold:
                 break
-    # Line 6.
+    # Line 7: the cut.
     cut = uniform_cut(tree, lower[dim], upper[dim])
     part_leaf(forest, tree, j, dim, cut, time, start)
     return time

@@ -56,7 +56,9 @@ TAKEN = 4
 # Number of points that are rebased for each sample.
 REBASED = 64
 
-# Growth of the number of samples until widths are checked again, and renewed again.
+# Widths are checked again when the number of samples has grown by LOOK_RATIO, and renewed again
+# when it has grown by RENEWAL_RATIO. A smaller ratio than 4/3 needs a larger TAKEN: until all trees
+# are redrawn, the next renewal cannot begin.
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 

@@ -22,7 +22,7 @@ from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new
 # Splitting the leaves of adaptive trees: leaves that wait, their cuts, statistics of children.
 #
 # Labels guide cuts. `n_candidates` cuts of a block are drawn from the Mondrian distribution
-# (Algorithm 2, lines 5 and 6: a dimension in proportion to the sides of the box, then uniform
+# (Algorithm 2, lines 6 and 7: a dimension in proportion to the sides of the box, then uniform
 # within the side). The cut that reduces the Gini impurity most is kept. With one candidate, the
 # tree is distributed like any other Mondrian tree. Sides may be weighted by the gains of earlier
 # cuts in their dimension.

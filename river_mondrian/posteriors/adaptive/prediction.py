@@ -1,7 +1,7 @@
 """Predicting a sample by adaptive trees: three posteriors of each, then the mixture of all.
 
 The first posterior is the HNSP, which integrates over branching off; `labels.hnsp` derives its
-weights (Algorithm 8, lines 6 to 10). The others follow the sample to its leaf by context-tree
+weights (Algorithm 8, lines 6 to 12). The others follow the sample to its leaf by context-tree
 weighting (`weighting`). All posteriors are weighted sums of the class statistics on the path: a
 walk down finds the factors, and a pass up adds the rows.
 

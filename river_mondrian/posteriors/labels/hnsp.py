@@ -10,10 +10,10 @@ At a node with counts c and tables tab, if the sample has not branched off above
 G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount d = exp(-gamma span).
 
 If it branches off at node j, after Delta ~ Exp(eta) truncated to the span, the new parent has the
-counts c = tab = min(c_j, 1) (Algorithm 8, line 8) and the expected discount is E[exp(-gamma Delta)]
-= eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)). Its product with the
-probability 1 - exp(-eta span) of branching off is eta / (eta + gamma) (1 - stays d), with
-stays = exp(-eta span), since the denominator cancels.
+counts c = tab = min(c_j, 1) (Algorithm 8, line 10). The expected discount (line 9) is
+E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)).
+Its product with the probability 1 - exp(-eta span) of branching off is
+eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span), since the denominator cancels.
 
 If samples have weights, c and tab are real numbers (`records`).
 """
@@ -93,7 +93,7 @@ def _add_sets(
 def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
     """Return the weights of a node's own classes and of its parent's if a sample branches off.
 
-    These are lines 6 to 10 of Algorithm 8.
+    These are lines 6 to 12 of Algorithm 8, up to the sums over classes.
     """
     eta, reach, stays = step.eta, step.reach, step.stays
     if not eta > 0.0:

@@ -206,7 +206,7 @@ class LabelNode(mondrian.LightNode):
                 total[k] = of_left[k] + of_right[k]
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf's block pauses: it holds one class (Algorithm 9, line 2)."""
+        """Return whether a leaf's block pauses: it holds one class (Algorithm 9, line 3)."""
         labels = LabelForest(forest)
         own = self.classes(labels, 0)
         return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))

@@ -14,7 +14,7 @@ from .schedule import BUILD_EVERY
 
 # Candidates for a guided cut: from the Mondrian distribution, with weights of dimensions.
 #
-# The distribution of a cut in a block is that of Algorithm 2, lines 5 and 6: a dimension in
+# The distribution of a cut in a block is that of Algorithm 2, lines 6 and 7: a dimension in
 # proportion to the sides of the box, then uniform within the side. Sides may be weighted by the
 # gains of earlier cuts in their dimension.
 
