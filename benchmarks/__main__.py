@@ -64,9 +64,13 @@ def main() -> None:
             for part, function in parts.items()
         )
         suite.add_argument("--data", type=Path, help="folder of the .npz data sets")
-        suite.add_argument("--sets", nargs="+", default=[], help="of the data sets, these alone")
-        suite.add_argument("--out", type=Path, default=Path("out"), help="tables and plots (out)")
-        suite.add_argument("--quick", action="store_true", help="fewer samples, repeats and seeds")
+        suite.add_argument("--sets", nargs="+", default=[], help="use only these data sets")
+        suite.add_argument(
+            "--out", type=Path, default=Path("out"), help="folder of tables and plots (out)"
+        )
+        suite.add_argument(
+            "--quick", action="store_true", help="use fewer samples, repeats and seeds"
+        )
         suite.add_argument(
             "--only", nargs="+", choices=list(parts), metavar="PART", default=list(parts)
         )
@@ -75,15 +79,21 @@ def main() -> None:
                 "--device", choices=("cpu", "cuda"), default="cpu", help="for crossover (cpu)"
             )
         if name == "adaptive_regressor":
-            suite.add_argument("--known", type=Path, help="results of an earlier run, as .json")
-            suite.add_argument("--models", nargs="+", default=[], help="of the models, these alone")
-            suite.add_argument("--seeds", type=int, default=0, help="other than the part's")
+            suite.add_argument(
+                "--known", type=Path, help="file of the results of an earlier run, .json"
+            )
+            suite.add_argument("--models", nargs="+", default=[], help="use only these models")
+            suite.add_argument("--seeds", type=int, default=0, help="instead of the part's number")
         if name == "robustness":
             for what in robustness.Limits._fields:
-                suite.add_argument(f"--{what}", type=int, default=0, help="other than the part's")
+                suite.add_argument(
+                    f"--{what}", type=int, default=0, help="instead of the part's number"
+                )
         if name == "versions":
             suite.add_argument("--base", required=True, metavar="COMMIT", help="to compare with")
-            suite.add_argument("--repeats", type=int, default=9, help="of each timing (9)")
+            suite.add_argument(
+                "--repeats", type=int, default=9, help="number of repeats of each timing (9)"
+            )
     arguments = parser.parse_args()
     data = DataFolder(arguments.data, arguments.sets)
     failed = False

@@ -1,8 +1,8 @@
-"""The use of each part of the adaptive mixtures: errors without that part.
+"""Errors of the adaptive mixtures without one of their parts.
 
 A model runs once on each stream, and the predictions of its experts are stored. Then mixtures of
-fewer experts learn from these. This is exact except for consequences of the mixture's own errors:
-drifts, and in the regressor the trees of errors, which stay those of the whole mixture.
+fewer experts learn from these predictions. This is exact except for effects of the mixture's own
+errors. Drifts, and the regressor's trees of errors, are still those of the whole mixture.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .report import Report, progress
 N_TREES, PREFIX = comparing.N_TREES, 6000
 FLOOR = 1e-3
 FINALISTS = ("fixed share", "product update", "regression, squares", "regression, sizes")
-# The loss of a run with some experts and some finalists.
+# The loss of a run with some experts and some of the last mixtures.
 Run = Callable[[Sequence[int], Sequence[int]], float]
 
 
@@ -73,7 +73,7 @@ def replay_targets(
     """Write the second mixture's prediction of each target before both mixtures learn it.
 
     `said` has the first mixture's experts, then the errors that trees predict of its point. A
-    finalist takes part where `opens` is 1.
+    mixture f is among the last four if `opens[f]` is 1.
     """
     n_first, n_second = first.n_experts, second.n_experts
     for i in range(n):
@@ -98,7 +98,7 @@ def replay_targets(
 
 
 def classes(samples: Stream, seed: int) -> Run:
-    """Run the classifier; the run returns log losses."""
+    """Run the classifier, and return a function that computes log losses of fewer experts."""
     model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     numbers = {y: k for k, y in enumerate(dict.fromkeys(y for _, y in samples))}
     labels = np.array([numbers[y] for _, y in samples])
@@ -125,7 +125,7 @@ def classes(samples: Stream, seed: int) -> Run:
 
 
 def targets(samples: Stream, seed: int) -> Run:
-    """Run the regressor; the run returns mean absolute errors."""
+    """Run the regressor, and return a function that computes errors of fewer experts."""
     model = AdaptiveMondrianForestRegressor(N_TREES, seed=seed)
     y = np.array([float(target) for _, target in samples])
     said, learned = np.zeros((len(samples), len(OF_TARGETS))), y.copy()
@@ -134,7 +134,7 @@ def targets(samples: Stream, seed: int) -> Run:
         if i:
             said[i] = model._trees.mixture.predicted
         model.learn_one(x, target)
-        # A wild target counts as at a fence.
+        # The model replaces an outlier by the fence.
         learned[i] = model._trees.forest.accepted[0]
     said[:, N_FIRST + 1 :] -= said[:, N_FIRST : N_FIRST + 1]
 
@@ -159,7 +159,7 @@ def _compare(
     loss: tuple[str, Callable[[float, float], float]],
     seeds: int,
 ) -> None:
-    """Report by how much leaving out each part changes the loss: a mean, and the worst streams."""
+    """Report the change of the loss without each part: a mean, and the worst streams."""
     changes: dict[str, dict[str, float]] = {part: {} for part in parts}
     for name, stream in samples:
         if stream is None:
@@ -177,12 +177,12 @@ def _compare(
         mean = np.mean(list(changes[part].values()))
         rows.append([part, f"{mean:+.4f}", ", ".join(f"{k} {v:+.4f}" for k, v in worst)])
     rows.sort(key=lambda row: float(row[1]))
-    report.note(f"{loss[0]}, means over {seeds} seeds; streams: {', '.join(changes[''])}.")
+    report.note(f"{loss[0]}, means over {seeds} seeds. Streams: {', '.join(changes[''])}.")
     report.table(["left out", "mean", "worst streams"], rows)
 
 
 def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:
-    """Return by half of a name the experts without those whose names share it; "" has all."""
+    """Return the remaining experts by removed part, for parts of names; "" has all experts."""
     found = {"": list(range(len(names)))}
     for part in dict.fromkeys(half for name in names for half in halves(name) if half):
         found[part] = [i for i, name in enumerate(names) if part not in halves(name)]
@@ -190,22 +190,22 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
 
 
 def classifier(data: DataFolder, report: Report, quick: bool) -> None:
-    """Log losses of the adaptive classifier without one of its experts' kinds."""
+    """Log losses of the adaptive classifier without one kind of experts."""
     n = 600 if quick else comparing.PREFIX
     names = [name for name in (*comparing.MADE, *comparing.FILES) if name not in comparing.WIDE]
     samples = ((name, comparing.load(data, name, n)) for name in names)
     kept = _parts(OF_CLASSES, lambda name: name.rpartition(", ")[::2])
     parts = {part: (left, ()) for part, left in kept.items()}
-    loss = ("Difference of the log loss", lambda own, whole: own - whole)
+    loss = ("Change of the log loss", lambda own, whole: own - whole)
     _compare(report, samples, classes, parts, loss, 1 if quick else 3)
 
 
 def regressor(data: DataFolder, report: Report, quick: bool) -> None:
-    """Mean absolute errors of the adaptive regressor without a regression, a mean or a mixing."""
+    """Mean absolute errors of the adaptive regressor without one kind of experts or mixture."""
     n, every = 600 if quick else PREFIX, tuple(range(N_FINALISTS))
     samples = ((name, load_targets(data, name, n)) for name in SOURCES)
     kept = _parts(OF_TARGETS, lambda name: name.partition(": ")[::2])
-    # The point of the first mixture is always among the experts.
+    # The point of the first mixture is always an expert of the second.
     parts: dict[str, tuple[Sequence[int], Sequence[int]]] = {
         part: (sorted({*left, N_FIRST}), every) for part, left in kept.items()
     }

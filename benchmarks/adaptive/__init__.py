@@ -1,4 +1,4 @@
-"""The adaptive forest on streams of all kinds beside River's best, its speed, drift and memory.
+"""Accuracy, speed, drift and memory of the adaptive forest, compared with River's models.
 
 Each part takes the data folder, a report and whether to be quick.
 """

@@ -1,4 +1,4 @@
-"""Cost of batches of the adaptive forests beside calls for single samples."""
+"""Time of batches in adaptive forests, compared with calls for single samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..report import Report, progress
 from ..timing import no_gc
 from .comparing import load
 
-# Rows of a call that learns.
+# Number of rows of a learning call.
 CHUNK = 500
 
 
@@ -29,7 +29,7 @@ def _timed(times: dict[str, list[float]], name: str, work: Callable[[], object])
 
 
 def _measure(make: Callable[[], Any], known: Stream, asked: Stream, repeats: int) -> list[str]:
-    """Return microseconds per row: to learn and to predict, one by one and many at once."""
+    """Return microseconds per row to learn and to predict, with single samples and with batches."""
     one, many = make(), make()
     learning: dict[str, list[float]] = defaultdict(list)
     with no_gc():
@@ -53,7 +53,7 @@ def _measure(make: Callable[[], Any], known: Stream, asked: Stream, repeats: int
             for n_jobs in (1, 2):
                 many.mutate({"n_jobs": n_jobs})
                 _timed(predicting, f"{n_jobs}", lambda: many.predict_many(X))
-    # The warm-up is in the first calls.
+    # The first calls include the warm-up.
     learned = [sum(learning[f"{name}, CPU"][1:]) for name in ("one", "many")]
     found = [1e6 * spent / (len(known) - CHUNK) for spent in learned]
     found += [1e6 * min(predicting[f"{name}, CPU"]) / len(asked) for name in ("one", "1")]
@@ -62,7 +62,7 @@ def _measure(make: Callable[[], Any], known: Stream, asked: Stream, repeats: int
 
 
 def batches(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of batches beside single samples, with one and two threads."""
+    """Time of batches and of single samples, with one and two threads."""
     n, n_asked, repeats = (1000, 500, 3) if quick else (6000, 4000, 15)
     table = []
     for name in ("letter", "elec2", "covtype"):
@@ -81,15 +81,16 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
                 def make(kind: Any = kind, detector: Any = detector) -> Any:
                     return kind(drift_detector=detector, seed=1)
 
-                _measure(make, own[: 2 * CHUNK], own[:100], 1)  # compile
+                _measure(make, own[: 2 * CHUNK], own[:100], 1)  # Compile.
                 row = _measure(make, own[:n], own[n:], repeats)
                 task = "labels" if kind is AdaptiveMondrianForestClassifier else "a feature"
                 table.append([name, task, "adwin" if detector is None else "none", *row])
     report.note(
-        f"Microseconds per row. CPU time to learn rows {CHUNK} to {n}, one by one and {CHUNK} at a "
-        f"time; CPU time to predict {n_asked} more, one by one and at once; and the wall time of "
-        f"that with one thread and with two, the fastest of {repeats}. The regressor learns the "
-        "first feature."
+        f"Microseconds per row. The first columns have the CPU time to learn rows {CHUNK} to "
+        f"{n}, as single samples and as batches of {CHUNK} rows. Then follows the CPU time to "
+        f"predict {n_asked} more rows, as single samples and as one batch. The last columns "
+        "have the wall-clock time of this batch with one and two threads, the fastest of "
+        f"{repeats} runs. The regressor learns the first feature."
     )
     timed = ["learn_one", "learn_many", "predict_one", "predict_many", "n_jobs=1", "n_jobs=2"]
     report.table(["stream", "of", "detector", *timed], table)

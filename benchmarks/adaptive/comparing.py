@@ -1,4 +1,4 @@
-"""The adaptive forest on streams of all kinds beside River's best, and by its number of trees."""
+"""Scores of the adaptive forest and of River's classifiers, and by the number of trees."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PREFIX = 5000
 LONG = 20_000
 N_TREES = 10
 
-# Settings were chosen on these streams. The others were not used, except for the share of recent
-# trees and the way candidates are drawn, which were compared on all but mnist.
+# Settings were selected on these streams. The other streams were used only to select the share of
+# recent trees and the way candidates are drawn (without mnist).
 CHOSEN_ON = ("elec2", "Agrawal", "dna", "covtype", "Bananas", "Phishing", "ImageSegments")
 CHOSEN_ON += ("letter", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "a9a")
 
@@ -93,12 +93,12 @@ def load(data: DataFolder, name: str, n: int) -> Stream | None:
 
 
 def adaptive_forest(seed: int) -> Any:
-    # As many trees as River's forests have by default.
+    # River's forests have as many trees by default.
     return AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
 
 
 def standardized_amf(seed: int) -> Any:
-    """Return AMF behind a scaler, as its users run it: its cuts favor features of wide ranges."""
+    """Return AMF behind a scaler, as its cuts favor features of wide ranges."""
     return preprocessing.StandardScaler() | forest.AMFClassifier(seed=seed)
 
 
@@ -172,10 +172,10 @@ def _mean(name: str, make: Callable[[int], Any], samples: Stream, seeds: int) ->
 def _compare(
     data: DataFolder, report: Report, n: int, seeds: dict[str, int], least: int = 0
 ) -> dict[str, list[float]]:
-    """Run models, each with so many seeds, on the first samples of all streams.
+    """Run models, each with its number of seeds, on the first samples of all streams.
 
-    Streams of no more than `least` samples are left out. On a wide stream there is one seed, and
-    the slowest peer is left out. Return the scores of ours.
+    Streams of at most `least` samples are skipped. A wide stream has one seed and not the slowest
+    peer. Returns the scores of the adaptive forest.
     """
     n_streams, better = 0, {"accuracy": 0, "log loss": 0}
     ours: dict[str, list[float]] = {}
@@ -207,11 +207,11 @@ def _compare(
             tables[what].append([*marked, *cells])
     repeats = ", ".join(f"{model} {k}" for model, k in seeds.items())
     report.note(
-        f"Progressive accuracy / log loss (floored at {FLOOR}) / Brier score, at most {n} samples "
-        "(twice as many with one abrupt change), 10 trees each, raw samples, AMF behind River's "
-        f"StandardScaler and raw; means over seeds ({repeats}; one on mnist). Streams marked * "
-        "were not looked at when settings were chosen, but for the share of recent trees and the "
-        "way candidates are drawn."
+        f"Progressive accuracy / log loss (floored at {FLOOR}) / Brier score on at most {n} "
+        "samples (twice as many with one abrupt change). Each forest has 10 trees and gets "
+        "raw samples; AMF is also run behind River's StandardScaler. Means over seeds "
+        f"({repeats}; one on mnist). Streams marked * were not used to select settings, "
+        "except for the share of recent trees and the way candidates are drawn."
     )
     for what, rows in tables.items():
         report.note(f"## {what}")
@@ -222,7 +222,7 @@ def _compare(
 
 
 def streams(data: DataFolder, report: Report, quick: bool) -> None:
-    """Progressive accuracy, log loss and Brier score on all streams beside River's."""
+    """Accuracy, log loss and Brier score on all streams, compared with River's models."""
     n, most = (600, 1) if quick else (PREFIX, 3)
     seeds = dict.fromkeys(MODELS, most) | {"AMF, raw": 1, "SRP": 1, "last label": 1}
     if quick:
@@ -240,7 +240,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def sizes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Scores by the number of trees, and the time of learning and predicting beside that of 10."""
+    """Scores by the number of trees, and times relative to 10 trees."""
     n, seeds = (600, 1) if quick else (PREFIX, 3)
     numbers = (5, 10, 20, 30, 50)
     rows: dict[str, list[list[Any]]] = {"accuracy": [], "log loss": [], "time": []}
@@ -250,7 +250,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
         if samples is None:
             continue
         runs = np.empty((len(numbers), seeds, 3))
-        # All numbers in turn, so that other load of the machine affects all of them.
+        # All numbers of trees take turns, so that other load of the machine affects all of them.
         for seed, (place, number) in itertools.product(range(seeds), enumerate(numbers)):
             progress(f"{name}, {number} trees, seed {seed + 1}")
             model = AdaptiveMondrianForestClassifier(number, seed=seed + 1)
@@ -268,10 +268,10 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
             cells = [f"{value:.{digits}f}" for value in total[:, column]]
             rows[what].append(["mean", "", *cells])
     report.note(
-        f"The adaptive forest with {', '.join(map(str, numbers))} trees: progressive scores on at "
-        f"most {n} samples (twice as many with one abrupt change), means of {seeds} seeds; time of "
-        "the processor for learning and predicting, over that of 10 trees, medians. Streams marked "
-        "* were not looked at when other settings were chosen."
+        f"The adaptive forest with {', '.join(map(str, numbers))} trees. Progressive scores "
+        f"on at most {n} samples (twice as many with one abrupt change) are means of {seeds} "
+        "seeds. Times are processor times to learn and predict, relative to 10 trees "
+        "(medians). Streams marked * were not used to select other settings."
     )
     for what, table in rows.items():
         report.note(f"## {what}")
@@ -279,7 +279,7 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def long(data: DataFolder, report: Report, quick: bool) -> None:
-    """The same on longer parts of the streams, without the slowest peer."""
+    """Scores on longer parts of the streams, without the slowest peer."""
     models = ("adaptive", "exact", "AMF", "ARF", "HAT", "last label")
     seeds = {model: 1 for model in models if not (quick and model == "ARF")}
     n, least = (700, 600) if quick else (LONG, PREFIX)

@@ -1,4 +1,4 @@
-"""The adaptive forest on streams whose linear boundary jumps or turns, beside plain lines."""
+"""Streams whose linear boundary jumps or turns: adaptive forest and linear models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ..data import DataFolder, Stream
 from ..report import Report, progress
 from .comparing import FLOOR, N_TREES
 
-# Samples between two changes, and those after a change that are also counted alone.
+# Samples between two changes, and the number of samples after a change that are also scored
+# separately.
 EVERY = 2000
 FIRST = 500
 N_LINES = 4
@@ -41,7 +42,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -> Stream:
-    """Return samples of two classes, separated by a line that turns by an angle; 0 is any angle."""
+    """Return samples of two classes, separated by a line that turns by an angle; 0 is random."""
     rng = np.random.default_rng(seed)
     normal, found = np.zeros(n_features), []
     for i in range(N_LINES * every):
@@ -59,7 +60,7 @@ def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -
 
 
 def jumps(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy after jumps and turns of a line, beside online logistic regressions."""
+    """Accuracy after a line jumps or turns, compared with online logistic regressions."""
     every, seeds = (300, 1) if quick else (EVERY, 3)
     table = []
     kinds = itertools.product((0.0, math.pi / 6.0), (5, 20), (0.0, 0.1))
@@ -85,11 +86,12 @@ def jumps(data: DataFolder, report: Report, quick: bool) -> None:
             cells.append(" / ".join(f"{mean:.3f}" for mean in means))
         table.append([name, n_features, noise, *cells])
     report.note(
-        f"Two classes of normal inputs, parted by a line that changes after each {every} samples, "
-        f"{N_LINES - 1} times; part of the labels is flipped. Progressive accuracy after the first "
-        f"change / over the {FIRST} samples after each / log loss (floored at {FLOOR}) after the "
-        f"first change; means of {seeds} seeds. SGD is StandardScaler | LogisticRegression with "
-        "steps of that size; .01 is the default."
+        "Two classes of normal inputs are separated by a line that changes after every "
+        f"{every} samples, {N_LINES - 1} times. Some labels are flipped. The scores are the "
+        f"progressive accuracy after the first change / the accuracy on the {FIRST} samples "
+        f"after each change / the log loss (floored at {FLOOR}) after the first change. Means "
+        f"of {seeds} seeds. SGD is StandardScaler | LogisticRegression with steps of this "
+        "size; .01 is the default."
     )
     models = [model for model in MODELS if not (quick and model == "ARF")]
     report.table(["turn", "features", "noise", *models], table)

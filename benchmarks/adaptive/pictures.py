@@ -1,4 +1,4 @@
-"""Pictures of the adaptive forest on streams that change."""
+"""Pictures of the adaptive forest on drifting streams."""
 
 from __future__ import annotations
 
@@ -65,9 +65,10 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].legend(fontsize=7, loc="lower left")
     figure.tight_layout()
     report.note(
-        f"{N_TREES} trees. Above: accuracy in a moving window, with the logged drifts dotted. "
-        "Middle: exponents of the pool, added up by kind. Below: reliability, all labels' "
-        "probabilities in ten bins."
+        f"The forest has {N_TREES} trees. The top row has the accuracy in a moving window, "
+        "with dotted lines at logged drifts. The middle row has the exponents of the pool, "
+        "summed by kind. The bottom row has the reliability of all labels' probabilities in "
+        "ten bins."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -27,7 +27,7 @@ def _progressive(model: Any, samples: Stream) -> Iterator[str]:
 
 
 def _longest(model: Any, samples: Stream) -> float:
-    """Return the longest learn_one, in milliseconds of CPU."""
+    """Return the longest learn_one, in milliseconds of CPU time."""
     longest = 0.0
     for x, y in samples:
         start = time.process_time()
@@ -37,7 +37,7 @@ def _longest(model: Any, samples: Stream) -> float:
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time to predict and learn beside River's forests with as many trees."""
+    """Time to predict and learn, compared with River's forests of as many trees."""
     n, repeats = (500, 1) if quick else (3000, 9)
     table = []
     for name in ("letter", "covtype", "Agrawal"):
@@ -54,7 +54,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             }
 
         progress(f"{name}")
-        for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):  # compile
+        for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):  # Compile.
             scores(model, samples[:300])
         runs = repeated(repeats, peers, TURN)
         own = 1e6 * median(runs, "adaptive", "both") / len(samples)
@@ -64,10 +64,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         longest = math.nan if whole is None else _longest(adaptive_forest(1), whole)
         table.append([name, len(samples), f"{own:.0f}", *cells, f"{longest:.1f}"])
     report.note(
-        "Predict and learn each sample, 10 trees; microseconds of ours, times of River's forests "
-        "over ours, and ours over that of the exact forest; medians of "
-        f"{repeats} repeats in one process. Then the "
-        f"longest learn_one of the first {LONG} samples, warm-up and all, of CPU time."
+        "Each sample is predicted and learned, with 10 trees. The columns are microseconds "
+        "of the adaptive forest, the ratios of River's forests to it, and its ratio to the "
+        f"exact forest. All are medians of {repeats} repeats in one process. The last column "
+        f"is the longest learn_one in CPU time among the first {LONG} samples, including the "
+        "warm-up."
     )
     headers = ["stream", "n", "us", "AMF", "ARF", "over exact", "longest, ms"]
     report.table(headers, table)
@@ -79,7 +80,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
     model = AdaptiveMondrianForestClassifier(N_TREES, window=most, seed=1)
     table, longest, began = [], 0.0, time.perf_counter()
     source = iter(synth.Agrawal(seed=1, perturbation=0.05))
-    scores(adaptive_forest(0), MADE["Agrawal"](300))  # compile
+    scores(adaptive_forest(0), MADE["Agrawal"](300))  # Compile.
     right = 0
     for i in range(1, n + 1):
         x, y = next(source)
@@ -97,8 +98,9 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             longest, right, began = 0.0, 0, time.perf_counter()
             progress(f"{i} samples")
     report.note(
-        f"Agrawal with 5 % perturbation, {N_TREES} trees, window={most}: after each tenth, "
-        "memory, samples per second of making, predicting and learning, accuracy and the "
-        "longest learn_one (CPU) in it."
+        f"The stream is Agrawal with 5 % perturbation; the forest has {N_TREES} trees and "
+        f"window={most}. The rows have, for each tenth: memory; samples per second, including "
+        "generation, prediction and learning; accuracy; and the longest learn_one in CPU "
+        "time."
     )
     report.table(["samples", "MiB", "samples/s", "accuracy", "longest, ms"], table)

@@ -1,4 +1,4 @@
-"""Samples of one class that weigh more in the adaptive forest."""
+"""Recall of the adaptive forest for a class whose samples have larger weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .comparing import N_TREES
 
 
 def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
-    """Return streams, each with the class that will weigh more; in two streams it is rare."""
+    """Return streams with the class that gets a larger weight, which is rare in two of them."""
     rng = np.random.default_rng(1)
     bananas = take(datasets.Bananas(), n)
     thinned = [(x, y) for x, y in bananas if not y or rng.random() < 0.1]
@@ -34,7 +34,7 @@ def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
 
 
 def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[float, float]:
-    """Return progressive recall and precision of a class that weighs so much, after a start."""
+    """Return the progressive recall and precision of a class with a weight, after the start."""
     model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     found, said, right = 0, 0, 0
     for i, (x, y) in enumerate(samples):
@@ -60,7 +60,8 @@ def weights(data: DataFolder, report: Report, quick: bool) -> None:
             cells.append(" / ".join(f"{mean:.3f}" for mean in np.mean(runs, axis=0)))
         table.append([name, str(label), f"{part:.3f}", *cells])
     report.note(
-        "Recall / precision of a class whose samples weigh as much as the column says, all others "
-        f"1; progressive, {N_TREES} trees, from the 301st sample on, means of {seeds} seeds."
+        "Recall / precision of a class. Its samples have the weight of the column, all "
+        f"others the weight 1. Progressive scores from the 301st sample on with {N_TREES} "
+        f"trees, means of {seeds} seeds."
     )
     report.table(["stream", "class", "share", "0.2", "1", "5", "20"], table)

@@ -1,4 +1,4 @@
-"""The adaptive regressor beside River's and others: errors, distributions, speed and memory.
+"""Errors, distributions, speed and memory of the adaptive regressor and of other regressors.
 
 Each part takes the data folder, a report and whether to be quick.
 """

@@ -1,4 +1,4 @@
-"""All regressors on all streams, in turns."""
+"""Comparison of all regressors on all streams."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def streams(
 ) -> None:
     """Errors, densities, coverage and times of all regressors on all streams.
 
-    Results in `known`, a file that an earlier run wrote, are not computed again. Only the `chosen`
-    models run, or all.
+    Results in the file `known` of an earlier run are not computed again. If `chosen` has models,
+    only these run.
     """
     results: Results = json.loads(known.read_text()) if known is not None else {}
     wanted = {name: model for name, model in models().items() if not chosen or name in chosen}
@@ -66,5 +66,5 @@ def streams(
         path = report.out / f"{report.name}.json"
         path.write_text(json.dumps(results, indent=1), encoding="utf-8")
     if not is_there():
-        report.note(f"The estimator under test is not there yet: {len(PEERS)} others.")
+        report.note(f"The estimator under test does not exist yet: {len(PEERS)} others.")
     report_all({name: results[name] for name in SOURCES if name in results}, report)

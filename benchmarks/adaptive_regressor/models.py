@@ -1,4 +1,4 @@
-"""The regressors that are compared, and their predictions of a target."""
+"""Regressors that are compared, and their predictions of a target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAST_VALUE = "last value"
 
 
 class Model(NamedTuple):
-    """How to make a regressor with a seed, and to predict a point and a distribution, if any."""
+    """Functions that create a regressor, and predict a point and a distribution, if any."""
 
     make: Callable[[int], Any]
     predict: Callable[[Any, dict[Any, float]], tuple[float, Any]]
@@ -31,7 +31,7 @@ class Model(NamedTuple):
 
 
 class LastValue:
-    """Predicts the target that was learned last."""
+    """Predicts the last learned target."""
 
     def __init__(self) -> None:
         self.last = 0.0
@@ -44,7 +44,7 @@ class LastValue:
 
 
 class RecursiveLeastSquares:
-    """A linear model of running standardized features by least squares that forget."""
+    """Linear model of running standardized features, by least squares with forgetting."""
 
     def __init__(self, forgetting: float) -> None:
         self.forgetting = forgetting
@@ -68,7 +68,7 @@ class RecursiveLeastSquares:
             self.gram, self.moments = np.zeros((len(row), len(row))), np.zeros(len(row))
         self.gram = self.forgetting * self.gram + np.outer(row, row)
         self.moments = self.forgetting * self.moments + y * row
-        # An inverse that is updated loses its digits.
+        # An updated inverse loses digits.
         self.weights = np.linalg.solve(self.gram + 1e-3 * np.eye(len(row)), self.moments)
 
 
@@ -139,9 +139,9 @@ PEERS: dict[str, Model] = {
     "RLS, .998": Model(lambda seed: RecursiveLeastSquares(0.998), _point, seeded=False),
     LAST_VALUE: Model(lambda seed: LastValue(), _point, seeded=False),
 }
-# Our earlier regressors are shown beside the others; they are no peers.
+# The package's other regressors are shown, but they are no peers.
 EARLIER_OURS = ("exact", "exact, mean")
-# The slowest is not run on streams of many features or samples, as (features, samples).
+# The slowest model is not run on streams of many features or samples, as (features, samples).
 SLOW = {"SRP of 3": (60, 30_000), "KNN": (200, 30_000), "ARF": (200, 200_000)}
 WITH_LAW = (ADAPTIVE, AUTOREGRESSIVE, "exact", "Bayesian linear")
 
@@ -156,9 +156,10 @@ def models() -> dict[str, Model]:
     return (_UNDER_TEST if is_there() else {}) | PEERS
 
 
-# Mean absolute errors that a study found for CapyMOA 0.15.1, on other runs of the same streams:
-# streaming gradient boosted regression with its defaults, SOKNL and adaptive random forests of 100
-# trees; and for the prototype of the estimator under test, with its log likelihood.
+# Mean absolute errors that a study measured on other runs of the same streams. The models are of
+# CapyMOA 0.15.1: streaming gradient boosted regression with its defaults, SOKNL and adaptive random
+# forests of 100 trees. The last one is the prototype of the estimator under test, with its log
+# likelihood.
 CAPYMOA = ("SGBR *", "SOKNL *", "ARF of 100 *")
 STUDY: dict[str, tuple[float, float, float, float, float]] = {
     "TrumpApproval": (0.96, 0.575, 3.90, 0.301, -0.126),

@@ -1,4 +1,4 @@
-"""Errors along streams that drift, weights of experts over time, reliability of distributions."""
+"""Pictures of errors along drifting streams, weights of experts, and reliability."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .streams import load
 
 STREAMS = ("FriedmanDrift lea", "abrupt", "Mv")
 KEPT_EVERY = 25
-# Errors are averaged, and weights too, over so many parts of a stream.
+# Errors and weights are averaged over so many parts of a stream.
 N_PARTS = 60
 KINDS = {
     "regressions": ("linear", "additive", "waves"),
@@ -108,10 +108,11 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].legend(fontsize=8)
     figure.tight_layout()
     report.note(
-        f"Above: mean absolute errors in {N_PARTS} parts, dotted where the detector has found a "
-        "drift. Middle: weights of the experts in the last mixture, added up by kind; regressions "
-        "on experts may give negative ones. Below: how often targets were not above the quantiles "
-        "of the laws, after the first tenth."
+        f"The top row has mean absolute errors in {N_PARTS} parts, with dotted lines at "
+        "detected drifts. The middle row has the weights of the experts in the last mixture, "
+        "summed by kind; regressions on experts may have negative weights. The bottom row "
+        "has the frequency of targets at or below the predicted quantiles, after the first "
+        "tenth."
     )
     report.figure(figure, "")
     plt.close(figure)

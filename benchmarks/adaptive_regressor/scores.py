@@ -1,4 +1,4 @@
-"""Results of a regressor on a stream: errors, densities, coverage, time."""
+"""Scores of a regressor on a stream: errors, densities, coverage, time."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .models import Model, finite
 LEVELS = (0.5, 0.8, 0.95)
 QUARTERS = 4
 LEAST_LOG = -700.0
-# The continuous ranked probability score takes as long as all else, so only some samples have one.
+# The CRPS takes as long as everything else, so it is computed for some samples only.
 CRPS_EVERY = 10
-# Coverage is to be within this of its level, over all samples and in each quarter.
+# Largest difference between coverage and level, over all samples and in each quarter.
 CLOSE, CLOSE_LOCALLY = 0.03, 0.08
 
 
 @dataclass
 class Scores:
-    """The scores of one run; those of distributions are of the samples after the first tenth."""
+    """Scores of one run. Scores of distributions are for the samples after the first tenth."""
 
     n: int
     errors: list[float] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Scores:
     levels: list[float] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    # Why the run was broken off.
+    # The error that ended the run.
     failure: str = ""
 
     def add(self, i: int, point: float, law: Any, y: float) -> None:
@@ -53,7 +53,7 @@ class Scores:
     def coverage(self) -> list[list[float]]:
         """Return the share of targets in each central interval.
 
-        First come the shares of all samples, then of each quarter by predicted variance.
+        The shares of all samples come first, then those of each quarter by predicted variance.
         """
         away = np.abs(2.0 * np.array(self.levels) - 1.0)
         parts: list[Array] = [np.arange(len(away))]
@@ -81,9 +81,9 @@ class Scores:
 
 
 def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) -> Iterator[str]:
-    """Predict each sample and learn it after `delay` others, and add to the scores.
+    """Predict each sample, learn it after `delay` other samples, and add to the scores.
 
-    The first prediction is 0. Yield after each block of samples. Only the model's work is timed.
+    The first prediction is 0. Yields after each block of samples. Only the model's work is timed.
     """
     regressor, predict = model.make(seed), model.predict
     for start in range(0, len(samples), BLOCK):
@@ -104,7 +104,7 @@ def run(model: Model, seed: int, samples: Stream, delay: int, scores: Scores) ->
 
 
 def holds(coverage: list[list[float]]) -> tuple[bool, bool]:
-    """Return whether intervals hold over all samples, and in each quarter."""
+    """Return whether coverage is within the limits over all samples, and in each quarter."""
     whole, *quarters = coverage
     near = all(abs(c - q) <= CLOSE for c, q in zip(whole, LEVELS, strict=True))
     local = all(

@@ -29,7 +29,7 @@ def _progressive(model: Any, samples: Stream) -> Iterator[str]:
 
 
 def _letters(data: DataFolder, n: int) -> float | None:
-    """Return the microseconds in which the exact forest learns a letter: the machine's speed."""
+    """Return the microseconds in which the exact forest learns a sample of letter."""
     arrays = data.load("letter")
     if arrays is None:
         return None
@@ -45,7 +45,7 @@ def _letters(data: DataFolder, n: int) -> float | None:
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time to predict and learn beside River's forests with as many trees, and the longest call."""
+    """Time to predict and learn, compared with River's forests, and the longest call."""
     n, repeats, long = (300, 1, 1000) if quick else (3000, 5, 100_000)
     timed = {name: model for name, model in models().items() if name in TIMED}
     rows = []
@@ -58,7 +58,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             return {peer: _progressive(m.make(seed), samples) for peer, m in timed.items()}
 
         progress(name)
-        for peer in ("adaptive", "exact"):  # compile
+        for peer in ("adaptive", "exact"):  # Compile.
             if peer in timed:
                 list(_progressive(timed[peer].make(0), samples[:300]))
         runs = repeated(repeats, peers, TURN)
@@ -74,13 +74,16 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 ]
             )
     report.note(
-        f"Predict and learn each of the first {n} samples, 10 trees, medians of {repeats} repeats "
-        "in turns; how many times as long as ours."
+        f"Each of the first {n} samples is predicted and learned, with 10 trees. Medians of "
+        f"{repeats} repeats, in which the models take turns. The last column is the time "
+        "relative to the adaptive regressor."
     )
     report.table(["stream", "model", "us", "times ours"], rows)
     letters = _letters(data, n)
     if letters is not None:
-        report.note(f"The exact forest of 10 trees learns a letter in {letters:.1f} us.")
+        report.note(
+            f"The exact forest of 10 trees takes {letters:.1f} us to learn a sample of letter."
+        )
     if is_there():
         _report_longest(report, long)
 
@@ -93,13 +96,13 @@ def _report_longest(report: Report, n: int) -> None:
         model.predict_one(x)
         model.learn_one(x, y)
         longest = max(longest, 1e3 * (time.process_time() - began))
-    report.note(f"The longest call in {n} samples of Friedman takes {longest:.2f} ms of CPU.")
+    report.note(f"The longest call in {n} samples of Friedman takes {longest:.2f} ms of CPU time.")
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Memory, speed and error over a long stream, of which the latest samples are kept."""
+    """Memory, speed and error over a long stream, with the latest samples stored."""
     if not is_there():
-        report.note("The estimator under test is not there yet.")
+        report.note("The estimator under test does not exist yet.")
         return
     n, most = (3000, 1000) if quick else (1_000_000, 20_000)
     model = getattr(river_mondrian, OURS)(window=most, seed=1)
@@ -121,7 +124,8 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{i} samples")
             longest, errors, began = 0.0, 0.0, time.process_time()
     report.note(
-        f"Friedman, window={most}; for each tenth: memory, CPU "
-        "per sample of making, predicting and learning, mean absolute error, longest learn_one."
+        f"The stream is Friedman, with window={most}. The rows have, for each tenth: memory; "
+        "CPU time per sample, including generation, prediction and learning; mean absolute "
+        "error; and the longest learn_one."
     )
     report.table(["samples", "MiB", "us", "MAE", "longest, ms"], rows)

@@ -1,8 +1,8 @@
-"""Streams with targets: those of the study that chose the design, and others.
+"""Streams with targets: those of the study that selected the design, and others.
 
-The others, and the choice of those that were not used until the end (`KEPT`), were written before
-the estimator. A generator takes the data folder and returns all samples of its stream, or None if
-it needs a file that is missing.
+The others, and the held-out streams (`KEPT`), were fixed before the estimator was written. A
+generator takes the data folder and returns all samples of its stream, or None if it needs a missing
+file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _made(dataset: Callable[[], object], n: int) -> Generator:
 
 
 def _mv() -> Iterator[tuple[dict[int, float], float]]:
-    """Yield River's Mv with numbers for its categories, in the order in which they come."""
+    """Yield River's Mv with numbers for its categories, in order of appearance."""
     codes: dict[object, int] = {}
     for x, y in synth.Mv(seed=7):
         yield (
@@ -74,11 +74,11 @@ STUDIED: dict[str, Source] = {
 }
 
 
-# Streams from files: the target is a column, or a combination of several.
+# Streams from files: the target is a column, or a combination of several columns.
 
 
 def _price(data: DataFolder) -> Stream | None:
-    """Predict the price of the next half hour from what is known now."""
+    """Predict the price of the next half hour from present values."""
     arrays = data.load("elec2")
     if arrays is None:
         return None
@@ -87,7 +87,7 @@ def _price(data: DataFolder) -> Stream | None:
 
 
 def _letter_column(data: DataFolder) -> Stream | None:
-    """Predict how wide a letter is, 0 to 15, from its other 15 numbers."""
+    """Predict the width of a letter, 0 to 15, from its other 15 numbers."""
     arrays = data.load("letter")
     if arrays is None:
         return None
@@ -96,7 +96,7 @@ def _letter_column(data: DataFolder) -> Stream | None:
 
 
 def _age(data: DataFolder) -> Stream | None:
-    """Predict the fifth to which a person's age belongs from the other 118 columns."""
+    """Predict the fifth of a person's age from the other 118 columns."""
     arrays = data.load("a9a")
     if arrays is None:
         return None
@@ -113,7 +113,7 @@ def _elevation(data: DataFolder) -> Stream | None:
     return stream(X[:, 1:], X[:, 0])
 
 
-# Made of random numbers.
+# Generated streams.
 
 
 def _uniform(seed: int, n: int, d: int) -> tuple[np.random.Generator, Array]:
@@ -122,19 +122,19 @@ def _uniform(seed: int, n: int, d: int) -> tuple[np.random.Generator, Array]:
 
 
 def _surface(X: Array) -> Array:
-    """Return a smooth function of the first four columns, of standard deviation about 1."""
+    """Return a smooth function of the first four columns, with a standard deviation of about 1."""
     wave = np.sin(2.0 * math.pi * X[:, 0]) * (0.5 + X[:, 1])
     return wave + 2.0 * (X[:, 2] - 0.5) ** 2 + 1.5 * X[:, 3] * (X[:, 0] > 0.3)
 
 
 def _heavy_tails(data: DataFolder) -> Stream:
-    """Make noise of Student's t distribution with 1.5 degrees of freedom: infinite variance."""
+    """Return noise of Student's t distribution with 1.5 degrees of freedom: infinite variance."""
     rng, X = _uniform(11, 10_000, 8)
     return stream(X, 5.0 * _surface(X) + 0.5 * rng.standard_t(1.5, len(X)))
 
 
 def _noise_levels(data: DataFolder) -> Stream:
-    """Make noise whose deviation goes from .05 to 2.5 with one feature and has steps in another."""
+    """Return noise whose deviation rises with one feature and has steps in another."""
     rng, X = _uniform(12, 10_000, 8)
     spread = 0.05 * 50.0 ** X[:, 4] * np.where(X[:, 5] > 0.8, 3.0, 1.0)
     return stream(X, 5.0 * _surface(X) + spread * rng.normal(size=len(X)))
@@ -152,7 +152,7 @@ def _abrupt(data: DataFolder) -> Stream:
 
 
 def _recurring(data: DataFolder) -> Stream:
-    """Go to and fro between two functions, every 1,500 samples."""
+    """Alternate between two functions every 1,500 samples."""
     rng, X = _uniform(14, 12_000, 8)
     first, second = 4.0 * _surface(X), 4.0 * _surface(X[:, ::-1]) - 3.0
     is_second = np.arange(len(X)) // 1500 % 2 == 1
@@ -160,7 +160,7 @@ def _recurring(data: DataFolder) -> Stream:
 
 
 def _needles(data: DataFolder) -> Stream:
-    """Let 3 of 100 features matter, one of them by its sign and one by a product."""
+    """Return 100 features of which 3 are relevant, one by its sign and one by a product."""
     rng = np.random.default_rng(15)
     X = rng.normal(size=(8000, 100))
     y = 3.0 * np.sign(X[:, 17]) + 2.0 * X[:, 42] * X[:, 77] + 1.5 * X[:, 42]
@@ -168,7 +168,7 @@ def _needles(data: DataFolder) -> Stream:
 
 
 def _counts(data: DataFolder) -> Stream:
-    """Make counts whose logarithms are expected to follow a surface: many zeros, and hundreds."""
+    """Return counts whose expected logarithms follow a surface: many zeros, and hundreds."""
     rng, X = _uniform(16, 10_000, 8)
     return stream(X, rng.poisson(np.exp(1.5 * _surface(X) + X[:, 4])).astype(float))
 
@@ -179,8 +179,7 @@ AHEAD = 12
 def _ahead(data: DataFolder) -> Stream:
     """Predict a series 12 steps ahead, from its latest values and the time of day and week.
 
-    It has a day of 24 steps and a week of 7 days, a level that wanders and a daily course whose
-    size does.
+    A day has 24 steps, and a week 7 days. The level and the size of the daily season drift.
     """
     rng = np.random.default_rng(17)
     n = 12_000
@@ -201,7 +200,7 @@ def _ahead(data: DataFolder) -> Stream:
 
 
 def _long(data: DataFolder) -> Stream:
-    """Make 100,000 samples of smooth waves and steps in 10 correlated features, with drift."""
+    """Return 100,000 samples of smooth waves and steps in 10 correlated features, with drift."""
     rng = np.random.default_rng(18)
     n = 100_000
     X = rng.normal(size=(n, 10)) @ (np.eye(10) + 0.3 * rng.normal(size=(10, 10)))
@@ -226,7 +225,7 @@ OTHERS: dict[str, Source] = {
     "price": Source(_price),
     "recurring": Source(_recurring),
 }
-# Every third of them by name: not to be used before the estimator is done.
+# Every third stream by name is held out until the estimator is final.
 KEPT = tuple(itertools.islice(OTHERS, 2, None, 3))
 
 SOURCES = STUDIED | OTHERS

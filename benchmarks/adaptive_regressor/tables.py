@@ -22,7 +22,7 @@ from .models import (
 from .scores import CRPS_EVERY, LEVELS, holds
 from .streams import KEPT, STUDIED
 
-# By stream, then by model: one summary (`Scores.summary`) for each seed.
+# Summaries (`Scores.summary`) of all seeds, by stream and by model.
 Results = dict[str, dict[str, list[dict[str, Any]]]]
 
 LEVELS_SHOWN = ", ".join(f"{q:.0%}" for q in LEVELS)
@@ -54,10 +54,11 @@ def report_all(results: Results, report: Report) -> None:
     """Report errors, densities, coverage and times."""
     models = _models(results)
     report.note(
-        "Streams: without a mark, the study's, on which the design was made; **: others; ***: "
-        "others that were not looked at before the estimator was done. Means over seeds of model. "
-        "All samples count; the first prediction is 0. Errors of CapyMOA's (*) are constants from "
-        "a study's runs of the same streams, not from this run."
+        "Streams without a mark are those of the study, on which the design was selected. "
+        "Streams marked ** are others, and streams marked *** were held out until the "
+        "estimator was final. Means over seeds of the model. All samples count; the first "
+        "prediction is 0. Errors of CapyMOA's models (*) are from a study's runs of the same "
+        "streams, not from this run."
     )
     failures = [
         f"{model} on {stream} ({run['failure']})"
@@ -67,7 +68,7 @@ def report_all(results: Results, report: Report) -> None:
         if "failure" in run
     ]
     if failures:
-        report.note(f"Broken off: {'; '.join(failures)}.")
+        report.note(f"Runs that ended with an error: {'; '.join(failures)}.")
     for what, title in (("mae", "Mean absolute error"), ("rmse", "Root mean squared error")):
         report.note(f"## {title}")
         rows = []
@@ -80,10 +81,12 @@ def report_all(results: Results, report: Report) -> None:
         report.table(["stream", "n", *models, *constants], rows)
         if ADAPTIVE in models:
             _report_best(results, report, what)
-    report.note("## Beside the study's prototype")
+    report.note("## Comparison with the study's prototype")
     _report_study(results, report)
     _report_laws(results, report)
-    report.note("## Microseconds of CPU per sample, to predict (with the law) and to learn")
+    report.note(
+        "## Microseconds of CPU time per sample, to predict (with the distribution) and to learn"
+    )
     rows = [
         [_named(stream), *(_number(mean_of(results, stream, m, "us"), ".0f") for m in models)]
         for stream in results
@@ -92,7 +95,7 @@ def report_all(results: Results, report: Report) -> None:
 
 
 def _report_best(results: Results, report: Report, what: str) -> None:
-    """Count the streams on which ours is at or above the best peer; the last value is its own."""
+    """Count the streams on which a model is at or above its best peer."""
     own = ADAPTIVE if what == "mae" else SQUARED
     rows, ahead = [], 0
     for stream in results:
@@ -168,6 +171,6 @@ def _report_laws(results: Results, report: Report) -> None:
         headers = ["stream", "all", *(f"quarter {k}" for k in range(1, 5))]
         report.table([*headers, "within 3 points", "quarters within 8"], rows)
         report.note(
-            f"Within 3 points on {near} of {len(rows)} streams, in each quarter by the variance "
-            f"of the law within 8 on {local}."
+            f"The coverage is within 3 points on {near} of {len(rows)} streams. In each "
+            f"quarter by predicted variance, it is within 8 points on {local}."
         )
