@@ -1,4 +1,4 @@
-"""Calibrated intervals and sets of classes beside those of the models and of other methods."""
+"""Calibrated intervals and sets of classes, compared with models and other methods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BLOCK = 1000
 # Intervals of distributions take long, so only some samples are scored.
 SCORED_EVERY = 10
 COVERAGE = 0.9
-# Step of adaptive conformal inference, as its authors chose it.
+# Step of adaptive conformal inference that its authors use.
 GAMMA = 0.005
 
 OURS, BEFORE, SPLIT, ADAPTIVE = "calibrated", "distribution", "split", "adaptive"
@@ -42,7 +42,7 @@ OTHERS = (SPLIT, ADAPTIVE, JACKKNIFE, LATE_JACKKNIFE)
 
 
 class EchoRegressor(base.Regressor):
-    """Predicts given numbers, so that wrappers share one model's predictions."""
+    """Regressor that predicts given numbers, so that wrappers share one model's predictions."""
 
     point = 0.0
 
@@ -54,7 +54,7 @@ class EchoRegressor(base.Regressor):
 
 
 class EchoClassifier(base.Classifier):
-    """Predicts given probabilities."""
+    """Classifier that predicts given probabilities."""
 
     def __init__(self) -> None:
         self.probabilities: dict[Any, float] = {}
@@ -89,7 +89,7 @@ class Conformal:
 
 @dataclass
 class Ends:
-    """Lower and upper ends of intervals, by level and sample; NaN where there are none."""
+    """Lower and upper ends of intervals, by level and sample; NaN without an interval."""
 
     low: Array
     high: Array
@@ -100,7 +100,7 @@ class Ends:
 
 
 def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, Ends]:
-    """Predict each sample and learn it after `delay` others."""
+    """Predict each sample and learn it after `delay` other samples."""
     n = len(samples)
     found = {name: Ends.of(n) for name in (OURS, BEFORE, *(OTHERS if others else ()))}
     model = AdaptiveMondrianForestRegressor(seed=seed)
@@ -126,11 +126,11 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, E
                 ends = calibrated.predict_interval_one(x, level)
                 found[OURS].low[k, i], found[OURS].high[k, i] = ends
                 if i % SCORED_EVERY == 0:
-                    # It is symmetric, and quantiles take long.
+                    # The distribution is symmetric, and quantiles take long.
                     half = law.quantile((1.0 + level) / 2.0) - centre
                     ends = centre - half, centre + half
                 else:
-                    # It is enough to know whether the interval holds.
+                    # Only coverage is needed for these samples.
                     ends = (-math.inf, math.inf) if away <= level else (math.inf, math.inf)
                 found[BEFORE].low[k, i], found[BEFORE].high[k, i] = ends
             if others:
@@ -163,7 +163,7 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, E
 
 
 class Held(NamedTuple):
-    """How often intervals held at a level, and their mean score."""
+    """Coverage of intervals at a level, and their mean score."""
 
     coverage: float
     score: float
@@ -177,7 +177,7 @@ def _allowed(level: float, n: int, least: float, errors: float) -> float:
 
 
 def _judge(ends: Ends, y: Array, delay: int) -> list[Held]:
-    """Judge intervals after the first tenth and the first label."""
+    """Score intervals after the first tenth and the first label."""
     first = max(len(y) // 10, delay + 1)
     found = []
     for level, low, high in zip(LEVELS, ends.low, ends.high, strict=True):
@@ -250,12 +250,12 @@ def _compare(
             rows.append([name, len(samples), delay, *cells])
     methods_shown = [m for asked, m in totals if asked == delays[0]]
     report.note(
-        f"The first {most} samples at most, means of {len(seeds)} seeds, after "
-        "the first tenth. A cell has the percentages of targets in intervals of 50, 80 and 95 %, "
-        "and the ratios of the mean interval scores to those of the predicted distribution. The "
-        f"column {BEFORE} has the predicted distribution's own intervals. Scores are of every "
-        f"{SCORED_EVERY}th sample. Delay: how many later samples are predicted before a target is "
-        "learned, a tenth of the stream at most."
+        f"At most the first {most} samples are used, with {len(seeds)} seeds. Scores exclude the "
+        "first tenth. A cell has the coverage of 50, 80 and 95 % intervals in percent, and "
+        "the ratios of the mean interval scores to those of the predicted distribution. The "
+        f"column {BEFORE} has the predicted distribution's own intervals. Every "
+        f"{SCORED_EVERY}th sample has a score. The delay is the number of later samples that "
+        "are predicted before a target is learned, at most a tenth of the stream."
     )
     report.table(["stream", "n", "delay", *methods_shown], rows)
     _summarize(report, totals)
@@ -274,18 +274,19 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
         counts = [f"{one} of {n}" for one in (total.nearer, total.better)]
         rows.append([asked, method, held, f"{bad} of {blocks}", *cells, *counts])
     report.note(
-        "Runs in which coverage is within max(1.5 points, 2.5 standard errors) at all three "
-        f"levels; blocks of {BLOCK} samples whose coverage is off by more than max(6 points, 3 "
-        "standard errors); geometric means of interval scores over those of the distribution; on "
-        "how many streams and levels calibrated intervals are at least as near to the level, and "
-        "have at least as good a score, as the method's."
+        "In runs that hold, coverage is within max(1.5 points, 2.5 standard errors) at all "
+        f"three levels. In blocks off, the coverage of {BLOCK} samples differs by more than "
+        "max(6 points, 3 standard errors). The columns 50, 80 and 95 % have geometric means "
+        "of the interval scores, relative to the distribution. The last columns count pairs "
+        "of a stream and a level. On these, calibrated intervals are at least as near to the "
+        "level as the method's, and have at least as good a score."
     )
     headers = ["delay", "method", "runs that hold", "blocks off", "50 %", "80 %", "95 %"]
     report.table([*headers, "calibrated is nearer", "and scores better"], rows)
 
 
 def intervals(data: DataFolder, report: Report, quick: bool) -> None:
-    """Coverage and interval scores beside the distribution's, conformal ones and River's."""
+    """Coverage and interval scores, compared with other methods."""
     _compare(data, report, quick, (0,), MOST)
 
 
@@ -294,7 +295,7 @@ def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int)
     total = 0.0
     for i, (x, y) in enumerate(samples):
         point = predict(model, x)
-        # Nothing is known before the first sample.
+        # No prediction is possible before the first sample.
         total += abs(point - y) if i > 0 else 0.0
         if i >= delay:
             model.learn_one(*samples[i - delay])
@@ -302,7 +303,7 @@ def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int)
 
 
 def late(data: DataFolder, report: Report, quick: bool) -> None:
-    """The same where targets come 1, 10 and 100 samples late; errors with and without wrapper."""
+    """Intervals with targets that come 1, 10 and 100 samples late; errors with and without it."""
     _compare(data, report, quick, DELAYS[1:], MOST_LATE)
     rows, logs = [], []
     for name, samples, own_delay in _streams(data, quick, 400 if quick else MOST_LATE):
@@ -321,9 +322,9 @@ def late(data: DataFolder, report: Report, quick: bool) -> None:
     means = np.exp(np.mean(logs, axis=0))
     rows.append(["geometric mean", *(f"{mean:.3f}" for mean in means)])
     report.note(
-        "Mean absolute errors of the adaptive forest within `Calibrated`, where it learns from "
-        "predictions as they were when samples came, over those of the forest alone, by delay; "
-        "seed 1."
+        "Mean absolute errors of the adaptive forest within `Calibrated`, relative to the "
+        "forest alone, by delay; seed 1. Within `Calibrated` the forest learns from the "
+        "predictions made when the samples came."
     )
     report.table(["stream", *map(str, DELAYS[1:])], rows)
     name, delay = "ahead", SOURCES["ahead"].delay
@@ -361,7 +362,7 @@ METHODS = (OURS, EXACT, BY_CLASS, *SETS_OF_OTHERS)
 
 
 def _follow_sets(samples: Stream, delay: int, seed: int) -> dict[str, list[tuple[bool, int]]]:
-    """Return whether sets held the label, and their sizes, by method and sample."""
+    """Return whether sets contain the label, and their sizes, by method and sample."""
     echo = EchoClassifier()
     calibrated = Calibrated(AdaptiveMondrianForestClassifier(seed=seed))
     by_class = Calibrated(echo, by_class=True)
@@ -396,7 +397,7 @@ def _follow_sets(samples: Stream, delay: int, seed: int) -> dict[str, list[tuple
 
 
 def sets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Sets of classes at 90 %: coverage and size beside conformal sets, with late labels, too."""
+    """Sets of classes at 90 %: coverage and size, compared with conformal sets."""
     seeds = range(1, 2 if quick else 4)
     n_most = 400 if quick else MOST_OF_CLASSES
     delays = (0, 10) if quick else (0, 10, 100)
@@ -422,12 +423,12 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
                 cells.append(f"{100 * held:.1f} / {size:.2f}")
             rows.append([name, n, delay, *cells])
     report.note(
-        f"Sets of classes of the adaptive forest that are to hold {COVERAGE:.0%} of the labels: "
-        "how many they held after the first tenth, in %, and their mean size; means of "
-        f"{len(seeds)} seeds. Sets of other methods have the most probable class, too, if they "
-        "are empty. Split: all scores before; adaptive: with a level that follows the misses, "
-        f"gamma = {GAMMA}. Scores: 1 minus the probability, or the sum of probabilities down to "
-        "the class."
+        f"Sets of classes of the adaptive forest with a level of {COVERAGE:.0%}. A cell has "
+        "the coverage in percent and the mean size, after the first tenth, as means of "
+        f"{len(seeds)} seeds. If a set of another method is empty, it gets the most probable "
+        "class. Split uses all earlier scores. Adaptive changes its level by the misses, "
+        f"with gamma = {GAMMA}. Scores are 1 minus the probability, or the sum of "
+        "probabilities down to the class."
     )
     report.table(["stream", "n", "delay", *METHODS], rows)
     totals = []
@@ -437,20 +438,20 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
             [asked, method, f"{int(own[:, 2].sum())} of {len(own)}", f"{own[:, 1].mean():.3f}"]
         )
     report.note(
-        f"Streams on which {COVERAGE - 0.01:.0%} of the labels are held, or no fewer than 2.5 "
-        "standard errors below; mean sizes over streams."
+        f"The table has the streams with a coverage of at least {COVERAGE - 0.01:.0%}, or at "
+        "most 2.5 standard errors below the level, and mean sizes over streams."
     )
     report.table(["delay", "method", "streams", "mean size"], totals)
 
 
-# Streams that were not used when steps were chosen.
+# Streams that were not used to select steps.
 
 N_LAGS = 5
 MOST_HELD_OUT = 3000
 
 
 def _next_values(data: DataFolder) -> Iterator[tuple[str, Stream]]:
-    """Yield the series of NAB: the latest values predict the next one."""
+    """Yield the series of NAB: the latest values predict the next value."""
     arrays = data.load("nab")
     if arrays is None:
         return
@@ -462,7 +463,7 @@ def _next_values(data: DataFolder) -> Iterator[tuple[str, Stream]]:
 
 
 def _labelled(data: DataFolder) -> Iterator[tuple[str, Stream]]:
-    """Yield ADBench's sets, whose classes are usual and anomalous, and the texts of Reuters."""
+    """Yield ADBench's sets, whose classes are normal and anomalous, and the texts of Reuters."""
     arrays = data.load("adbench")
     if arrays is not None:
         for name in arrays["names"].tolist():
@@ -483,7 +484,7 @@ def _labelled(data: DataFolder) -> Iterator[tuple[str, Stream]]:
 
 
 def held_out(data: DataFolder, report: Report, quick: bool) -> None:
-    """Coverage on NAB's series, ADBench's sets and Reuters, which chose nothing here."""
+    """Coverage on NAB's series, ADBench's sets and Reuters, which were not used before."""
     rows, n_held, n_runs, bad, blocks = [], 0, 0, 0, 0
     for name, samples in itertools.islice(_next_values(data), 2 if quick else None):
         progress(name)
@@ -501,12 +502,16 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
         ratio = ", ".join(f"{r:.3f}" for r in ratios)
         rows.append([name, len(y), *cells, ratio, "yes" if is_held else "NO"])
     report.note(
-        f"The first {MOST_HELD_OUT} samples at most, seed 1, no delay: coverage at 50, 80 and 95 % "
-        "after the first tenth, ratios of interval scores, whether coverage is within max(1.5 "
-        "points, 2.5 standard errors) at all levels."
+        f"At most the first {MOST_HELD_OUT} samples are used, with seed 1 and no delay. The "
+        "columns have the coverage at 50, 80 and 95 % after the first tenth, ratios of "
+        "interval scores, and whether coverage is within max(1.5 points, 2.5 standard "
+        "errors) at all levels."
     )
     report.table(["series", "n", OURS, BEFORE, "scores", "holds"], rows)
-    report.note(f"{n_held} of {n_runs} hold; {bad} of {blocks} blocks are off.")
+    report.note(
+        f"Coverage is within these limits in {n_held} of {n_runs} runs, and outside of its limits "
+        f"in {bad} of {blocks} blocks."
+    )
     rows, n_held = [], 0
     for name, samples in itertools.islice(_labelled(data), 2 if quick else None):
         progress(name)
@@ -524,7 +529,8 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
             [name, len(found), f"{100 * share:.1f}", f"{size:.3f}", "yes" if is_held else "NO"]
         )
     report.note(
-        f"Sets of {COVERAGE:.0%}: the share of labels held in %, mean sizes. {n_held} hold."
+        f"Sets with a level of {COVERAGE:.0%}: coverage in percent, and mean sizes. Coverage "
+        f"is right for {n_held} sets."
     )
     report.table(["set", "n", "held", "size", "holds"], rows)
 
@@ -539,7 +545,7 @@ def _moving(inside: Array, window: int) -> Array:
 
 
 def pictures(data: DataFolder, report: Report, quick: bool) -> None:
-    """Coverage over time with its band, reliability before and after, sizes of sets."""
+    """Coverage over time with its band, reliability before and after, and sizes of sets."""
     plt = pyplot()
     if plt is None:
         return
@@ -570,7 +576,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     for ax, (name, make) in zip(axes[2], streams.items(), strict=True):
         progress(name)
         sets_found = _follow_sets(make(300 if quick else 3000), 0, 1)
-        # Calibrated ones have one color in all rows.
+        # Calibrated methods have the same color in all rows.
         for method in ("split, 1 - p", OURS):
             sizes = np.array([size for _, size in sets_found[method]])
             ax.plot(_moving(sizes, 100), label=method)
@@ -579,9 +585,9 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[0, 0].legend()
     figure.tight_layout()
     report.note(
-        f"Above: how many of the latest {window} targets were in their intervals; the band is two "
-        "standard errors wide on either side. Middle: the same over the whole stream, by level. "
-        "Below: mean sizes of sets of classes over 100 samples."
+        f"The top row has the coverage of the latest {window} targets; the band is two "
+        "standard errors wide on either side. The middle row has the coverage over the whole "
+        "stream, by level. The bottom row has mean sizes of sets of classes over 100 samples."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""Anomaly detectors: ranking on streams, and the time and memory of samples."""
+"""Accuracy, time and memory of anomaly detectors, and alarms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranking on public sets: ADBench's classical ones (Han et al. 2022), as streams."""
+"""Ranking on the classical public sets of ADBench (Han et al. 2022), as streams."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .detectors import OURS, PEERS
 from .pictures import draw_dots
 from .ranking import run
 
-# The first row that counts: HalfSpaceTrees do not score their first 250.
+# The first scored row, because HalfSpaceTrees do not score their first 250 rows.
 WARM_UP = 256
 SEEDS = 3
-# Rows, and sets, of a quick run.
+# Numbers of rows and sets in a quick run.
 QUICK_ROWS, QUICK_SETS = 600, 2
 ONLINE = ("HalfSpaceTrees, 10", "HalfSpaceTrees, 100", "LODA", "OneClassSVM")
 WINDOWED = "isolation forest, windowed"
@@ -51,10 +51,11 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
                 both = roc_auc_score(labels, scores), average_precision_score(labels, scores)
                 results[i, j] += np.array(both) / n_seeds
     report.note(
-        f"Rows in {n_seeds} random orders, as they are; each is scored, then learned; judged from "
-        f"the {WARM_UP + 1}st on; ROC AUC / average precision. River's detectors are behind "
-        "MinMaxScaler (HalfSpaceTrees) or StandardScaler; the isolation forest is fitted anew "
-        "every 256 rows. `NearestNeighborDetector` was designed on these sets."
+        f"The rows of a set are in {n_seeds} random orders and unscaled. Each row is scored "
+        "and then learned. The measures are ROC AUC / average precision, from the "
+        f"{WARM_UP + 1}st row on. River's detectors are behind MinMaxScaler (HalfSpaceTrees) "
+        "or StandardScaler. The isolation forest is fitted again every 256 rows. "
+        "`NearestNeighborDetector` was designed on these sets."
     )
     text = [[f"{auc:.3f} / {ap:.3f}" for auc, ap in row] for row in results]
     mean = [f"**{auc:.3f} / {ap:.3f}**" for auc, ap in results.mean(axis=0)]
@@ -69,4 +70,7 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     reached = (results >= best).sum(axis=0)
     for own in OURS:
         auc, ap = reached[everybody.index(own)]
-        report.note(f"{own} is at or above the best of River's on {auc} sets by AUC, {ap} by AP.")
+        report.note(
+            f"{own} is at or above the best of River's on {auc} sets by ROC AUC, and on {ap} sets "
+            "by average precision."
+        )

@@ -1,4 +1,4 @@
-"""Alarms: the Numenta benchmark, generated metrics, drift, and values that are all equal."""
+"""Alarms on the Numenta benchmark, generated metrics, drifting streams and constant values."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _near(seed: int, **given: Any) -> Any:
     return NearestNeighborDetector(seed=seed, **given)
 
 
-# The series of the picture.
+# Series in the picture.
 SHOWN = "realKnownCause/machine_temperature_system_failure.csv"
 
-# Detectors of rows {"value": v, "hour": h}, by a seed.
+# Functions from a seed to a detector of rows {"value": v, "hour": h}.
 CALENDAR = ("hour",)
 ALARMS: dict[str, Callable[[int], Any]] = {
-    # The default detectors, of the value alone.
+    # The default detectors of the value only.
     "Alarms, default": lambda s: Alarms(
         [_value(_near(s)), _value(_near(s + 100, shingle=8))], calendar=CALENDAR
     ),
@@ -62,7 +62,7 @@ BARE: dict[str, Callable[[int], Any]] = {
 
 
 def is_in_first_half(name: str) -> bool:
-    """Return whether choices may be made on a file of the Numenta benchmark."""
+    """Return whether a file of the Numenta benchmark may be used to select parameters."""
     return zlib.crc32(name.encode()) % 2 == 0
 
 
@@ -73,7 +73,7 @@ def rows_of(times: Array, values: Array) -> Stream:
 
 
 def scored(model: Any, samples: Stream) -> Array:
-    """Score each sample, and learn it."""
+    """Score each sample and then learn it."""
     scores = np.empty(len(samples))
     for i, (x, _) in enumerate(samples):
         scores[i] = model.score_one(x)
@@ -114,11 +114,12 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
         scores = {i: found[key][parts[i]].astype(float) for i in chosen}
         rows.append([f"{who}, stored scores", *_texts(_totals(series, scores, halves, False))])
     report.note(
-        f"Standard / low FP / low FN. Alarms: means of {1 if quick else SEEDS} seeds at the "
-        "default threshold, which is the same for all files and was set beforehand. Others: the "
-        "best threshold of each profile, found afterwards on the files of the column, one seed. "
-        "Stored scores are in single precision, so the windowed Gaussian's scores near 1 are equal "
-        "(published: 39.65). Choices were made on the first half; later ones are in "
+        "The scores are standard / low FP / low FN. Scores of `Alarms` are means of "
+        f"{1 if quick else SEEDS} seeds at the default threshold. This threshold is the same "
+        "for all files and was set in advance. Other detectors have one seed, and the best "
+        "threshold of each profile on the files of the column. Stored scores are in single "
+        "precision, so the windowed Gaussian's scores near 1 are equal (published: 39.65). "
+        "Parameters were selected on the first half; later choices are described in "
         "docs/anomaly.md."
     )
     report.table(["detector", *halves], rows)
@@ -132,7 +133,7 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
 def _totals(
     series: list[Places], scores: dict[int, Array], halves: dict[str, list[int]], is_fixed: bool
 ) -> Array:
-    """Return the totals of the profiles on each half."""
+    """Return the totals of all profiles on each half."""
     totals = []
     for numbers in halves.values():
         of_half = [series[i] for i in numbers], [scores[i] for i in numbers]
@@ -153,21 +154,21 @@ def _texts(values: Array) -> list[str]:
 
 
 class Spread:
-    """A view of a metric: with the logarithm of its mean change over the latest 20 values."""
+    """A view of a metric that adds the logarithm of its mean change over the latest 20 values."""
 
     def __init__(self) -> None:
         self.changes: list[float] = []
         self.last: float | None = None
 
     def __call__(self, value: float) -> float:
-        """Return the spread with one more value."""
+        """Return the logarithm of the mean change, including one more value."""
         self.changes = [*self.changes, abs(value - (value if self.last is None else self.last))]
         self.changes = self.changes[-20:]
         self.last = value
         return float(np.log(1e-9 + sum(self.changes) / len(self.changes)))
 
 
-# Alarms of metrics {"value": v, "hour": h, "spread": s}, by threshold.
+# Alarms of metrics {"value": v, "hour": h, "spread": s}, as functions of the threshold.
 _WITH_HOUR = ("value", "hour")
 METRICS: dict[str, Callable[[], Any]] = {
     "value": lambda: [_value(_near(1))],
@@ -178,13 +179,13 @@ METRICS: dict[str, Callable[[], Any]] = {
     ],
 }
 THRESHOLDS = (0.98, 0.997)
-# Budgets, and the alarms and the threshold with which they are tried.
+# Budgets, and the names and thresholds of alarms that are tried with them.
 BUDGETS = (None, (2, DAY), (1, DAY))
 _BOUNDED = "value and hour; spread", THRESHOLDS[0]
 
 
 def metrics(data: DataFolder, report: Report, quick: bool) -> None:
-    """Alarms on generated metrics of a minute, 19 days with five incidents each."""
+    """Alarms on generated metrics with a value per minute, 19 days with five incidents each."""
     n_series = 2 if quick else 20
     rows = []
     for who, make in METRICS.items():
@@ -206,10 +207,11 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
                     ]
                 )
     report.note(
-        f"{n_series} series of {DAYS} days, a value each minute: a daily season, weaker at "
-        "weekends, noise, and one incident of each kind from the fifth day on, some of them at "
-        "values that are usual at other hours. An incident is found if an alarm is raised between "
-        "its start and 30 minutes after its end. No alarm on the first day (`grace_period`)."
+        f"There are {n_series} series of {DAYS} days with a value per minute. A series has a "
+        "daily season, which is weaker at weekends, noise, and one incident of each kind "
+        "after the fourth day. Some incidents have values that are normal at other hours. An "
+        "incident is found if an alarm is raised between its start and 30 minutes after its "
+        "end. There are no alarms on the first day (`grace_period`)."
     )
     headers = ["detector sees", "threshold", "budget", "alarms a day", "most on a day", "found"]
     report.table([*headers, *KINDS], rows)
@@ -218,7 +220,7 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
 def _judged(
     number: int, views: list[Any], threshold: float, budget: tuple[int, int] | None
 ) -> tuple[int, int, list[int]]:
-    """Return the number of alarms, the most on one day, and which incidents were found."""
+    """Return the number of alarms, the largest number on one day, and which incidents are found."""
     made, spread = metric(number), Spread()
     alarms = Alarms(views, threshold, grace_period=DAY, budget=budget, calendar=["hour", "spread"])
     raised = []
@@ -236,7 +238,7 @@ def _judged(
 
 
 def _drifting(kind: str, rng: np.random.Generator, n: int) -> Array:
-    """Return samples of 5 features whose distribution changes after half of them."""
+    """Return samples of 5 features whose distribution changes in the middle."""
     t = np.arange(n)
     share = {
         "abrupt": (t >= n // 2).astype(float),
@@ -247,7 +249,7 @@ def _drifting(kind: str, rng: np.random.Generator, n: int) -> Array:
 
 
 def drift(data: DataFolder, report: Report, quick: bool) -> None:
-    """How long detectors continue to raise alarms after the distribution has changed."""
+    """Duration of alarms after the distribution of a stream has changed."""
     n = 3000 if quick else 10_000
     makers: dict[str, Callable[[], Any]] = {
         "NearestNeighborDetector": lambda: _near(1),
@@ -274,18 +276,20 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
             last = "-" if not len(above) else f"{500 * (int(above[-1]) + 1):,}"
             rows.append([kind, who, text, *(str(b) for b in blocks[:4]), last, str(is_alarm.sum())])
     report.note(
-        f"{n:,} normal samples of 5 features, whose means move by 3 standard deviations after "
-        f"{n // 2:,}: at once, within 1,000 samples, or to and fro every 500. An alarm of a "
-        "detector is a score above the 99 % quantile of its scores of the 1,000 samples before. "
-        "`Alarms` are at their defaults. Alarms in the first blocks of 500 samples after "
-        "that, the end of the last block with more than 25, and all alarms after it."
+        f"There are {n:,} normal samples of 5 features. After {n // 2:,} samples their means "
+        "move by 3 standard deviations: at once, within 1,000 samples, or back and forth "
+        "every 500 samples. An alarm of a detector is a score above the 99 % quantile of its "
+        "scores of the 1,000 samples before the change. `Alarms` have default parameters. "
+        "The columns have the alarms in the 1,000 samples before the change and in four "
+        "blocks of 500 samples after it, the end of the last block with more than 25 alarms, "
+        "and all alarms after the change."
     )
     blocks = ["first 500", "second", "third", "fourth"][: 4 if n == 10_000 else 3]
     report.table(["change", "detector", "in 1,000 before", *blocks, "until", "all"], rows)
 
 
 def equal(data: DataFolder, report: Report, quick: bool) -> None:
-    """2,000 equal values, then another one."""
+    """Scores after 2,000 equal values."""
     rows = []
     for value in (2.001, 3.0):
         for who, make in (ALARMS | BARE).items():
@@ -296,7 +300,7 @@ def equal(data: DataFolder, report: Report, quick: bool) -> None:
             is_alarm = score >= Alarms().threshold
             rows.append([f"{value:g}", who, f"{score:.4f}", "alarm" if is_alarm else "none"])
     report.note(
-        "The score of the value after 2,000 equal values of 2; an alarm of a detector alone is a "
-        "score at or above the default threshold of `Alarms`."
+        "Scores of the value in the column after 2,000 values of 2. An alarm of a detector "
+        "is a score at or above the default threshold of `Alarms`."
     )
     report.table(["value", "detector", "score", "alarm"], rows)

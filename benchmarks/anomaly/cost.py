@@ -35,13 +35,13 @@ MODELS: dict[str, Callable[[], Any]] = {
     "MinMaxScaler, HalfSpaceTrees": _half_spaces,
     "RandomCutForest": lambda: RandomCutForest(seed=1),
     "NearestNeighborDetector": lambda: NearestNeighborDetector(seed=1),
-    "Alarms of one NearestNeighborDetector": lambda: Alarms(NearestNeighborDetector(seed=1)),
+    "`Alarms` with one NearestNeighborDetector": lambda: Alarms(NearestNeighborDetector(seed=1)),
     "Alarms, default": Alarms,
 }
 
 
 def _timed(call: Callable[[Any], Any], samples: Stream) -> float:
-    """Return a call's microseconds of processor time, the least mean of five parts of samples."""
+    """Return a call's processor time in microseconds, the smallest mean of five parts."""
     found = []
     for start in range(0, len(samples), len(samples) // 5):
         part = samples[start : start + len(samples) // 5]
@@ -53,7 +53,7 @@ def _timed(call: Callable[[Any], Any], samples: Stream) -> float:
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """Microseconds and bytes by number of features, and of samples."""
+    """Microseconds and bytes by the number of features and of samples."""
     n = 2000 if quick else 10_000
     rows, kept = [], {}
     for d in (2, 10, 50):
@@ -62,7 +62,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         for name, make in MODELS.items():
             progress(f"{name}, {d} features")
             model = make()
-            for x, _ in samples[:300]:  # compile
+            for x, _ in samples[:300]:  # Compile.
                 model.score_one(x)
                 model.learn_one(x)
             for x, _ in samples[300 : n - 1000]:
@@ -74,15 +74,16 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             kept[name, d] = learn, score, memory
             rows.append([str(d), name, f"{learn:.1f}", f"{score:.1f}", memory])
     report.note(
-        f"{n:,} normal samples into {N_TREES} trees of `DensityForest` and HalfSpaceTrees, other "
-        "models at their defaults; the last 1,000 timed; scores of 1,000 others. `Alarms` score "
-        "each sample that they learn. Processor time, least means of five parts. Bytes are by "
-        "sample and tree, all that a `DensityForest` holds."
+        f"{n:,} normal samples are learned by {N_TREES} trees of `DensityForest` and "
+        "HalfSpaceTrees, and by other models with default parameters. Learning is timed on "
+        "the last 1,000 samples, scoring on 1,000 other samples. `Alarms` score each sample "
+        "that they learn. Times are processor times, the smallest means of five parts. Bytes "
+        "are those of a whole `DensityForest` per sample and tree."
     )
     headers = ["features", "model", "learn, us", "score, us", "bytes"]
     report.table(headers, rows)
     learn, score, memory = kept["DensityForest, default", 10]
     report.note(
-        f"10 features, the default: {memory} bytes by sample and tree; {learn:.1f} us "
-        f"to learn a sample, {score:.1f} us to score one."
+        f"With 10 features and default parameters: {memory} bytes per sample and tree, "
+        f"{learn:.1f} us to learn a sample, {score:.1f} us to score a sample."
     )

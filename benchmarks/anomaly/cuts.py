@@ -1,4 +1,4 @@
-"""Time of random cut forests, beside peers with as many trees and the same window."""
+"""Time of random cut forests, compared with detectors of as many trees and the same window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..data import DataFolder, Stream, stream
 from ..report import Report, progress
 from .detectors import CutForest, rrcf
 
-# Trees, window and features.
+# Numbers of trees, windows and features.
 SIZES = ((50, 1024, 10), (40, 256, 10), (100, 256, 10), (50, 1024, 2))
 TARGET_SIZE = SIZES[0]
 
@@ -24,7 +24,7 @@ ROUNDS = 5
 # Number of samples of a window that trees store by default.
 HELD = RandomCutForest().max_samples
 
-# Samples of a round, of ours and of HalfSpaceTrees, and of `rrcf`.
+# Samples per round of most detectors, and of `rrcf`.
 N_SAMPLES, N_SLOW = 300, 10
 
 
@@ -33,7 +33,8 @@ def _half_spaces(n_trees: int, window: int) -> Any:
     return preprocessing.MinMaxScaler() | trees
 
 
-# By name: a function from a number of trees and a window to a detector, and samples of a round.
+# By name: a function from the number of trees and the window to a detector, and the samples per
+# round.
 DETECTORS: dict[str, tuple[Callable[[int, int], Any], int]] = {
     "RandomCutForest": (lambda n, window: RandomCutForest(n, window, seed=1), N_SAMPLES),
     "RandomCutForest that holds all": (
@@ -88,9 +89,10 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
                 ratio = float(np.median(np.divide(times["rrcf"], ours)))
                 report.note(f"`rrcf` takes {ratio:.0f} times as long.")
     report.note(
-        f"Trees of the first hold {HELD} samples of the window at most, as is the default. "
-        f"Normal samples, each scored and then learned, in a full window: processor time, medians "
-        f"of {rounds} rounds in which all take turns, {N_SAMPLES} samples a round ({N_SLOW} of "
-        "`rrcf`). Ratios are of rounds, with the least and the largest."
+        f"The trees of the first detector store at most {HELD} samples of the window, the "
+        "default. Normal samples are scored and then learned in a full window. Times are "
+        f"processor times, medians of {rounds} rounds in which the detectors take turns. A "
+        f"round has {N_SAMPLES} samples ({N_SLOW} for `rrcf`). The last column has the "
+        "median, smallest and largest ratio of the rounds."
     )
     report.table(["trees", "window", "features", "detector", "us a sample", "ratio"], rows)

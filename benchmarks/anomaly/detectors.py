@@ -1,4 +1,4 @@
-"""The detectors that are compared, each as a function of a seed."""
+"""Detectors that are compared, as functions of a seed."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ try:
 except ImportError:
     rrcf = None
 
-# Our detectors, at their defaults.
+# The detectors of this package with default parameters.
 OURS: dict[str, Callable[[int], Any]] = {
     "DensityForest": lambda seed: DensityForest(seed=seed),
     "NearestNeighborDetector": lambda seed: NearestNeighborDetector(seed=seed),
     "RandomCutForest": lambda seed: RandomCutForest(seed=seed),
 }
 
-# Rows of the window of the isolation forest, and after how many it is fitted again.
+# Rows in the window of the isolation forest, and rows between two fits.
 WINDOW, FITTED_EVERY = 2048, 256
 
 
 class Peer(NamedTuple):
-    """Another detector, and its number of samples if it is too slow for all."""
+    """A detector, and its number of samples if it is too slow for all samples."""
 
     make: Callable[[int], Any]
     most: int | None = None
-    # Features with which it is too slow.
+    # Number of features for which it is too slow.
     most_features: int | None = None
-    # Whether it takes the last value of a series only.
+    # Whether it uses only the last value of a series.
     is_of_series: bool = False
 
 
 class CutForest(base.AnomalyDetector):
-    """`rrcf` as its own examples use it: a sample's mean displacement after it was inserted.
+    """Detector by `rrcf` as in its examples: a sample's mean displacement after its insertion.
 
-    Trees are over a sliding window. Scoring inserts the sample, so that learning does nothing more.
+    Trees are over a sliding window. `score_one` inserts the sample, so `learn_one` does nothing.
     """
 
     def __init__(self, n_trees: int, window: int, seed: int) -> None:
@@ -66,17 +66,17 @@ class CutForest(base.AnomalyDetector):
         return total / len(self.trees)
 
     def learn_one(self, x: dict[Any, float]) -> None:
-        """Do nothing: the sample has been inserted."""
+        """Do nothing, because `score_one` has inserted the sample."""
 
 
 class WindowedForest:
-    """scikit-learn's isolation forest over the latest rows, fitted again from time to time."""
+    """Isolation forest of scikit-learn over the latest rows, refitted regularly."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def scores(self, X: Array) -> Array:
-        """Return the score of each row by the rows before it; 0 before the first fit."""
+        """Return the score of each row from a fit to earlier rows; 0 before the first fit."""
         scores = np.zeros(len(X))
         for start in range(FITTED_EVERY, len(X), FITTED_EVERY):
             part = slice(start, start + FITTED_EVERY)
@@ -87,7 +87,7 @@ class WindowedForest:
 
 
 class LastValue:
-    """`GaussianScorer` over the last value of a shingle."""
+    """Detector that applies `GaussianScorer` to the last value of a shingle."""
 
     def __init__(self) -> None:
         self.scorer = anomaly.GaussianScorer()

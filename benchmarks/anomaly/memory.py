@@ -17,10 +17,10 @@ from river_mondrian import Alarms, NearestNeighborDetector, RandomCutForest
 from ..data import DataFolder
 from ..report import Report, progress
 
-# Rows that are learned at once, and features.
+# Rows per call, and features.
 BLOCK, N_FEATURES = 10_000, 3
 
-# Small models, since only memory counts: by name, with a description.
+# Models are small, because only their memory is measured. Each has a description.
 MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
     "NearestNeighborDetector": ("default", lambda: NearestNeighborDetector(seed=1)),
     "RandomCutForest": (
@@ -35,7 +35,7 @@ MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 def resident() -> int:
-    """Return the bytes of memory of this process: the present ones on Linux, else the most."""
+    """Return the bytes of memory of this process: present bytes on Linux, otherwise the peak."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -43,11 +43,11 @@ def resident() -> int:
 
 
 def held_after(name: str, numbers: list[int]) -> list[tuple[int, int]]:
-    """Return resident memory and the model's own count, after these numbers of samples."""
+    """Return resident memory and the model's own count after these numbers of samples."""
     model, found = MODELS[name][1](), []
     rng = np.random.default_rng(1)
     for block in range(numbers[-1] // BLOCK):
-        # Scores rise and fall, so that alarms are raised.
+        # Scores rise and fall, so alarms are raised.
         X = rng.normal(size=(BLOCK, N_FEATURES)) * (1.0 + block % 7)
         model.learn_many(X)
         n = BLOCK * (block + 1)
@@ -62,15 +62,15 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
     numbers = [10_000, 20_000, 50_000] if quick else [100_000, 1_000_000, 10_000_000]
     rows = []
     for name, (kind, _) in MODELS.items():
-        # A process of its own holds the memory of this model only.
+        # A separate process holds only the memory of this model.
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             found = pool.apply(held_after, (name, numbers))
         sizes = [f"{held / 2**20:.1f}" for held, _ in found]
         rows.append([name, kind, *sizes, f"{found[0][1]:,}", f"{found[-1][1]:,}"])
     report.note(
-        f"MiB that a process holds after so many samples of {N_FEATURES} features, learned by "
-        f"`learn_many` in blocks of {BLOCK:,}; and the bytes that the model counts at first and "
-        "at last (`memory_usage`)."
+        f"MiB of a process after so many samples of {N_FEATURES} features, learned by "
+        f"`learn_many` in blocks of {BLOCK:,}; and the first and last values of the model's "
+        "own count of bytes (`memory_usage`)."
     )
     headers = ["model", "with", *(f"{n:,}" for n in numbers), "model, bytes", "at last"]
     report.table(headers, rows)

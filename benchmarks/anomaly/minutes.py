@@ -1,4 +1,4 @@
-"""Generated metrics of a server: a value each minute, with a daily season and five incidents."""
+"""Generated metrics of a server: a value per minute, with a daily season and five incidents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..data import Array
 
 DAY, DAYS = 1440, 19
 SEED = 11
-# Days before the first incident, and minutes between two of them at least.
+# Days before the first incident, and least number of minutes between two incidents.
 QUIET_DAYS, APART = 4, 600
 
 KINDS = ("higher", "outage", "stuck", "noisy", "slow rise")
@@ -38,7 +38,7 @@ def usual(rng: np.random.Generator, days: int = DAYS) -> tuple[Array, float]:
     phase = 2.0 * np.pi * (t / DAY + rng.random())
     season = np.sin(phase) + rng.uniform(0.0, 0.4) * np.sin(2.0 * phase + rng.random())
     weekend = 1.0 - rng.uniform(0.0, 0.3) * (t // DAY % 7 >= 5)
-    # Noise that a minute shares with the one before, and single minutes of a heavier tail.
+    # Noise that is correlated between minutes, and independent noise with a heavier tail.
     noise, slow = rng.normal(0.0, 1.0, len(t)), np.empty(len(t))
     carried, value = rng.uniform(0.3, 0.9), 0.0
     for i in range(len(t)):

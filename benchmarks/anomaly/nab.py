@@ -1,10 +1,10 @@
-"""The score of the Numenta Anomaly Benchmark (Lavin and Ahmad 2015), version 1.1.
+"""Score of the Numenta Anomaly Benchmark (Lavin and Ahmad 2015), version 1.1.
 
-An anomaly is a window of a series. A detection is a row whose score is at or above a threshold, the
-same one for all series. The first detection within a window earns up to 1, the earlier the more; a
-window without one costs `missed`; a detection outside of all windows costs up to `false`, the less
-the closer it is behind a window. The first rows of a series do not count. The total is scaled so
-that no detection at all is 0, and the start of each window alone is 100.
+An anomaly is a window of a series. A detection is a row whose score is at or above a threshold,
+which is the same for all series. The first detection within a window earns up to 1, more if it is
+earlier. A window without a detection costs `missed`. A detection outside of all windows costs up to
+`false`, less if it is shortly after a window. The first rows of a series do not count. The total is
+scaled: no detections have 0, and detections at the start of each window only have 100.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from ..data import Array
 
-# Rows of a series that do not count: this share of its rows, and at most of so many.
+# Rows at the start of a series that do not count: a share of its rows, and an upper limit.
 PROBATION, MOST_ROWS = 0.15, 5000
 
 
 class Profile(NamedTuple):
-    """The cost of a false detection and of a missed window; the first row of a window earns 1."""
+    """Costs of a false detection and of a missed window. The first row of a window earns 1."""
 
     false: float
     missed: float
@@ -34,9 +34,9 @@ PROFILES = {
 
 
 class Places(NamedTuple):
-    """The worth of a detection at each row, before costs, and the number of its window.
+    """Values of a detection at each row, before costs, and the number of its window.
 
-    A window's number is from 0; -1 is outside of all windows, and -2 does not count.
+    Windows are numbered from 0. -1 is outside of all windows, and -2 does not count.
     """
 
     worth: Array
@@ -45,13 +45,14 @@ class Places(NamedTuple):
 
 
 def sigmoid(x: Array | float) -> Array:
-    """Return the worth of a detection: x is -1 at a window's start, and 0 at its end."""
+    """Return the value of a detection: x is -1 at a window's start, and 0 at its end."""
     x = np.asarray(x, dtype=float)
     return np.where(x > 3.0, -1.0, 2.0 / (1.0 + np.exp(5.0 * np.minimum(x, 3.0))) - 1.0)
 
 
 def places(times: Array, windows: Array) -> Places:
-    """Return the worth of a detection at each row of a series.
+    """Return the value of a detection at each row of a series.
+
 
     Parameters
     ----------
@@ -59,13 +60,12 @@ def places(times: Array, windows: Array) -> Places:
         Times of rows.
     windows
         First and last time of each window, in order, shape (n, 2).
-
     """
     n = len(times)
     rows = np.arange(n)
     worth, window = np.full(n, -1.0), np.full(n, -1)
     for number, (first, last) in enumerate(windows):
-        # The first row of each time: some are there twice.
+        # Use the first row of each time, because some times are repeated.
         start, end = np.argmax(times == first), np.argmax(times == last)
         width = end - start + 1
         within = slice(start, end + 1)
@@ -91,7 +91,8 @@ def totals(series: list[Places], scores: list[Array], profile: Profile) -> tuple
     order = np.argsort(-score[counts], kind="stable")
     worth, window, score = worth[counts][order], window[counts][order], score[counts][order]
     gains = np.where(window < 0, profile.false * worth, 0.0)
-    # The best detection in a window counts: as thresholds fall, each better one replaces it.
+    # The best detection in a window counts. If a lower threshold adds a better one, it replaces the
+    # old one.
     best: dict[int, float] = {}
     for i in np.flatnonzero(window >= 0).tolist():
         k, value = int(window[i]), float(worth[i])
@@ -99,7 +100,7 @@ def totals(series: list[Places], scores: list[Array], profile: Profile) -> tuple
         best[k] = max(before, value)
         gains[i] = best[k] - before
     n_windows = int(first[-1])
-    # Windows in the rows that do not count are missed by all detectors.
+    # All detectors miss windows in the rows that do not count.
     raw = np.cumsum(gains)
     ends = np.flatnonzero(np.append(np.diff(score) < 0.0, True))
     return score[ends], 100.0 * raw[ends] / (n_windows * (1.0 + profile.missed))

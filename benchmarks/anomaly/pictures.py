@@ -11,7 +11,8 @@ from ..report import Report, pyplot
 def draw_dots(
     report: Report, values: Mapping[str, Mapping[str, float]], ours: Sequence[str], what: str
 ) -> None:
-    """Draw a line of dots for each stream or set: one for each detector, ours coloured.
+    """Draw a line of dots for each stream or set, one dot for each detector.
+
 
     Parameters
     ----------
@@ -23,7 +24,6 @@ def draw_dots(
         The detectors that are coloured.
     what
         The label of the horizontal axis.
-
     """
     plt = pyplot()
     if plt is None or not values:

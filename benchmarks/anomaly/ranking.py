@@ -1,4 +1,4 @@
-"""Prequential ranking of anomalies: each sample is scored, and then learned."""
+"""Prequential ranking of anomalies: each sample is scored and then learned."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .detectors import OURS, PEERS, Peer, WindowedForest, rrcf
 from .pictures import draw_dots
 from .streams import SHARE, STREAMS, UNSEEN, Labelled
 
-# Number of first samples that are not judged: HalfSpaceTrees do not score their first 250.
+# Number of first samples that do not count, because HalfSpaceTrees do not score their first 250.
 WARM_UP = 250
 
-# Which of our detectors are compared with each peer, the best of them by each measure.
+# Detectors of this package. The best of them by each measure is compared with each peer.
 NEAREST, CUTS = "NearestNeighborDetector", "RandomCutForest"
 WHO = {
     NEAREST: (NEAREST,),
@@ -30,14 +30,14 @@ MEASURES = ("ROC AUC", "average precision")
 
 
 class Run(NamedTuple):
-    """The scores of a stream, or of its beginning, and the time per sample."""
+    """Scores of a stream or of its beginning, and the time per sample."""
 
     scores: Array
     seconds: float
 
 
 def run(model: Any, samples: Stream) -> Run:
-    """Score each sample, and learn it."""
+    """Score each sample and then learn it."""
     started = time.perf_counter()
     if isinstance(model, WindowedForest):
         scores = model.scores(np.array([list(x.values()) for x, _ in samples], dtype=float))
@@ -58,14 +58,15 @@ def judged(runs: list[Run], stream: Labelled, n: int) -> Array:
 
 
 class Comparison(NamedTuple):
-    """How ours compare with a peer by each measure: at or above it, or within two errors."""
+    """Comparison with a peer by each measure: at or above it, or within two standard errors."""
 
     is_above: Array
     is_tied: Array
 
 
 def compared(ours: list[Array], theirs: Array) -> Comparison:
-    """Compare the best of ours with a peer.
+    """Compare the best of the package's detectors with a peer.
+
 
     Parameters
     ----------
@@ -73,7 +74,6 @@ def compared(ours: list[Array], theirs: Array) -> Comparison:
         The measures of each of our detectors, shape (seeds, 2).
     theirs
         Those of the peer.
-
     """
     means = np.array([found.mean(axis=0) for found in ours])
     best = means.argmax(axis=0)
@@ -85,14 +85,14 @@ def compared(ours: list[Array], theirs: Array) -> Comparison:
 
 
 def _squared_error(values: Array) -> float:
-    """Return the squared standard error of a mean over seeds; 0 of a single run."""
+    """Return the squared standard error of a mean over seeds; 0 for a single run."""
     return float(np.var(values, ddof=1) / len(values)) if len(values) > 1 else 0.0
 
 
 def ranking(data: DataFolder, report: Report, quick: bool) -> None:
-    """ROC AUC, average precision and time of all detectors on ten streams of ours."""
+    """ROC AUC, average precision and time of all detectors on ten streams."""
     n, seeds = (1500, 1) if quick else (2500, 3)
-    for make in OURS.values():  # compile
+    for make in OURS.values():  # Compile.
         run(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
     rows: list[list[str]] = []
     times: list[list[str]] = []
@@ -108,14 +108,16 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         for who, found in _compare(name, stream, seeds, rows, times, areas[name]).items():
             reached[who].append(found)
     if rrcf is None:
-        report.note("`rrcf` is not installed, and so not among the peers.")
+        report.note("`rrcf` is not installed, so it is not among the peers.")
     report.note(
-        f"Each sample is scored, then learned; judged from the {WARM_UP + 1}st on by ranking; "
-        f"means of {seeds} seeds. {SHARE:.0%} of one class among the others, or made streams. "
-        "Peers are behind MinMaxScaler or StandardScaler (LODA, OneClassSVM, rrcf); ours and the "
-        "isolation forest, of the latest 2,048 rows and fitted every 256, take the features as "
-        "they are. LocalOutlierFactor and rrcf get 1,000 samples and one seed; in brackets is the "
-        f"best of ours there. LocalOutlierFactor gets no more than {_MOST_FEATURES} features."
+        f"Each sample is scored and then learned. Measures start at the {WARM_UP + 1}st "
+        f"sample and are means of {seeds} seeds. Streams have {SHARE:.0%} of one class as "
+        "anomalies, or are generated. Peers are behind MinMaxScaler or StandardScaler (LODA, "
+        "OneClassSVM, rrcf). The isolation forest has the latest 2,048 rows and is refitted "
+        "every 256 rows. It and the package's detectors get unscaled features. "
+        "LocalOutlierFactor and rrcf get 1,000 samples and one seed; the best of the "
+        "package's detectors on these samples is in brackets. LocalOutlierFactor gets at "
+        f"most {_MOST_FEATURES} features."
     )
     headers = ["stream", "detector", "samples", *MEASURES]
     report.table(headers, rows)
@@ -124,18 +126,19 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         [[who, *_counts(found)] for who, found in reached.items()],
     )
     report.note(
-        f"Of {len(areas)} streams: at or above every peer; or tied with those above, which is "
-        "less than two standard errors of the difference over seeds."
+        f"The table has the numbers of streams, out of {len(areas)}, on which a detector is "
+        "at or above every peer, or tied with all better peers. A tie is a difference of "
+        "less than two standard errors over seeds."
     )
     draw_dots(report, areas, list(OURS), "ROC AUC")
     report.note(
-        "`NearestNeighborDetector` was designed on other sets. Streams not looked at when scores "
-        f"and lifetimes of the others were chosen: {', '.join(UNSEEN)}; all were when it was "
-        "chosen how many samples trees hold."
+        "`NearestNeighborDetector` was designed on other sets. These streams were not used "
+        f"to select scores and lifetimes of the other detectors: {', '.join(UNSEEN)}. All "
+        "streams were used to select the number of samples in trees."
     )
     report.note(
-        "Microseconds to score and learn a sample, wall clock, whatever else the machine does; "
-        "`cost` and `cuts` measure them."
+        "Wall-clock microseconds to score and learn a sample, including other load of the "
+        "machine. `cost` and `cuts` measure processor times."
     )
     report.table(["stream", "detector", "us a sample"], times)
 
@@ -159,7 +162,7 @@ def _runs(name: str, who: str, make: Any, samples: Stream, seeds: int) -> list[R
 
 
 def _is_for(peer: Peer, stream: Labelled) -> bool:
-    """Return whether a peer takes a stream, and finds an anomaly in what it gets."""
+    """Return whether a peer can run on a stream, and its part of the stream has anomalies."""
     if peer.is_of_series and not stream.is_series:
         return False
     if peer.most_features is not None and len(stream.samples[0][0]) > peer.most_features:
@@ -175,7 +178,7 @@ def _compare(
     times: list[list[str]],
     areas: dict[str, float],
 ) -> dict[str, Comparison]:
-    """Add a stream's rows and areas; return how ours compare with all peers."""
+    """Add a stream's rows and areas; return the comparisons with all peers."""
 
     def add(who: str, runs: list[Run], n: int, values: list[str]) -> None:
         shown = f"**{who}**" if who in OURS else who
@@ -208,7 +211,7 @@ def _compare(
 
 
 def _against_all(found: list[Comparison]) -> Comparison:
-    """Return how ours compare with all peers: above each, or above some and tied with the rest."""
+    """Return whether a detector is above all peers, or tied with all better ones, by measure."""
     above = np.all([one.is_above for one in found], axis=0)
     reached = np.all([one.is_above | one.is_tied for one in found], axis=0)
     return Comparison(above, reached & ~above)

@@ -1,7 +1,7 @@
-"""Streams with anomalies: sets in which one class is made rare, and streams that are made here.
+"""Streams with anomalies: sets in which one class is made rare, and generated streams.
 
-They were fixed before anything was chosen on them. `UNSEEN` were not used before scores and
-lifetimes were final. The number of samples in trees was chosen after all had been used.
+They were fixed before any selection. `UNSEEN` were not used before scores and lifetimes were final.
+The number of samples in trees was selected after all streams had been used.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from river import datasets
 
 from ..data import Array, DataFolder, Stream, take
 
-# Share of anomalies where one class is made rare, and of the streams' seed.
+# Share of anomalies in streams with a rare class, and the seed of the streams.
 SHARE = 0.02
 SEED = 7
 
-# Values of a series that a sample has.
+# Number of values of a series in a sample.
 SHINGLE = 16
 
 UNSEEN = ("credit", "mnist", "covtype", "shifts")
@@ -38,7 +38,7 @@ def _stream(X: Array, is_odd: Array) -> Stream:
 
 
 def shuttle(data: DataFolder, n: int) -> Labelled | None:
-    """River's Shuttle stream, in its order."""
+    """Return River's Shuttle stream, in its order."""
     return Labelled([(x, bool(y)) for x, y in take(datasets.Shuttle(), 2 * n)], False)
 
 
@@ -61,7 +61,7 @@ def _rare(name: str, label: int) -> Callable[[DataFolder, int], Labelled | None]
 
 
 def credit(data: DataFolder, n: int) -> Labelled | None:
-    """Payments: 28 uncorrelated components, a time and an amount; .5 % frauds, moved in a few."""
+    """Payments: 28 uncorrelated components, a time and an amount; .5 % frauds."""
     rng = np.random.default_rng(SEED)
     scales = np.geomspace(2.0, 0.3, 28)
     X = scales * rng.standard_t(4.0, size=(2 * n, 28))
@@ -77,12 +77,12 @@ def credit(data: DataFolder, n: int) -> Labelled | None:
 
 
 def floods(data: DataFolder, n: int) -> Labelled | None:
-    """Requests: duration, bytes in and out, requests and errors of late; bursts are anomalies."""
+    """Requests: duration, bytes in and out, recent requests and errors; bursts are anomalies."""
     rng = np.random.default_rng(SEED)
     rows, labels = [], []
     while len(rows) < 2 * n:
         if len(rows) > 300 and rng.random() < 0.001:
-            # One sender, the same request: each of a flood resembles the ones before.
+            # A flood is one request of one sender, so its samples are similar.
             size, reply = rng.lognormal(4.0, 0.3), rng.lognormal(5.0, 0.3)
             for i in range(int(rng.integers(10, 40))):
                 noise = rng.normal(1.0, 0.02, size=3)
@@ -122,7 +122,7 @@ def spikes(data: DataFolder, n: int) -> Labelled | None:
 
 
 def shifts(data: DataFolder, n: int) -> Labelled | None:
-    """A season whose level moves for good, some times; the 10 values from there are anomalies."""
+    """A season with permanent changes of level; the first 10 values after each are anomalies."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
     for start in np.sort(rng.choice(np.arange(400, n - 20), size=max(3, n // 500), replace=False)):
@@ -132,7 +132,7 @@ def shifts(data: DataFolder, n: int) -> Labelled | None:
 
 
 def seasons(data: DataFolder, n: int) -> Labelled | None:
-    """A season that stands still or runs thrice as fast for 24 values: those are anomalies."""
+    """A season that stops, or is three times as fast, for 24 values; these are anomalies."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
     for start in rng.choice(np.arange(400, n - 40, 60), size=max(3, n // 800), replace=False):
@@ -144,7 +144,7 @@ def seasons(data: DataFolder, n: int) -> Labelled | None:
     return _shingles(values, is_odd)
 
 
-# Functions that make streams of about a number of samples, by name.
+# Functions from a number of samples to a stream of about this length, by name.
 STREAMS: dict[str, Callable[[DataFolder, int], Labelled | None]] = {
     "shuttle": shuttle,
     "credit": credit,
