@@ -1,1 +1,1 @@
-"""Label posteriors: hierarchical normalized stable processes over the classes of a tree's nodes."""
+"""Label posteriors: hierarchical normalized stable processes over classes at a tree's nodes."""

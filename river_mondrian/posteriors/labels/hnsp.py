@@ -1,19 +1,19 @@
-"""Label posterior of a Mondrian tree: hierarchical normalized stable process, by IKN counts.
+"""Label posterior of a Mondrian tree: hierarchical normalized stable process with IKN counts.
 
 Equation 4 of Lakshminarayanan et al. 2014 is linear in the parent's distribution, G_j = b_j + a_j
-G_parent, and a prediction is a weighted sum of such terms along the path (Equations 5 and 6). So a
-walk down needs only the geometry (see `partitions.mondrian.walks`). One pass from the leaf up adds
-each node's own term, with its weight, to the classes. The weight that is passed up soon vanishes,
-and the pass ends.
+G_parent. A prediction is a weighted sum of such terms along the path (Equations 5 and 6). So a walk
+down needs only the geometry (see `partitions.mondrian.walks`). One pass from the leaf up adds each
+node's own term, with its weight, to the classes. The pass ends when the weight that is passed up is
+negligible.
 
-At a node with counts c and tables tab, if the sample has not branched off above, Equation 4 is
-G_jk = (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount d = exp(-gamma span).
+At a node with counts c and tables tab, if the sample has not branched off above, Equation 4 is G_jk
+= (c_jk - d tab_jk) / c_j + d tab_j / c_j G_parent,k with the discount d = exp(-gamma span).
 
-If it branches off at node j, after Delta ~ Exp(eta) truncated to the span, the new parent has the
-counts c = tab = min(c_j, 1) (Algorithm 8, line 10). The expected discount (line 9) is
-E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)).
-Its product with the probability 1 - exp(-eta span) of branching off is
-eta / (eta + gamma) (1 - stays d), with stays = exp(-eta span), since the denominator cancels.
+Suppose that the sample branches off at node j, after Delta ~ Exp(eta) truncated to the span. Then
+the new parent has the counts c = tab = min(c_j, 1) (Algorithm 8, line 10). The expected discount
+(line 9) is E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)).
+The probability of branching off is 1 - exp(-eta span). The product of both numbers is eta / (eta +
+gamma) (1 - stays d) with stays = exp(-eta span), since the denominator cancels.
 
 If samples have weights, c and tab are real numbers (`records`).
 """
@@ -35,7 +35,7 @@ from ...records.numba_types import lowest_bit
 from . import records
 from .records import L, LabelForest, LabelNode, LabelTree, word_at
 
-# Weight that is lost to rounding in float64 sums.
+# A smaller weight is lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
 
 
@@ -80,7 +80,7 @@ def _add_counts(forest: L, tree: LabelTree, node: LabelNode, factor: float, out:
 def _add_sets(
     left: Int32s, right: Int32s, n_classes: int, of_both: float, of_any: float, out: Float64s
 ) -> None:
-    """Add a weight to the classes in both sets, and another to the classes in any of them."""
+    """Add one weight to the classes in both sets, and another weight to the classes in any set."""
     n_words, size = records.n_words_of(n_classes), records.WORD_CLASSES
     if of_both != 0.0:
         for w in range(n_words):
@@ -91,7 +91,7 @@ def _add_sets(
 
 @inlined
 def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
-    """Return the weights of a node's own classes and of its parent's if a sample branches off.
+    """Return the weights of a node's and of its parent's classes if a sample branches off.
 
     These are lines 6 to 12 of Algorithm 8, up to the sums over classes.
     """
@@ -108,7 +108,7 @@ def _add_weights(
 ) -> float:
     """Add a node's terms in a forest with weights; returns the share of the weight passed up.
 
-    `weight` is the weight of the node's distribution, `own` the weight of its tables alone.
+    `weight` is the weight of the node's distribution, and `own` the weight of its tables alone.
     """
     n_classes = forest.n_classes
     left, right = node.weights(forest, LEFT), node.weights(forest, RIGHT)
@@ -131,7 +131,7 @@ def _add_weights(
 
 @separate
 def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, row: int) -> None:
-    """Add a walk's prediction, from its leaf up to the base (Algorithm 8)."""
+    """Add a walk's prediction, from its leaf up to the base distribution (Algorithm 8)."""
     tree = forest.trees[t]
     gamma, n_classes = forest.gamma, forest.n_classes
     n_words = records.n_words_of(n_classes)
@@ -144,7 +144,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
         discount = math.exp(-gamma * step.span)
         own, passed = branching(step, gamma, discount)
         if step.ref < 0:
-            # A single point: c is its weight, for its class.
+            # For a single point, c is its weight, for its class.
             point = forest.points.row(~step.ref)
             share = discount * (min(point.weight, 1.0) / point.weight)
             out[point.label] = out[point.label] + (weight * (1.0 - share) + own)
@@ -167,7 +167,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
                 else:
                     of_any = own + weight * (total - discount) / total
             else:
-                # c of a class is the number of sets that have it.
+                # c of a class is the number of sets that contain it.
                 total = np.float64(n_below + n_in_both)
                 of_any = own / n_below + weight * (1.0 - discount) / total
                 of_both = weight / total
@@ -182,7 +182,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
 
 @inlined
 def most_probable(probabilities: Float64s, n_classes: int) -> int:
-    """Return the most probable class; of equal ones the first."""
+    """Return the most probable class, the first of several with equal probability."""
     best = 0
     for k in range(1, n_classes):
         if probabilities[k] > probabilities[best]:
@@ -236,7 +236,7 @@ def put_samples(forest: L, labels: Int64s, weights: Float64s, n: int, first: int
 
 @inlined
 def _takes(forest: L, version: int, weight: float) -> bool:
-    """Return whether the trees accept a sample of a weight, and have this version."""
+    """Return whether the trees accept a sample with this weight, and have this version."""
     is_known = weight == 1.0 or (forest.has_weights() and 0.0 < weight <= LARGEST_WEIGHT)
     return is_known and version == forest.version and not extension.must_wait(forest)
 
@@ -245,8 +245,9 @@ def _takes(forest: L, version: int, weight: float) -> bool:
 def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
     """Store a sample as the next point, and extend every tree by it.
 
-    Returns WAITS if the trees have another version or must wait, and if the weight is out of its
-    range, or not 1 while nodes have no weights. Otherwise returns as `widths.learn_next` does.
+    Returns WAITS if the trees have another version or must wait. It also returns WAITS if the
+    weight is out of its range, or is not 1 while nodes have no weights. Otherwise it returns the
+    result of `widths.learn_next`.
     """
     if not _takes(forest, version, weight):
         return WAITS
@@ -257,7 +258,7 @@ def learn_one(forest: L, version: int, inputs: Packed, label: int, weight: float
 
 @kernel
 def learn_in_window(forest: L, version: int, inputs: Packed, label: int, weight: float) -> int:
-    """Learn a sample as `learn_one` does, with a window.
+    """Learn a sample with a window, in the same way as `learn_one`.
 
     This is a separate kernel, since forgetting takes seconds to compile.
     """
@@ -311,14 +312,14 @@ def count_leaves(forest: L, t: int, rows: Int64s, n: int, counts: Float64s) -> N
 
 @batch_kernel
 def fill_weights(forest: L, t: int, order: Int32s) -> None:
-    """Write the weights of classes to a tree's rows, given that all samples weigh 1.
+    """Write the weights of classes to a tree's rows if all samples have weight 1.
 
     The rows already have room for weights. `order` is a buffer with a number per row.
     """
     tree = forest.trees[t]
     if tree.root == EMPTY or tree.root < 0:
         return
-    # List the rows from the root down, then fill them from below up.
+    # List the rows from the root down, then fill them from the leaves up.
     order[0] = tree.root
     n, done = 1, 0
     while done < n:

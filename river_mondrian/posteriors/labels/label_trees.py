@@ -31,7 +31,7 @@ FIRST_WEIGHTS = 2
 
 @dataclass
 class LabelView(NodeView):
-    """A node with its weight and its counts: a leaf's own, otherwise c of Algorithm 5."""
+    """A node with its weight and its counts: a leaf's counts, otherwise c of Algorithm 5."""
 
     counts: NDArray[Any]
     weight: float
@@ -50,10 +50,10 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     partitions
         Arguments of trees of all kinds.
     gamma
-        Rate of the discount; None means ten times the number of features known when the
-        warm-up ended.
+        Rate of the discount. None means ten times the number of features known at the end of the
+        warm-up.
     split_pure
-        Whether blocks of one class are cut, too.
+        Whether blocks of one class are also cut.
 
     """
 
@@ -84,7 +84,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         forest.count_width = FIRST_COUNTS
 
     def _kept_parts(self) -> tuple[Part, ...]:
-        # The classes below either child, and their weights.
+        # The classes below each child, and their weights.
         n_words, n_weights = self.forest.n_set_words, self.forest.weight_capacity
         sets = Part("classes_left", INT32, n_words), Part("classes_right", INT32, n_words)
         if n_weights == 0:
@@ -116,7 +116,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
                 refuse(f"tree {t}", name, "wrong", f"but there are {self.forest.n_classes} classes")
 
     def add_class(self) -> int:
-        """Add a class; returns its number."""
+        """Add a class, and return its number."""
         forest = self.forest
         label = forest.n_classes
         forest.n_classes = label + 1
@@ -133,7 +133,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return label
 
     def _relay_sides(self, n_words: int, n_weights: int) -> None:
-        """Copy the rows to new ones with these numbers of words of a set and of weights."""
+        """Copy the rows to new rows with these numbers of words of a set and of weights."""
         forest, known, box = self.forest, self._kept_parts(), int(self.forest.box_word)
         forest.n_set_words, forest.weight_capacity = n_words, n_weights
         self._set_words()
@@ -148,11 +148,11 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
 
     @property
     def has_weights(self) -> bool:
-        """Whether nodes keep weights, as they do after the first weight that is not 1."""
+        """Whether nodes store weights, which they do after the first weight that is not 1."""
         return bool(self.forest.weight_capacity > 0)
 
     def weigh(self) -> None:
-        """Add weights to nodes, given that all weights were 1 so far. This is part of a change."""
+        """Add weights to nodes if all weights were 1 so far. This is part of a change."""
         forest = self.forest
         if self.has_weights:
             return
@@ -174,17 +174,17 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
             self.forest.gamma = 10.0 * self.n_inputs
 
     def learner(self, version: int | None = None) -> Callable[[bytes, int, float], int]:
-        """Return the kernel that learns a sample, given as packed inputs, a class and a weight.
+        """Return the kernel that learns a sample, given packed inputs, a class and a weight.
 
-        The kernel returns as `hnsp.learn_one` does: WAITS if the trees' inputs or classes have
-        changed since `version`, by default the current one.
+        The kernel returns the result of `hnsp.learn_one`: WAITS if the trees' inputs or classes
+        have changed since `version`, by default the current version.
         """
         kernel = hnsp.learn_in_window if self.has_window else hnsp.learn_one
         now = self.version if version is None else version
         return functools.partial(kernel.of(self._FOREST), self.forest, now)
 
     def make_room(self) -> bool:
-        """Reserve memory for the next sample's point; returns False if more than that is needed."""
+        """Reserve memory for the next sample's point; returns False if this is not sufficient."""
         if self.is_changing or self.doubles:
             return False
         self.close()
@@ -195,9 +195,9 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return True
 
     def learn(self, label: int, weight: float) -> int:
-        """Learn the sample in `inputs` with a class, and allocate any memory that it needs.
+        """Learn the sample in `inputs` with a class, and allocate the memory that it needs.
 
-        Returns DONE, or the input whose value is too large; then nothing has changed.
+        Returns DONE, or the input whose value is too large. Nothing has changed then.
         """
         inputs = self.vector[: self.n_inputs].tobytes()
         return self.learn_next(
@@ -224,20 +224,20 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     # Prediction.
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
-        """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
+        """Predict rows of checked inputs, and return probabilities, shape (n, classes)."""
         kernel, kind, n_classes = hnsp.predict_many, hnsp.LabelPrediction, self.forest.n_classes
         return self._predict_rows(kernel, kind, "probabilities", inputs, n_classes, n_jobs)
 
     # Explanation.
 
     def leaf_weights(self, t: int, rows: Ints) -> Floats:
-        """Return the weights of the classes in leaves that have rows, shape (leaves, classes)."""
+        """Return the weights of the classes in leaves with rows, shape (leaves, classes)."""
         found = np.empty((len(rows), int(self.forest.n_classes)))
         hnsp.count_leaves(self.forest, t, Int64s.of(rows), len(rows), Float64s.of(found))
         return found
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
+        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
         if not self.split_pure:
@@ -278,7 +278,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
             own, tables, discount = self._smoothed(path.tree, ref, float(path.spans[i]), above)
             eta, reach, stays = path.etas[i], path.reach[i], path.stays[i]
             if eta > 0.0:
-                # The probability to branch off times the expected discount.
+                # The probability of branching off times the expected discount.
                 passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
                 kept = max(reach * (1.0 - stays) - passed, 0.0)
                 branches[i] = kept * (tables / tables.sum() - own) + passed * (above - own)
@@ -288,7 +288,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     # Inspection.
 
     def _sides(self, node: LabelNode) -> NDArray[Any]:
-        """Return the weights of the classes on a node's sides; without weights, 1 or 0."""
+        """Return the weights of the classes on a node's sides. Without weights, they are 1 or 0."""
         forest, n_classes = self.forest, int(self.forest.n_classes)
         if self.has_weights:
             return np.array([node.weights(forest, k).view()[:n_classes] for k in range(2)])
@@ -298,7 +298,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes = int(self.forest.n_classes)
-        # Numbers of samples are whole.
+        # Numbers of samples are integers.
         kind = np.float64 if self.has_weights else np.int64
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any], float]]:

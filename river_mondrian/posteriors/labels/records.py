@@ -1,13 +1,13 @@
 """Records of a forest over classes: sets of classes at nodes, counts at leaves, and weights.
 
 The interpolated Kneser-Ney counts of an internal node are c_jk = tab_left,k + tab_right,k
-(Algorithm 5). While all samples weigh 1, each table is 0 or 1, so the sets of classes below each
-child determine them. A leaf of one class needs only its number of samples. A leaf of several
-classes has a row of counts, or its list of points.
+(Algorithm 5). While all samples have weight 1, each table is 0 or 1. So the sets of classes below
+each child determine the counts. A leaf of one class needs only its number of samples. A leaf of
+several classes has a row of counts, or its list of points.
 
-After the first sample with another weight, each node also keeps the sums of the weights of each
-class below either child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the
-weight of class k. Everywhere tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k +
+After the first sample with another weight, each node also stores the sums of the weights of each
+class below each child. The counts of Algorithm 5 are then real numbers. At a leaf, c_jk is the
+weight of class k. At each node tab_jk = min(c_jk, 1). At an internal node c_jk = tab_left,k +
 tab_right,k. Since min(min(a, 1) + min(b, 1), 1) = min(a + b, 1), the tables of a node are min(W, 1)
 with the weight W of the class below it.
 """
@@ -27,7 +27,7 @@ from ...partitions.mondrian.constants import COMPLETE, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, Point, Tree
 from ...records.numba_types import lowest_bit, popcount
 
-# Classes of a word.
+# Number of classes in a word.
 WORD_CLASSES = 32
 
 
@@ -52,7 +52,7 @@ def remove_class(classes: rec.Int32s, label: int) -> None:
 
 @inlined
 def count_classes(left: rec.Int32s, right: rec.Int32s, n_words: int) -> tuple[int, int]:
-    """Count the classes in the union of two sets, and those in their intersection."""
+    """Count the classes in the union of two sets, and in their intersection."""
     if n_words == 1:
         one, other = word_at(left, 0), word_at(right, 0)
         return popcount(one | other), popcount(one & other)
@@ -85,7 +85,7 @@ def first_class(classes: rec.Int32s, n_words: int) -> int:
     return -1
 
 
-# More classes than any forest has.
+# More classes than in any forest.
 MOST_CLASSES = 1 << 24
 
 
@@ -105,7 +105,7 @@ class LabelPoint(Point):
         return self.weight
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
-        """Return whether a block of this point and another pauses: both have the same class."""
+        """Return whether a block of two points pauses: both have the same class."""
         return LabelForest(forest).splits_pure == 0 and self.label == LabelPoint(other).label
 
     def is_like(self, other: Point) -> bool:
@@ -115,10 +115,10 @@ class LabelPoint(Point):
 
 
 class CountRow(rec.Record):
-    """Number of samples of each class at a leaf, an int32 for each."""
+    """Number of samples of each class at a leaf, each an int32."""
 
     def next_free(self) -> rec.Int32s:
-        """Return the number of the next free row, or NONE; in a free row it replaces the counts."""
+        """Return the number of the next free row, or NONE. It replaces a free row's counts."""
         return rec.Int32s(self, 0, 1)
 
     def counts(self, forest: LabelForest) -> rec.Int32s:
@@ -127,7 +127,7 @@ class CountRow(rec.Record):
 
 
 class LabelNode(mondrian.LightNode):
-    """A node with the sets of classes below each child; a leaf's own set is the left one.
+    """A node with the sets of classes below each child. A leaf's set is the left set.
 
     In a forest with weights, the weights of the classes follow the sets.
     """
@@ -190,7 +190,7 @@ class LabelNode(mondrian.LightNode):
         self.add_sample(LabelForest(forest), side, LabelPoint(point))
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Initialise the classes of a side as the union of both sides of its child."""
+        """Initialise the classes of a side with the union of both sides of its child."""
         labels = LabelForest(forest)
         if child < 0:
             self.add_sample(labels, side, labels.points.row(~child))
@@ -206,7 +206,7 @@ class LabelNode(mondrian.LightNode):
                 total[k] = of_left[k] + of_right[k]
 
     def is_paused(self, forest: Forest) -> bool:
-        """Return whether a leaf's block pauses: it holds one class (Algorithm 9, line 3)."""
+        """Return whether a leaf's block pauses: it has one class (Algorithm 9, line 3)."""
         labels = LabelForest(forest)
         own = self.classes(labels, 0)
         return labels.splits_pure == 0 and is_one_class(own, own, n_words_of(labels.n_classes))
@@ -218,16 +218,16 @@ class LabelNode(mondrian.LightNode):
         return LabelPoint(point).label != own
 
     def hides(self, forest: Forest) -> bool:
-        """Return whether there is one class below, so that the nodes below are hidden."""
+        """Return whether there is only one class below, so that the nodes below are hidden."""
         labels = LabelForest(forest)
         left, right = self.classes(labels, 0), self.classes(labels, 1)
         return labels.splits_pure == 0 and is_one_class(left, right, n_words_of(labels.n_classes))
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
-        """Count a point's class at a complete leaf that it is about to join.
+        """Count a point's class at a complete leaf before the point is added.
 
-        A leaf of several classes gets a row of counts, made from its class or its points. With
-        weights no leaf has such a row.
+        A leaf of several classes gets a row of counts, computed from its class or its points. With
+        weights, no leaf has such a row.
         """
         labels, rows = LabelForest(forest), LabelTree(tree).side_rows
         if labels.has_weights():
@@ -238,7 +238,7 @@ class LabelNode(mondrian.LightNode):
             own = first_class(self.classes(labels, 0), labels.n_set_words)
             if pure and label == own:
                 return
-            # Take a free row, or the next one.
+            # Use a free row, or the next row.
             number = tree.free_side_row
             if number == NONE:
                 number = rows.n_rows
@@ -261,7 +261,7 @@ class LabelNode(mondrian.LightNode):
         counts[label] = counts[label] + 1
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Remove a point's class from a leaf's set, unless another point has the class.
+        """Remove a point's class from a leaf's set, unless another point has this class.
 
         Weights are summed again, since differences would leave rounding errors.
         """
@@ -294,7 +294,7 @@ class LabelNode(mondrian.LightNode):
         self.inherit(forest, tree, side, child)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Free a leaf's row of counts, which another leaf may take."""
+        """Free a leaf's row of counts, so that another leaf can use it."""
         if self.dim == COMPLETE and self.count_row != NONE:
             labels, row = LabelForest(forest), LabelTree(tree).side_rows.row(self.count_row)
             for k in range(labels.count_width):
@@ -304,7 +304,7 @@ class LabelNode(mondrian.LightNode):
             self.count_row = NONE
 
 
-# Word of a node's row at which its sets begin.
+# Word of a node's row where its sets begin.
 SETS_WORD = LabelNode.WORDS
 
 
@@ -323,18 +323,18 @@ class LabelForest(Forest):
     n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
     # Walks must end at leaves, since other nodes have no counts.
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
-    # Whether blocks of one class are cut, too, instead of pausing.
+    # Whether blocks of one class are also cut, instead of pausing.
     splits_pure: rec.Int64
     # Rate of the discount: d = exp(-gamma delta).
     gamma: rec.Float64
-    # Number of words of a set of classes, and capacity for classes of a row of counts.
+    # Number of words of a set of classes, and capacity of a row of counts for classes.
     n_set_words: rec.Int64
     count_width: rec.Int64
-    # Capacity for weights of classes on each side of a node; 0 while all samples weigh 1.
+    # Capacity for weights of classes on each side of a node; 0 while all samples have weight 1.
     weight_capacity: rec.Int64
 
     def has_weights(self) -> bool:
-        """Return whether nodes keep weights."""
+        """Return whether nodes store weights."""
         return self.weight_capacity > 0
 
     def may_forget(self) -> bool:

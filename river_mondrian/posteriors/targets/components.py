@@ -1,8 +1,8 @@
-"""Predicting targets: the mixture of normals from the walks of a sample.
+"""Predictions of targets: the mixture of normals from the walks of a sample.
 
 A tree predicts a normal target at the sample's leaf, and at each place where the sample may branch
-off the path. These components of all trees, weighted by the probabilities of their branches, are
-the forest's prediction. A subclass of `TargetPrediction` collects them.
+off the path. The forest's prediction consists of these components of all trees, weighted by the
+probabilities of their branches. A subclass of `TargetPrediction` collects them.
 """
 
 import math
@@ -22,12 +22,12 @@ from . import messages, scale_mixture
 from .messages import T, TargetForest, TargetTree
 from .scale_mixture import N_SCALES, SCALES
 
-# A quadrature on (0, 1): Gauss-Legendre with the positions squared, as (position, weight).
+# A quadrature on (0, 1): Gauss-Legendre with squared positions, as pairs (position, weight).
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 _ROOTS = (_ABSCISSAS + 1.0) / 2.0
 RULE = tuple(zip((_ROOTS**2).tolist(), (_ROOTS * _WEIGHTS).tolist(), strict=True))
 
-# Weight that is lost to rounding in float64 sums.
+# A smaller weight is lost to rounding in float64 sums.
 NEGLIGIBLE = 1e-17
 
 
@@ -77,7 +77,7 @@ class Component(Record):
 
 
 class ComponentsPrediction(TargetPrediction):
-    """The components themselves; `n` counts them all, also those beyond `capacity`."""
+    """The components. `n` counts all components, including those beyond `capacity`."""
 
     n: Int64
     capacity: Int64
@@ -95,7 +95,7 @@ class ComponentsPrediction(TargetPrediction):
             self.n = n + 1
 
     def add(self, forest: TargetForest, t: int, row: int, found: Normal, whole: float) -> None:
-        """Append a component; with a learned distribution, one for each scale."""
+        """Append a component; with a learned distribution, append a component for each scale."""
         weight, mean, variance = found
         mixture = forest.scale_mixture
         if not mixture or not (variance > 0.0 and whole > 0.0):
@@ -120,14 +120,14 @@ class DensityPrediction(TargetPrediction):
 
 @inlined
 def variance_of_targets(forest: TargetForest) -> float:
-    """Return the running variance of the targets, 0 before there is any."""
+    """Return the running variance of the targets, 0 before the first target."""
     weight = forest.y_weight
     return forest.y_squares / weight if weight > 0.0 else 0.0
 
 
 @inlined
 def scale_of(forest: TargetForest, tree: TargetTree) -> float:
-    """Return gamma1, the unit of prior and noise variances."""
+    """Return gamma1, which is the unit of prior and noise variances."""
     if forest.gamma1 > 0.0:
         return forest.gamma1
     if forest.noise_variance > 0.0:
@@ -148,9 +148,9 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     """Return the first two moments of the prior variance of the node where a sample branches off.
 
     The time T since the branch began is exponential with rate `eta`, truncated to `span`. The prior
-    variance r at T, as a share of the whole branch's, is a logistic function of T. If samples tend
-    to branch off early, the quadrature is over the quantiles of T. Otherwise it is over the values
-    of r, and integrates the distribution function of r. The error is below 2e-4.
+    variance r at T, as a share of the whole branch's prior variance, is a logistic function of T.
+    If samples tend to branch off early, the quadrature is over the quantiles of T. Otherwise it is
+    over the values of r, and integrates the distribution function of r. The error is below 2e-4.
     """
     b = gamma2 * span
     kept = math.exp(-b)
@@ -166,7 +166,7 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
     for rest, weight in RULE:
         if power < 1.0:
             r = 1.0 - rest
-            # exp(-gamma2 T) at the time at which the share is r.
+            # exp(-gamma2 T) at the time when the share is r.
             left = (kept * (1.0 + decay) + lost * rest) / (end + decay * lost * r)
             share = weight * (left**power - stays) / leaves
             first += share
@@ -182,7 +182,7 @@ def moments_of_branch(eta: float, span: float, gamma2: float, decay: float) -> t
 
 @kernel
 def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -> float:
-    """Return the first of `moments_of_branch`, for calls from Python."""
+    """Return the first moment of `moments_of_branch`, for calls from Python."""
     return moments_of_branch(eta, span, gamma2, decay)[0]
 
 
@@ -190,15 +190,15 @@ def mean_share_of_branch(eta: float, span: float, gamma2: float, decay: float) -
 def add_components(forest: T, t: int, walk: Walk, prediction: Q, row: int) -> None:
     """Add the components of a walk, from the root down.
 
-    If the sample branches off above a node, the mean there is a point of a Brownian bridge between
-    the parent's mean and the node's, at the share r of the prior variance. From there, the new leaf
-    has a branch of its own to the end.
+    If the sample branches off above a node, the mean at this place is a point of a Brownian bridge
+    between the parent's mean and the node's mean, at the share r of the prior variance. From there,
+    the new leaf has a branch of its own to the end.
     """
     tree = forest.trees[t]
     plain = forest.plain_means == 1
     whole = variance_of_targets(forest)
     factor = 0.0 if plain else scale_of(forest, tree)
-    # The parent: posterior mean and variance of its mean, and the node.
+    # Posterior mean and variance of the parent's mean, and the parent.
     mean, variance = forest.y_mean, 0.0
     parent = tree.nodes.none()
     for i in range(1, walk.depth + 1):
@@ -271,7 +271,7 @@ def predict_one(forest: T, prediction: MomentsPrediction) -> int:
 def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
     """Predict the components for the sample in the forest's `inputs`; returns as `predict_one`.
 
-    Weights add up to the number of trees.
+    The weights add up to the number of trees.
     """
     bad = inputs.scale(forest, forest.row, forest.inputs)
     if bad < 0:
@@ -285,9 +285,9 @@ FIRST_COMPONENTS = 16
 
 
 def components_of(forest: TargetForest) -> tuple[int, Floats]:
-    """Return the result of `predict_mixture`, and a row for each component of the mixture.
+    """Return the result of `predict_mixture`, and the mixture as an array.
 
-    A row has the component's weight, mean and variance.
+    Each component has a row with its weight, mean and variance.
     """
     room = FIRST_COMPONENTS * forest.n_trees * (N_SCALES if forest.scale_mixture else 1)
     while True:
@@ -307,7 +307,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
     plain_means: bool
 
     def cut_gains(self, t: int) -> tuple[reading.TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
+        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
         table, tree = self.table(t), self.trees[t]
         counted = np.maximum(self.column("points", "weight"), 0.0)
         rows = (self.column("nodes", f"messages.{name}", t)[:, 0] for name in ("precision", "mean"))
@@ -354,7 +354,7 @@ class ExplainedTargetTrees(ExplainedTrees[TargetForest, AnyView]):
     def _predictions_on(self, path: reading.Path) -> tuple[Floats, Floats]:
         """Return the means of the nodes on a path, and the changes by branching off there.
 
-        With plain means, a sample that branches off above a node gets the mean of the node.
+        With plain means, a sample that branches off above a node gets the node's mean.
         """
         means, times = self.means_on(path.tree, path.refs.tolist())
         branches = np.zeros_like(means)

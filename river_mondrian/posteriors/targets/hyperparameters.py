@@ -1,10 +1,10 @@
 """The likelihood of the latest samples under hyperparameters of the Gaussian posterior.
 
-The trees are not changed: all samples have cut them. The latest targets are removed from them. Then
-each target is predicted by the mixture of the trees from the targets before it, and inserted again.
-This progressive likelihood costs a pass over the trees, and a pass along the path per sample and
-tree. It can be computed some trees at a time, also while further samples are learned: their
-targets are removed, too.
+The trees do not change, since all samples have cut them. The latest targets are removed from them.
+Then the mixture of the trees predicts each target from the targets before it, and the target is
+inserted again. This progressive likelihood costs a pass over the trees, and a pass along the path
+per sample and tree. It can be computed for some trees at a time, and while further samples are
+learned. Their targets are also removed.
 """
 
 import math
@@ -22,27 +22,27 @@ from ...records import Array, Float64, Float64s, Floats, Int64, Record, inline
 from . import components, messages
 from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
-# How many of a leaf's latest points are searched for a point.
+# Number of a leaf's latest points in which a point is searched.
 LONGEST = 1024
 
-# Least variance, in units of gamma1, and least density, per standard deviation of the targets.
+# Least variance in units of gamma1, and least density per standard deviation of the targets.
 LEAST_VARIANCE = 1e-12
 LEAST_DENSITY = 1e-300
 
-# A smaller remaining share of a weight is a rounding error.
+# A smaller remainder of a weight is a rounding error.
 _ROUNDING = 1e-9
 
 
-# The first of a range of points or trees, and the one after the last.
+# A range of points or trees: the first, and the number after the last.
 Span = tuple[int, int]
 
 
 class TakenOut(Record):
     """The saved state of a removed target: a record for each tree, and one for its point."""
 
-    # Reference to its leaf; EMPTY if the target has not been removed.
+    # Reference to the target's leaf; EMPTY if the target has not been removed.
     leaf: Int64
-    # Weight and mean of the leaf with the target; for the point, its own weight.
+    # Weight and mean of the leaf with the target; in the point's record, the point's weight.
     weight: Float64
     mean: Float64
 
@@ -83,8 +83,8 @@ def _find_leaf(forest: T, t: int, p: int) -> int:
 def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]) -> None:
     """Remove a point's target from its leaves in `n_trees` trees from `start` on.
 
-    `kept` saves the state: a record for each tree and one for the point. A target that is set aside
-    is in no leaf.
+    `kept` saves the state, with a record for each tree and a record for the point. A target that is
+    set aside is in no leaf.
     """
     own = kept[n_trees]
     own.leaf = ~p if forest.points.row(p).weight >= 0.0 else EMPTY
@@ -107,7 +107,7 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
             kept[t].weight = total
             kept[t].mean = mean
             rest = total - weight
-            # A rest within rounding errors counts as no sample.
+            # A remainder within rounding errors counts as no sample.
             rest = rest if rest > _ROUNDING * total else 0.0
             message.precision = rest
             if rest > 0.0:
@@ -116,7 +116,7 @@ def _take_out(forest: T, p: int, start: int, n_trees: int, kept: Array[TakenOut]
 
 @merged
 def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) -> tuple[float, int]:
-    """Return a tree's predictive density of a target at the leaf of its point, and its depth.
+    """Return a tree's predictive density of a target at its point's leaf, and the leaf's depth.
 
     Writes the path to `path`: first no node, then the internal nodes, then the leaf.
     """
@@ -147,7 +147,7 @@ def _density(forest: T, t: int, p: int, weight: float, path: Array[PathStep]) ->
 
 @merged
 def _renew(forest: T, tree: TargetTree, depth: int, path: Array[PathStep]) -> None:
-    """Update the messages along a path, from a leaf whose target has changed up to the root."""
+    """Update the messages along a path, from a leaf with a changed target up to the root."""
     for i in range(depth, 0, -1):
         parent, ref = tree.nodes.known(path[i].node), path[i + 1].ref
         if i == depth:
@@ -186,7 +186,7 @@ def _add_densities(
     path: Array[PathStep],
     out: Float64s,
 ) -> None:
-    """Implement `add_densities`; `kept`, `nodes` and `path` are buffers."""
+    """Implement `add_densities`. `kept`, `nodes` and `path` are buffers."""
     n_trees = stop - start
     width, end, place = n_trees + 1, forest.n_points, 0
     for t in range(start, stop):
@@ -194,7 +194,7 @@ def _add_densities(
         for j in range(tree.nodes.n_rows):
             _copy_messages(tree.nodes.row(j), nodes[place + j])
         place += tree.nodes.n_rows
-        # Save the tree's own hyperparameters behind the saved targets.
+        # Save the tree's own hyperparameters after the saved targets.
         had = kept[width * (end - first) + t - start]
         had.weight, had.mean = tree.gamma2, tree.noise
         tree.gamma2, tree.noise = gamma2, noise
@@ -248,22 +248,23 @@ def _add_densities(
 def add_densities(
     forest: TargetForest, places: Span, trees: Span, pair: tuple[float, float], found: Floats
 ) -> None:
-    """Add the densities of targets under some trees to `found`; the forest is not changed.
+    """Add the densities of targets under some trees to `found`. The forest is not changed.
 
     Parameters
     ----------
     forest
         The forest, whose messages are up to date.
     places
-        The first of the points whose targets are predicted, and the one after the last. Each target
-        is predicted from those before it. The targets of later points are removed meanwhile.
+        The first of the points whose targets are predicted, and the number after the last. Each
+        target is predicted from the targets before it. The targets of later points are removed
+        temporarily.
     trees
-        The first of the trees, and the one after the last.
+        The first of the trees, and the number after the last.
     pair
         The hyperparameters: gamma2 and the noise variance in units of gamma1.
     found
         For each target, the sum of its densities so far, and the standard deviation of the targets
-        before it, which is NaN if the target is skipped. Shape (targets, 2).
+        before it. The standard deviation of a skipped target is NaN. Shape (targets, 2).
 
     """
     n, n_trees = int(forest.n_points) - places[0], trees[1] - trees[0]
@@ -278,7 +279,7 @@ def add_densities(
 
 
 def progressive_likelihood(found: Floats, n_trees: int) -> float:
-    """Return the mean log density of targets, per standard deviation of the targets before each.
+    """Return the mean log density of targets, per standard deviation of the earlier targets.
 
     `found` has the sums of `add_densities` over `n_trees` trees.
     """
@@ -290,35 +291,35 @@ def progressive_likelihood(found: Floats, n_trees: int) -> float:
     return total / n if n > 0 else 0.0
 
 
-# Changes of hyperparameters: a climb, step by step, to the best prediction of the latest samples.
+# Changes of hyperparameters: a climb in steps to the best prediction of the latest samples.
 #
-# In a large forest a change is spread over the samples that follow, so that no sample waits for
-# all of it. Each sample computes the densities of some trees under one candidate, or sets the
-# chosen hyperparameters of some trees. An unfinished change affects only these trees.
+# In a large forest a change is spread over later samples, so that no sample waits for the whole
+# change. Each sample computes the densities of some trees under one candidate, or sets the chosen
+# hyperparameters of some trees. An unfinished change affects only these trees.
 
 
 # The exponents of factors on the reference's gamma2 (of 2) and noise (of `NOISE_STEP`).
 Choice = tuple[int, int]
 
-# The noise, over gamma1, is the reference's times NOISE_STEP to a power from 0 to LAST_NOISE. Each
-# step away from the reference has to gain LEAST_GAIN log likelihood per sample.
+# The noise over gamma1 is the reference's noise times NOISE_STEP to a power from 0 to LAST_NOISE.
+# Each step away from the reference must gain a log likelihood of LEAST_GAIN per sample.
 NOISE_STEP = 5.0
 LAST_NOISE = 4
 LEAST_GAIN = 0.03
 
-# Most steps of a choice, and most candidates that it scores: those around each step.
+# Most steps of a choice, and most candidates that it scores around all steps.
 MOST_MOVES = 5
 MOST_CANDIDATES = 5 * MOST_MOVES
 
-# Targets of the latest half of the samples are predicted, at most so many.
+# Targets of the latest half of the samples are predicted, up to this number.
 CHOICE_SAMPLES = 128
 
-# More than the largest exponent of any choice.
+# Larger than the exponents of any choice.
 MOST_STEPS = 100
 
 
 def n_targets(n: int) -> int:
-    """Return how many targets are predicted, given `n` samples."""
+    """Return the number of predicted targets, given `n` samples."""
     return min(n // 2, CHOICE_SAMPLES)
 
 
@@ -360,27 +361,27 @@ class Change:
     Parameters
     ----------
     n
-        Number of samples at which it began.
+        Number of samples at the beginning.
     at
-        Number of samples at its latest step.
+        Number of samples at the latest step.
     extent
-        Sum of the sides of the root's box when it began.
+        Sum of the sides of the root's box at the beginning.
     variance
-        Variance of the targets when it began.
+        Variance of the targets at the beginning.
     frame
         The frame of `extent`.
     n_forgotten
-        Number of samples that had been forgotten when it began.
+        Number of forgotten samples at the beginning.
     choice
-        The choice at the start, and later the new choice.
+        The choice at the beginning, and later the new choice.
     is_chosen
         Whether `choice` is the new choice, which trees then get.
     scores
         The progressive likelihoods of candidates so far.
     n_done
-        How many trees have given densities for the current candidate, or have the new choice.
+        Number of trees with densities for the current candidate, or with the new choice.
     densities
-        The densities of these trees (see `add_densities`); None before.
+        The densities under these trees (see `add_densities`), or None.
 
     """
 

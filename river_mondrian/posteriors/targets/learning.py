@@ -1,4 +1,4 @@
-"""Learning targets: the running moments, the distribution of targets, and the trees."""
+"""Learning of targets: the running moments, the distribution of targets, and the trees."""
 
 import math
 
@@ -18,27 +18,27 @@ from .scale_mixture import N_SCALES, TargetDensity, is_used, learn_scales
 
 # Targets that count, and targets that are set aside.
 #
-# The variance of the targets is the unit of the prior and of the noise, and each target moves the
-# means of all nodes above it. A target of 10^6 among small ones would dominate both for good. So a
-# target beyond *fences* is set aside. Its sample cuts the trees like any other, but its target has
-# no weight in means, in moments or in the distribution of targets.
+# The variance of the targets is the unit of the prior and of the noise. Each target moves the means
+# of all nodes above it. A target of 10^6 among small targets would dominate both permanently. So a
+# target beyond *fences* is set aside. Its sample cuts the trees like any other sample, but its
+# target has no weight in means, in moments or in the distribution of targets.
 #
-# The fences are `FENCE` times the robust range of the stored targets beyond both of its ends (see
-# `partitions.ranges`). They are renewed four times while the number of samples doubles
-# (`renewal`). Up to `LAST_JUDGED` samples, new fences are applied to all stored targets, as if they
-# had always held. Later fences only apply to later targets. A shift of the targets' level is
-# followed at the next renewal after a third as many samples have come after the shift as before.
+# The fences are `FENCE` times the robust range of the stored targets beyond its ends (see
+# `partitions.ranges`). They are renewed four times while the number of samples doubles (`renewal`).
+# Up to `LAST_JUDGED` samples, new fences are applied to all stored targets, as if they had always
+# been set. Later fences apply only to later targets. A shift of the targets' level is followed at
+# the first renewal after the number of samples since the shift is a third of the number before it.
 #
-# A forest that has stopped storing samples cannot renew its fences: all targets count.
+# A forest that no longer stores samples cannot renew its fences. All targets then count.
 
 
 # Distance of the fences from the ends of the robust range, in ranges.
 FENCE = 10.0
 
-# Most stored points, evenly strided, that fences and the extent of the data are computed from.
+# Most stored points, at equal strides, from which fences and the extent of the data are computed.
 MOST_READ = 1024
 
-# Least number of samples for fences, and the largest at which they apply to all stored targets.
+# Least number of samples for fences, and the largest number at which they apply to stored targets.
 LEAST_FENCED = 16
 LAST_JUDGED = 4096
 
@@ -60,14 +60,14 @@ def strided(n: int) -> tuple[int, int]:
 
 @inlined
 def judged(forest: TargetForest, y: float, weight: float) -> float:
-    """Return the weight that a target is stored with, negated if the target is set aside."""
+    """Return the weight that is stored with a target, negated if the target is set aside."""
     counts = forest.is_full == 1 or forest.low_fence <= y <= forest.high_fence
     return weight if counts else -weight
 
 
 @batch_kernel
 def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
-    """Write the targets of `n` stored points, every `step`-th; NaN for those with weight 0."""
+    """Write the targets of `n` stored points, every `step`-th; NaN for targets with weight 0."""
     for i in range(n):
         point = forest.points.row(i * step)
         out[i] = point.target if point.weight != 0.0 else math.nan
@@ -88,7 +88,7 @@ def find_fences(forest: TargetForest) -> tuple[float, float]:
 
 
 def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
-    """Return fences beyond the robust range of targets; infinite if all are equal."""
+    """Return fences beyond the robust range of targets, or infinity if all targets are equal."""
     # Targets of a damaged model may be any numbers.
     targets = np.where(np.abs(targets) <= LARGEST_TARGET, targets, math.nan)
     low, high = (float(end[0]) for end in robust_ranges(targets[:, None]))
@@ -98,7 +98,7 @@ def fences_of(targets: NDArray[np.float64]) -> tuple[float, float]:
 
 @batch_kernel
 def put_fences(forest: T, low: float, high: float) -> None:
-    """Set new fences, and the targets that count by them; messages must be updated next.
+    """Set new fences, and which targets count. Messages must be updated next.
 
     If the same targets count as before, only the fences change.
     """
@@ -154,8 +154,8 @@ def put_targets(forest: T, targets: Float64s, weights: Float64s, n: int, first: 
 def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
     """Write the density of a stored point's target under each tree.
 
-    The first record's target is set to NaN if there is nothing to learn: before two targets differ,
-    without a weight, or if the target is set aside.
+    The first record's target is set to NaN if there is no density to learn: before two targets
+    differ, for weight 0, or if the target is set aside.
     """
     point = forest.points.row(p)
     weight = point.weight
@@ -200,7 +200,7 @@ def read_values(forest: T, n: int, step: int, out: Float32s) -> None:
 def put_hyperparameters(
     forest: T, gamma2: float, noise: float, drawn_gamma2: float, first: int, last: int
 ) -> None:
-    """Set the hyperparameters of trees `first` to `last` - 1; messages must be updated next.
+    """Set the hyperparameters of trees `first` to `last` - 1. Messages must be updated next.
 
     Trees that are redrawn in another frame get `drawn_gamma2`. A tree that already has the
     hyperparameters is not changed.
@@ -218,7 +218,7 @@ def put_hyperparameters(
 
 @helper
 def _do_owed(forest: T) -> int:
-    """Do owed work as `widths.go_on` does."""
+    """Do owed work in the same way as `widths.go_on`."""
     status = widths.take_points(forest)
     if status == DONE:
         if forest.draws():
@@ -229,13 +229,13 @@ def _do_owed(forest: T) -> int:
 
 @batch_kernel
 def go_on(forest: T) -> int:
-    """Do owed work as `widths.go_on` does."""
+    """Do owed work in the same way as `widths.go_on`."""
     return _do_owed(forest)
 
 
 @inlined
 def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
-    """Store the sample in the forest's `inputs` as point `p`; returns as `learn_one` does."""
+    """Store the sample in the forest's `inputs` as point `p`; returns the result of `learn_one`."""
     bad = inputs.store_values(forest, forest.inputs, p)
     if bad >= 0:
         return TOO_LARGE - bad
@@ -265,9 +265,9 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
 def learn_one(forest: T, y: float, weight: float) -> int:
     """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
 
-    Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large; then nothing has changed.
+    Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large. Nothing has changed then.
     Otherwise the sample is learned, and DONE means that all work is done. After any other status, 0
-    or more, the forest is closed until its owner has completed the rest.
+    or more, the forest is closed until its owner has completed the work.
     """
     if must_wait(forest):
         return WAITS
@@ -276,7 +276,7 @@ def learn_one(forest: T, y: float, weight: float) -> int:
 
 @kernel
 def learn_in_window(forest: T, y: float, weight: float) -> int:
-    """Learn a sample as `learn_one` does, with a window.
+    """Learn a sample with a window, in the same way as `learn_one`.
 
     This is a separate kernel, since forgetting takes seconds to compile.
     """
@@ -292,7 +292,7 @@ def learn_in_window(forest: T, y: float, weight: float) -> int:
 
 @kernel
 def rebuild(forest: T, scaling: Float64s, n: int) -> None:
-    """Rebuild the trees from the first `n` samples as `extension.rebuild` does.
+    """Rebuild the trees from the first `n` samples with `extension.rebuild`.
 
     The last target is added to the moments. Messages must be updated next.
     """
@@ -303,13 +303,13 @@ def rebuild(forest: T, scaling: Float64s, n: int) -> None:
 
 
 class Block(Record):
-    """Rows that are being learned: points `start` to `end` - 1, after `n` earlier samples."""
+    """Rows that are learned together: points `start` to `end` - 1, after `n` earlier samples."""
 
     start: Int64
     end: Int64
     n: Int64
-    # Densities of the used targets, shape (used targets, trees). By tree, the first point whose
-    # density is still to be computed: `start` at first.
+    # Densities of the used targets, shape (used targets, trees). For each tree, the first point
+    # without computed density, `start` at the beginning.
     densities: Array[TargetDensity]
     done: Int64s
 
@@ -318,8 +318,8 @@ class Block(Record):
 def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: Block) -> int:
     """Extend trees `first` to `last` - 1 by a block's points.
 
-    Before a tree learns a used target, the target's density is computed. Returns as `extend_trees`
-    does. Another call continues where one has returned, also with fewer lanes.
+    Before a tree learns a used target, the target's density is computed. Returns the result of
+    `extend_trees`. The next call continues at the same place, even with fewer lanes.
     """
     n_trees, start, end, done = forest.n_trees, block.start, block.end, block.done
     # The forest before a point, with the running moments of the earlier targets.
@@ -347,7 +347,7 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
                     messages.add_target(before, point.target, point.weight)
                 added = p
                 for t in range(group, stop):
-                    # A forest of one tree.
+                    # This is a forest of one tree.
                     before.trees = forest.trees.part(t, 1)
                     find_densities(before, p, block.densities.part(place + t, 1))
                     forest.trees[t].walk_ref = START
@@ -359,7 +359,7 @@ def extend_with_densities(forest: T, first: int, last: int, lanes: int, block: B
 
 @batch_kernel
 def count_rows(forest: T, block: Block) -> None:
-    """Count a block's points, by which all trees have been extended, and learn their targets.
+    """Count a block's points, which have extended all trees, and learn their targets.
 
     The distribution is learned from the densities. Messages must be updated next.
     """

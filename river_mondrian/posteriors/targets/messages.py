@@ -1,4 +1,4 @@
-"""Messages up a tree over targets, and the posterior of a node's mean on the way down."""
+"""Messages up a tree over targets, and the posterior of a node's mean on the path down."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from .scale_mixture import ScaleMixture, TargetDensity
 
 # State of a forest over targets: messages about the means of nodes, and running moments.
 #
-# The mean of a node given its parent's mean is normal. Its variance, the *prior variance*, is the
+# The mean of a node, given its parent's mean, is normal. Its variance, the *prior variance*, is the
 # increase of a logistic function over the time between both nodes, phi = sigma(gamma2 tau) -
-# sigma(gamma2 tau_parent). A target given its leaf's mean has the variance `noise`. Both variances
-# are in units of gamma1, so messages do not depend on the targets' scale, which changes with each
-# sample.
+# sigma(gamma2 tau_parent). A target, given its leaf's mean, has the variance `noise`. Both
+# variances are in units of gamma1. So messages do not depend on the targets' scale, which changes
+# with each sample.
 #
-# A node keeps a message for each side: the normal likelihood of the node's own mean by the samples
-# there, as a precision and a mean. A message is unknown, with a negative precision, once a walk
-# has passed that side. `update_messages` updates only unknown messages, so a sample costs one pass
-# along its path. With plain means a message is a weight and a mean.
+# A node stores a message for each side: the normal likelihood of the node's mean by the samples on
+# this side, as a precision and a mean. A message is unknown, with a negative precision, after a
+# walk has passed the side. `update_messages` updates only unknown messages, so a sample costs one
+# pass along its path. With plain means, a message is a weight and a mean.
 
 
 # A sum of squares is summed again once it has shrunk to this share of its largest value.
 KEPT = 1e-6
 
-# In leaves of at most so many samples, the mean is recomputed whenever a sample is removed.
+# In leaves of at most this many samples, the mean is recomputed whenever a sample is removed.
 LARGE = 32
 
-# Precision of a message, or prior variance, that is not up to date.
+# Precision of an unknown message, and value of an unknown prior variance.
 UNKNOWN = -1.0
 
 
 class Message(rec.Record):
     """The likelihood of a node's mean by the samples on a side."""
 
-    # In units of 1 / gamma1; with plain means, the weight of the samples.
+    # In units of 1 / gamma1. With plain means it is the weight of the samples.
     precision: rec.Float64
     mean: rec.Float64
 
@@ -65,11 +65,11 @@ class TargetPoint(Point):
 
 
 class TargetNode(LightNode):
-    """A node with a message for each side; a leaf's weight and mean are in the left message."""
+    """A node with a message for each side. A leaf's weight and mean are in the left message."""
 
     messages: rec.Array[Message] = rec.inline(2)
-    # Time of the cut. It is stored since sums of time differences would change by rounding when a
-    # node is inserted between, which must not change the messages below.
+    # Time of the cut. Sums of time differences would change by rounding when a node is inserted.
+    # This must not change the messages below, so the time is stored.
     cut_time: rec.Float64
     # Variance of the node's mean given its parent's mean.
     prior_variance: rec.Float64
@@ -99,14 +99,14 @@ class TargetNode(LightNode):
         return self.n_samples + 1 >= TargetForest(forest).min_split
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Remove a target from a leaf's weight and mean, or recompute these from the other points.
+        """Remove a target from a leaf's weight and mean, or recompute both from the other points.
 
-        Subtraction leaves rounding errors. So a large leaf is recomputed once as much weight has
-        been removed as is left, which costs about one step for each removed sample. Until then,
-        errors are those of a sum over all its points, removed ones included. They are relative to
-        the largest target, which is within the fences. If the target is beyond the fences, which
-        may have moved, or if there are no fences, the leaf is recomputed. A leaf's right message
-        has the removed weight.
+        Subtraction leaves rounding errors. So a large leaf is recomputed once the removed weight is
+        as large as the remaining weight. This costs about one step for each removed sample. Until
+        then, the errors are at most the errors of a sum over all points, including removed points.
+        They are relative to the largest target, which is within the fences. The leaf is recomputed
+        if the target is beyond the fences, which may have moved, or if there are no fences. A
+        leaf's right message has the removed weight.
         """
         targets, own, gone = TargetForest(forest), self.messages[0], self.messages[1]
         y, weight = TargetPoint(point).target, TargetPoint(point).counted()
@@ -134,11 +134,11 @@ class TargetNode(LightNode):
             q = forest.links_of(q)[tree.slot]
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Make the message of a side unknown."""
+        """Set the message of a side to unknown."""
         self.messages[side].precision = UNKNOWN
 
     def change_parent(self) -> None:
-        """Make the prior variance unknown."""
+        """Set the prior variance to unknown."""
         self.prior_variance = UNKNOWN
 
     def collapses(self, forest: Forest) -> bool:
@@ -150,7 +150,7 @@ class TargetNode(LightNode):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a cut inserted above this one, at most the time of this cut.
+        """Return the time of a cut inserted above this cut, at most the time of this cut.
 
         The prior variance becomes unknown, since the parent changes.
         """
@@ -167,12 +167,12 @@ class TargetTree(Tree):
     """A tree over targets."""
 
     nodes: rec.Table[TargetNode]
-    # Rate of the logistic function, per unit of time, and the noise variance in units of gamma1.
+    # Rate of the logistic function per unit of time, and the noise variance in units of gamma1.
     gamma2: rec.Float64
     noise: rec.Float64
 
     def succeed(self, forest: Forest, old: Tree) -> None:
-        """Set the hyperparameters of a tree that is redrawn: the new gamma2, and `old`'s noise."""
+        """Set the hyperparameters of a redrawn tree: the new gamma2, and the noise of `old`."""
         self.gamma2 = TargetForest(forest).drawn_gamma2
         self.noise = TargetTree(old).noise
 
@@ -187,25 +187,25 @@ class TargetForest(Forest):
     horizon: rec.Float64 = rec.stored(rec.Bounds(0.0))
     # Whether nodes have plain means instead of the Gaussian posterior.
     plain_means: rec.Int64
-    # The targets that count: their weight, mean, and sum of squared deviations.
+    # The weight, the mean and the sum of squared deviations of the targets that count.
     y_weight: rec.Float64
     y_mean: rec.Float64
     y_squares: rec.Float64
-    # The largest sum of squares at a removal of a target since the sums were last recomputed.
+    # The largest sum of squares at the removal of a target since the sums were last recomputed.
     y_most: rec.Float64
     # gamma1 and the noise variance in the targets' units if they are given, otherwise 0.
     gamma1: rec.Float64
     noise_variance: rec.Float64
-    # gamma2 of trees that are redrawn.
+    # gamma2 of redrawn trees.
     drawn_gamma2: rec.Float64
-    # The learned distribution of targets around the prediction; none if it is normal.
+    # The learned distribution of targets around the prediction, if it is not normal.
     scale_mixture: ScaleMixture
     # The fences beyond which a target is set aside (see `learning`).
     low_fence: rec.Float64
     high_fence: rec.Float64
-    # Number of samples at which fences and hyperparameters are renewed next.
+    # Number of samples at the next renewal of fences and hyperparameters.
     renewed_at: rec.Int64 = rec.transient()
-    # The horizon after the next sample or block of rows is learned.
+    # The horizon after the next learned sample or block of rows.
     next_horizon: rec.Float64 = rec.transient()
     # Buffer for the densities of a target under all trees.
     densities: rec.Array[TargetDensity] = rec.derived()
@@ -217,8 +217,8 @@ class TargetForest(Forest):
     def forget_sample(self, p: int) -> None:
         """Remove the target of a stored point from the running moments.
 
-        If nearly all of the sum of squares is gone, the rest would be rounding errors. Then the
-        moments are recomputed from all other points.
+        If nearly the whole sum of squares has been subtracted, only rounding errors would remain.
+        The moments are then recomputed from all other points.
         """
         own = self.points.row(p)
         weight = own.counted()
@@ -228,7 +228,7 @@ class TargetForest(Forest):
             self.add_up(p)
 
     def add_up(self, left_out: int) -> None:
-        """Recompute the moments from all stored targets except one; NONE leaves none out."""
+        """Recompute the moments from all stored targets except `left_out`; NONE includes all."""
         self.y_weight = 0.0
         self.y_mean = 0.0
         self.y_squares = 0.0
@@ -254,7 +254,7 @@ def add_target(forest: TargetForest, y: float, weight: float) -> None:
 
 @exact_inlined
 def subtract_target(forest: TargetForest, y: float, weight: float) -> None:
-    """Remove a target from the moments: the inverse of `add_target`."""
+    """Remove a target from the moments; this is the inverse of `add_target`."""
     rest = forest.y_weight - weight
     if rest > 0.0 and weight > 0.0:
         gap = y - forest.y_mean
@@ -295,13 +295,13 @@ def passed_on(precision: float, prior_variance: float) -> float:
 
 @inlined
 def is_leaf(tree: TargetTree, ref: int) -> bool:
-    """Return whether a reference is to a leaf."""
+    """Return whether a reference names a leaf."""
     return ref < 0 or tree.nodes.row(ref).dim < 0
 
 
 @inlined
 def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
-    """Return the precision of the likelihood of a leaf's mean by its samples."""
+    """Return the precision of the likelihood of a leaf's mean by the leaf's samples."""
     if ref < 0:
         weight = forest.points.row(~ref).counted()
     else:
@@ -311,23 +311,23 @@ def leaf_precision(forest: TargetForest, tree: TargetTree, ref: int) -> float:
 
 @inlined
 def leaf_mean(forest: TargetForest, tree: TargetTree, ref: int) -> float:
-    """Return the weighted mean of a leaf's targets, or 0 if none of them counts."""
+    """Return the weighted mean of a leaf's targets, or 0 if no target counts."""
     if ref < 0:
         point = forest.points.row(~ref)
-        # Targets without weight must not enter sums, since a huge one would absorb the others.
+        # Targets without weight must not enter sums, since a huge target would absorb the others.
         return point.target if point.weight > 0.0 else 0.0
     return tree.nodes.row(ref).messages[0].mean
 
 
 @inlined
 def joint_precision(node: TargetNode) -> float:
-    """Return the precision of both sides' messages together."""
+    """Return the joint precision of both sides' messages."""
     return node.messages[LEFT].precision + node.messages[RIGHT].precision
 
 
 @inlined
 def joint_mean(node: TargetNode) -> float:
-    """Return the mean of both sides' messages together."""
+    """Return the joint mean of both sides' messages."""
     left, right = node.messages[LEFT], node.messages[RIGHT]
     total = left.precision + right.precision
     share = right.precision / total if total > 0.0 else 0.0
@@ -336,13 +336,13 @@ def joint_mean(node: TargetNode) -> float:
 
 @inlined
 def time_of(node: TargetNode) -> float:
-    """Return the time of a node's cut; 0 without a node, above the root."""
+    """Return the time of a node's cut, or 0 above the root."""
     return node.cut_time if node else 0.0
 
 
 @inlined
 def prior_variance_of(tree: TargetTree, parent: TargetNode, node: TargetNode) -> float:
-    """Return the prior variance of an internal node, kept until it or its parent changes."""
+    """Return an internal node's prior variance, which is stored until it or its parent changes."""
     if node.prior_variance < 0.0:
         gamma2, above = tree.gamma2, time_of(parent)
         found = logistic_rise(math.exp(-gamma2 * above), gamma2 * (node.cut_time - above))
@@ -365,7 +365,7 @@ def side_of_child(parent: TargetNode, ref: int) -> int:
 
 @merged
 def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
-    """Update the unknown messages of a node that come from leaves.
+    """Update the unknown messages of a node from children that are leaves.
 
     Returns the first internal child whose message to the node is unknown, or -1.
     """
@@ -389,8 +389,8 @@ def _first_unknown_below(forest: T, tree: TargetTree, node: TargetNode) -> int:
 def update_messages(forest: T, first: int, last: int) -> None:
     """Update the unknown messages of trees `first` to `last` - 1, by a walk over their nodes.
 
-    On the walk down, the mean of an unknown message stores the row of the node above, so that the
-    walk can return without a stack.
+    On the way down, the mean of an unknown message stores the row of the node above. So the walk
+    back needs no stack.
     """
     for t in range(first, last):
         tree = forest.trees[t]
@@ -404,8 +404,8 @@ def update_messages(forest: T, first: int, last: int) -> None:
                 node.messages[side_of_child(node, child)].mean = above
                 above, ref = ref, child
                 continue
-            # Pass the node's joint message to its parent, if there is one. Predictions also need
-            # the prior variance of the root.
+            # Pass the node's joint message to its parent, if there is a parent. Predictions also
+            # need the prior variance of the root.
             following, parent, variance = NONE, tree.nodes.none(), 0.0
             if above != NONE:
                 parent = tree.nodes.row(above)
@@ -430,7 +430,7 @@ def update(forest: T, first: int, last: int) -> None:
 
 @inlined
 def forget_messages(tree: TargetTree) -> None:
-    """Make all messages and prior variances of a tree unknown."""
+    """Set all messages and prior variances of a tree to unknown."""
     for j in range(tree.nodes.n_rows):
         node = tree.nodes.row(j)
         if node.dim >= 0:
@@ -443,7 +443,7 @@ def forget_messages(tree: TargetTree) -> None:
 def posterior_below(
     forest: T, tree: TargetTree, parent: TargetNode, ref: int, prior_variance: float, above: Moments
 ) -> tuple[float, float, float]:
-    """Return a node's share of its parent's mean, and its own posterior mean and variance.
+    """Return the weight of the parent's mean, and the node's posterior mean and variance.
 
     `above` has the parent's posterior mean and variance, or the prior's mean and 0 for the root.
     """
@@ -458,7 +458,7 @@ def posterior_below(
         node = tree.nodes.row(ref)
         precision = passed_on(joint_precision(node), prior_variance)
         likely = joint_mean(node)
-    # Plain means have no prior. If no sample has a weight, take the parent's mean.
+    # Plain means have no prior. If no sample has a weight, the parent's mean is used.
     is_known = forest.plain_means == 1 and precision > 0.0
     share = 0.0 if is_known else max(1.0 - prior_variance * precision, 0.0)
     own_variance = share * (share * variance + prior_variance)

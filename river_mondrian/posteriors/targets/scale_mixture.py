@@ -1,13 +1,14 @@
 """The distribution of a target around a forest's prediction: a scale mixture of normals.
 
 A component of a forest's prediction is normal. With a learned distribution, it becomes a mixture
-over `SCALES`, whose weights all components share. At scale 1, it has its own variance. A scale
-s > 1 multiplies the variance by s^2. A scale s < 1 multiplies the precision in excess of that of
-all targets together by 1 / s^2, so that a prediction far from the data keeps the targets' spread.
+over `SCALES`, and all components share the weights of the scales. At scale 1, a component has its
+own variance. A scale s > 1 multiplies the variance by s^2. Now let P be the precision of all
+targets together. A scale s < 1 multiplies the excess of the precision over P by 1 / s^2. So a
+prediction far from the data keeps the targets' spread.
 
-The weights are a posterior mean over `LAWS`, lognormal distributions of the scale, given the
-density that each gave to the targets before these were learned. Only some targets are used
-(`is_used`), and the likelihood of earlier ones fades (`KEPT`), so that the distribution may drift.
+The weights are a posterior mean over `LAWS`, lognormal distributions of the scale. The posterior
+uses the densities of targets before they are learned. Only some targets are used (`is_used`), and
+the likelihood of earlier targets is discounted (`KEPT`), so that the distribution may drift.
 """
 
 import math
@@ -29,13 +30,13 @@ N_LAWS = len(MEDIANS) * len(SPREADS)
 # Factor of a distribution's score at each used target.
 KEPT = 1.0 - 1.0 / 64.0
 
-# Every eighth of the first targets is used, later every sixteenth.
+# Every eighth of the first targets is used, and later every sixteenth.
 EARLY = 512
 _GOLDEN = 0x9E3779B1
 _ROOT_2 = math.sqrt(2.0)
 
 # Largest precision, in units of the precision of all targets. Least likelihood of a distribution,
-# relative to the largest at any scale.
+# relative to the largest likelihood of a scale.
 LARGEST_PRECISION = 1e12
 LEAST_LIKELIHOOD = 1e-300
 
@@ -45,26 +46,26 @@ class ScaleMixture(Record):
 
     # Weight of each scale.
     weights: Float64s = inline(N_SCALES)
-    # Log likelihood of each distribution in `LAWS`, minus the largest one.
+    # Log likelihood of each distribution in `LAWS`, minus the largest log likelihood.
     scores: Float64s = inline(N_LAWS)
 
 
 class TargetDensity(Record):
-    """The density that a tree gives a target, per standard deviation of the targets."""
+    """The density of a target under a tree, per standard deviation of the targets."""
 
-    # NaN if there is nothing to learn from it.
+    # NaN if this target is not to be learned.
     target: Float64
-    # Noise variance at the target's weight minus that at weight 1.
+    # Noise variance at the target's weight minus noise variance at weight 1.
     extra_variance: Float64
     # Density at each scale, up to a common factor.
     densities: Float64s = inline(N_SCALES)
 
 
 def _law(median: float, spread: float) -> list[float]:
-    """Return the weights of the scales under a lognormal, rounding to the closest scale."""
+    """Return the weights of the scales under a lognormal, rounded to the closest scale."""
     powers = [math.log2(s) for s in SCALES]
     if spread == 0.0:
-        # Between two scales, the weights have the median as their mean.
+        # If the median is between two scales, it is the mean of the weighted scales.
         return [max(1.0 - abs(power - median), 0.0) for power in powers]
     ends = [0.5 * math.erfc((median - 0.5 - power) / spread / _ROOT_2) for power in powers[:-1]]
     return [b - a for a, b in zip([0.0, *ends], [*ends, 1.0], strict=True)]
@@ -72,9 +73,8 @@ def _law(median: float, spread: float) -> list[float]:
 
 LAWS = np.array([_law(m, s) for m in MEDIANS for s in SPREADS])
 
-# Logarithms of the prior weights: narrower distributions with medians closer to 1 are likelier.
-# They are computed by the C library in a fixed order, since array operations depend on the
-# processor.
+# Logarithms of the prior weights. Narrower distributions with medians closer to 1 are more likely.
+# The C library computes them in a fixed order, since array operations depend on the processor.
 _LIKELY = [-2.0 * (abs(m) + s) for m in MEDIANS for s in SPREADS]
 PRIOR = np.array(_LIKELY) - math.log(math.fsum(map(math.exp, _LIKELY)))
 _PRIOR_WEIGHTS = [
@@ -94,7 +94,7 @@ _room_of_scores = room_of_words(Float64s, N_LAWS)
 
 @inlined
 def is_used(n: int) -> bool:
-    """Return whether the target after `n` others is used, out of step with cycles of targets."""
+    """Return whether the target after `n` others is used. Cycles of targets have no influence."""
     return (n * _GOLDEN) & 0xFFFFFFFF < (0x20000000 if n < EARLY else 0x10000000)
 
 
@@ -109,7 +109,7 @@ def count_used(n: int, size: int) -> int:
 
 @inlined
 def precision_at(precision: float, scale: float) -> float:
-    """Return a component's precision at a scale; precisions are in units of the targets' own."""
+    """Return a component's precision at a scale. The unit is the precision of all targets."""
     factor = 1.0 / (scale * scale)
     if scale >= 1.0:
         return precision * factor
@@ -118,7 +118,7 @@ def precision_at(precision: float, scale: float) -> float:
 
 @merged
 def variance_over_scales(mixture: ScaleMixture, variance: float, whole: float) -> float:
-    """Return a component's variance over all scales; `whole` is the variance of the targets."""
+    """Return a component's variance over all scales. `whole` is the variance of the targets."""
     if not (variance > 0.0 and whole > 0.0):
         return variance
     precision = whole / variance
@@ -138,7 +138,7 @@ def add_density(
     away = gap * gap / whole
     variance = max(variance + density.extra_variance, whole / LARGEST_PRECISION)
     precision = max(whole / variance, 1.0 / LARGEST_PRECISION)
-    # Halving the scale multiplies the exponent by 4, so two exponentials suffice for all scales.
+    # Half the scale multiplies the exponent by 4, so two exponentials suffice for all scales.
     fall = math.exp(-0.5 * away * precision / (SCALES[N_SCALES - 1] * SCALES[N_SCALES - 1]))
     size = weight * math.sqrt(precision)
     for j in range(N_SCALES - 1, UNIT - 1, -1):
@@ -158,7 +158,7 @@ def add_density(
 
 @exact_separate
 def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees: int) -> None:
-    """Update the distribution by the densities that the trees have given a target."""
+    """Update the distribution with the densities of a target under all trees."""
     if densities[0].target != densities[0].target:
         return
     mixed = _room_of_scales()
@@ -169,7 +169,7 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
             mixed[j] = mixed[j] + densities[t].densities[j]
         most = max(most, mixed[j])
     if not most > 0.0:
-        # All densities underflow, so the widest scale is the most likely by far.
+        # All densities underflow, so the widest scale is by far the most likely.
         mixed[N_SCALES - 1] = 1.0
         most = 1.0
     scores = _room_of_scores()
@@ -196,15 +196,15 @@ def learn_scales(mixture: ScaleMixture, densities: Array[TargetDensity], n_trees
 
 # The distribution of targets if parts of a forest's trees learn separately.
 #
-# The distribution is learned from a target's densities under all trees, before they learn it. These
-# are sums over trees, which parts can exchange.
+# The distribution is learned from a target's densities under all trees, before the target is
+# learned. Sums over trees are sufficient, and parts can exchange them.
 
 
 def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
     """Return used targets and their densities under some trees, shape (targets, 1 + scales).
 
-    A row has the target, NaN if there is nothing to learn from it, and the sums over the trees of
-    its densities at each scale. The sums of several parts of a forest add up.
+    A row has the target, or NaN if it is not to be learned. Then it has the sums over the trees of
+    the target's densities at each scale. The sums of several parts of a forest add up.
     """
     columns = densities.columns()
     targets = columns["target"].reshape(-1, n_trees)[:, :1]
@@ -214,13 +214,13 @@ def told_by(densities: Memory[TargetDensity], n_trees: int) -> Floats:
 
 @batch_kernel
 def _learn_all(mixture: ScaleMixture, densities: Array[TargetDensity], n: int) -> None:
-    """Learn from targets one after the other, given their densities summed over all trees."""
+    """Learn from targets one after another, given their densities summed over all trees."""
     for i in range(n):
         learn_scales(mixture, densities.part(i, 1), 1)
 
 
 def learn_law(law: Floats, told: Floats) -> None:
-    """Update the numbers of a learned distribution by the sums of `told_by` over all parts."""
+    """Update the numbers of a learned distribution with the sums of `told_by` over all parts."""
     rows = Memory(TargetDensity, len(told))
     columns = rows.columns()
     columns["target"][:], columns["densities"][:] = told[:, 0], told[:, 1:]

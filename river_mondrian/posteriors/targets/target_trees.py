@@ -1,4 +1,4 @@
-"""Trees over real targets: hierarchical Gaussian posteriors, or means (see `messages`)."""
+"""Trees over real targets: hierarchical Gaussian posteriors or plain means (see `messages`)."""
 
 import math
 from collections.abc import Callable
@@ -18,19 +18,19 @@ from .components import ExplainedTargetTrees, MomentsPrediction
 from .hyperparameters import Change, Choice, n_targets
 from .messages import TargetForest, TargetNode, TargetPoint, TargetTree
 
-# Hyperparameters are adapted whenever the number of samples has doubled, up to the last of these
+# Hyperparameters are adapted at each doubling of the number of samples, up to the last of these
 # numbers. At these numbers they are also chosen by likelihood.
 CHOICES = (64, 256, 1024, 4096)
 
-# A side of the box counts as at most so many robust ranges. The side of a scaled feature counts as
-# at most so many of its widths, since outliers alone may have extended it.
+# A side of the box counts as at most this many robust ranges. The side of a scaled feature counts
+# as at most this many of its widths, since its values may be outliers.
 MOST_WIDTHS = 1.5
 
-# Most trees whose densities a choice uses.
+# Most trees whose densities are used for a choice.
 CHOICE_TREES = 10
 
-# From SPREAD_FROM samples on, a change is spread over the samples that follow. At each of them it
-# processes trees with SPREAD_SAMPLES samples together.
+# From SPREAD_FROM samples on, a change is spread over later samples. At each of them it processes
+# trees with a total of SPREAD_SAMPLES samples.
 SPREAD_FROM = 1024
 SPREAD_SAMPLES = 8192
 
@@ -42,9 +42,9 @@ UPDATED_TREES = 32
 class TargetView(reading.NodeView):
     """A node with the likelihood of its mean by its samples, and the posterior of its mean.
 
-    The likelihood is given by the samples' weight, the precision (in units of 1 / gamma1) and the
-    mean `likely`. Posterior means and variances are in the targets' units; without a posterior they
-    are the targets' mean and NaN.
+    The likelihood consists of the samples' weight, the precision (in units of 1 / gamma1) and the
+    mean `likely`. Posterior means and variances are in the targets' units. Without a posterior,
+    they are the targets' mean and NaN.
     """
 
     weight: float
@@ -67,9 +67,9 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     min_samples_split
         Least number of samples of a block that is cut.
     gamma1, gamma2, noise_variance
-        Hyperparameters of the posterior; None for those that are chosen.
+        Hyperparameters of the posterior, or None for hyperparameters that are chosen.
     learns_law
-        Whether the distribution of targets is learned (see `scale_mixture`) instead of normal.
+        Whether the distribution of targets is learned (see `scale_mixture`), instead of normal.
 
     """
 
@@ -82,8 +82,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _GO_ON: ClassVar[Any] = learning.go_on
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
-    # Used targets and densities of a part of a forest's trees, from which the distribution for all
-    # parts is learned.
+    # Used targets and densities of a part of a forest's trees. The distribution for all parts is
+    # learned from them.
     told: list[Floats] | None = None
     _DERIVED: ClassVar[frozenset[str]] = trees.MondrianTrees._DERIVED | {
         *("told", "out", "moments", "_moments", "densities", "law"),
@@ -130,14 +130,14 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The record's version: that of the trees unless they are closed.
+        # The record's version, which is the trees' version unless they are closed.
         self.version_now = self.shared.word("version")
         self.out = np.empty((1, 2))
         self.moments = Memory(MomentsPrediction)
         self.moments.own("sums", self.out)
-        # A direct reference, which is faster for each sample than a look-up in the memory.
+        # A direct reference is faster for each sample than a look-up in the memory.
         self._moments = self.moments[0]
-        # The rows that are being learned; the number of samples at the last climb, and its result.
+        # The rows that are being learned. The number of samples at the last climb, and its result.
         self.block: Memory[learning.Block] | None = None
         self.block_densities: Memory[scale_mixture.TargetDensity] | None = None
         self._climbed = 0, self.choice
@@ -156,7 +156,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         state = super().__getstate__()
         if self.law_numbers is not None:
             state["law_numbers"] = self.law_numbers.copy()
-        # There rarely is a change.
+        # A change is rare.
         if state.pop("change") is not None:
             state["change"] = dict(vars(self.change))
         return state
@@ -176,7 +176,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def learn(self, y: float, weight: float) -> int:
         """Learn the sample in `inputs` with a target.
 
-        Returns DONE, or the input whose value is too large; then nothing has changed.
+        Returns DONE, or the input whose value is too large. Nothing has changed then.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -192,7 +192,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         )
 
     def open(self) -> None:
-        """Allow kernels for one sample, if there is a sample and no change has begun."""
+        """Allow kernels for one sample if there is a sample and no change has begun."""
         if self.n_samples > 0:
             super().open()
 
@@ -201,7 +201,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
 
     def _complete(self) -> None:
         if self.block is not None and self.forest.n_walking > 0:
-            # One lane, since interrupted jobs may have extended other groups of trees.
+            # One lane is used, since interrupted jobs may have extended other groups of trees.
             self._extend(0, self.n_trees, 1)
             self._count_rows()
         self.block = None
@@ -232,7 +232,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     ) -> None:
         """Learn rows of checked inputs, shape (n, inputs), with targets, after the warm-up.
 
-        `horizons` has the horizon after each row; None if it does not change.
+        `horizons` has the horizon after each row, or is None if the horizon does not change.
         """
 
         def put(start: int, n: int, first: int) -> None:
@@ -244,7 +244,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             block[0].start, block[0].end, block[0].n = first, first + n, self.n_samples
             block[0].densities = densities.array
             block.own("done", np.full(self.n_trees, first))
-            # The block refers to the densities, which are there before it and after it.
+            # The block refers to the densities, so they are assigned first and removed last.
             self.block_densities = densities
             self.block = block
             if horizons is not None:
@@ -258,7 +258,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         self._learn_rows(inputs, put, learn, n_jobs)
 
     def _block(self, n_jobs: int) -> int:
-        # A block ends where fences and hyperparameters are renewed.
+        # A block ends when fences and hyperparameters are renewed.
         return min(super()._block(n_jobs), int(self.forest.renewed_at) - self.n_samples)
 
     def _extend(self, first: int, last: int, lanes: int) -> None:
@@ -282,7 +282,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """Number of samples from which parts of the trees may learn separately."""
         if self.plain_means:
             return super().splits_at
-        # The last change has ended by then, for any choice.
+        # The last change has ended by this time, for any choice.
         n_together = SPREAD_SAMPLES // CHOICES[-1]
         n_asked = -(-min(self.n_trees, CHOICE_TREES) // n_together)
         n_asked *= hyperparameters.MOST_CANDIDATES
@@ -297,7 +297,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     # Hyperparameters.
 
     def _extent(self, scaling: Floats) -> float:
-        """Return the sum of the sides of the root's box, with a bound on outliers.
+        """Return the sum of the sides of the root's box, with outliers bounded.
 
         `scaling` has the offsets and factors of a tree's inputs.
         """
@@ -319,10 +319,10 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return extent
 
     def _growth(self, one: Floats, other: Floats) -> float:
-        """Return the ratio of the extents under another scaling and under one, by stored inputs.
+        """Return the ratio of the extents under another scaling and under one, from stored inputs.
 
-        The ratio does not depend on trees, so that all parts of a forest find the same. The side of
-        a direction is the weighted sum of its inputs' sides; random directions weight all inputs
+        The ratio does not depend on trees, so it is the same in all parts of a forest. The side of
+        a direction is the weighted sum of its inputs' sides. Random directions weigh all inputs
         equally. A category's side is 1.
         """
         n, step = learning.strided(self.n_points)
@@ -346,7 +346,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         """Return gamma2, and the noise variance in units of gamma1.
 
         `n` and `variance` are the number of samples and the variance of their targets, by default
-        those of the samples held.
+        of the held samples.
         """
         n = min(max(self._n_held() if n is None else n, 2), CHOICES[-1])
         gamma2 = self.gamma2
@@ -356,7 +356,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             return gamma2, hyperparameters.NOISE_STEP ** choice[1] / min(2.0 * n, 2000.0)
         gamma1 = self.gamma1
         if gamma1 is None:
-            # The targets' variance beyond the noise is the variance of a leaf's mean.
+            # The targets' variance minus the noise variance is the variance of a leaf's mean.
             rest = self._variance() if variance is None else variance
             rest = rest - self.noise_variance if self.forest.y_weight > 0.0 else 0.0
             lifetimes = self.trees.words["lifetime"][: self.n_trees]
@@ -372,24 +372,24 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def _drawn_gamma2(
         self, scaling: Floats, gamma2: float, choice: Choice, n: int | None = None
     ) -> float:
-        """Return gamma2 of trees that are redrawn under a scaling; other trees have `gamma2`."""
+        """Return gamma2 of trees that are redrawn under a scaling. Other trees have `gamma2`."""
         if self.keeps_inputs and self.gamma2 is None:
             return gamma2 * self._growth(self.scaling, scaling)
         return self._hyperparameters(choice, self._extent(scaling), n)[0]
 
     def _begin_renewal(self, scaling: Floats) -> None:
-        # It is not used before trees are redrawn.
+        # This number is not used before trees are redrawn.
         self.forest.drawn_gamma2 = self._drawn_gamma2(
             scaling, float(self.trees[0].gamma2), self.choice
         )
         super()._begin_renewal(scaling)
 
     def _renew_next(self) -> None:
-        """Set the number of samples at which fences are renewed next, or a change continues."""
+        """Set the number of samples at the next renewal of fences, or the next step of a change."""
         n = self.n_samples
         following = learning.renewal(n) + max(1 << n.bit_length() >> 3, 1)
         if self.has_window:
-            # Four times while all samples of a window are replaced.
+            # Fences are renewed four times while all samples of a window are replaced.
             step = max(int(self.forest.window) // 4, 1)
             following = min(following, n // step * step + step)
         self._fences_at = following
@@ -420,13 +420,14 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         n, extent, forest = self.n_samples, self._extent(self.scaling), self.forest
         # A change cannot be spread if points move in a window, or if not all samples are stored.
         if n >= SPREAD_FROM and not (self.has_window or self.bounded):
-            # Begin a change only once, since a second one would start from the first one's choice.
+            # Begin a change only once, since a second change would start from the first change's
+            # choice.
             if self.change is None or self.change.n != n:
                 about = n, n, extent, self._variance(), int(forest.frame), int(forest.n_forgotten)
                 self.change = Change(*about, self.choice, not chooses)
             return
         if chooses:
-            # Climb only once, since a second climb would start from the result of the first.
+            # Climb only once, since a second climb would start from the result of the first climb.
             if self._climbed[0] != n:
                 self._climbed = n, self._climb(extent)
             self.choice = self._climbed[1]
@@ -453,7 +454,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return hyperparameters.chosen(start, scores, *moves)
 
     def _go_on_changing(self, change: Change) -> Change | None:
-        """Take the next step of a change; returns the new change, or None if it has ended."""
+        """Continue a change by one step; returns the new change, or None if it has ended."""
         forest = self.forest
         change = replace(change, at=self.n_samples)
         if change.frame != forest.frame:
@@ -461,7 +462,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             extent = self._extent(self.scaling)
             change = replace(change, frame=int(forest.frame), extent=extent)
         if change.n_forgotten != forest.n_forgotten:
-            # The points whose targets are predicted may have moved.
+            # The points of the predicted targets may have moved.
             found = change.choice if change.is_chosen else self._climb(change.extent)
             return self._put(replace(change, choice=found, n_done=0), self.n_trees)
         last = change.n_done + max(SPREAD_SAMPLES // change.n, 1)
@@ -495,7 +496,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         if last < self.n_trees:
             learning.put_hyperparameters(forest, *pair, drawn_gamma2, change.n_done, last)
             return replace(change, n_done=last)
-        # All trees, since redrawn ones may have got the old hyperparameters.
+        # Set them in all trees, since redrawn trees may have the old hyperparameters.
         learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
         return None
 
@@ -522,7 +523,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     # Prediction.
 
     def predict(self) -> int:
-        """Write the prediction for `inputs` to `out`; returns as the kernel `predict_one` does."""
+        """Write the prediction for `inputs` to `out`; returns the result of `predict_one`."""
         predict_one = self._predict_one
         if predict_one is None:
             predict_one = self._predict_one = components.predict_one.of(TargetForest)
@@ -538,7 +539,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return bad, PredictiveDistribution(weights, means, np.sqrt(variances), None, self.n_begun)
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
-        """Predict rows of checked inputs; returns means and variances, shape (n, 2)."""
+        """Predict rows of checked inputs, and return means and variances, shape (n, 2)."""
         kernel = components.predict_many
         return self._predict_rows(kernel, MomentsPrediction, "sums", inputs, 2, n_jobs)
 
@@ -590,6 +591,6 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
             )
             share = 1.0 / (1.0 + prior * node.precision)
             node.mean = mean if share == 1.0 else node.likely + share * (mean - node.likely)
-            # The share of the variance without the samples below.
+            # `share` is the factor of the variance without the samples below.
             node.variance = scale * share * (share * variance + prior)
         return nodes
