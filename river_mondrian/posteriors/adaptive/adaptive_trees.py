@@ -1,4 +1,4 @@
-"""Adaptive trees over classes, linear discriminants beside them, and the mixture of both."""
+"""Adaptive trees over classes, linear discriminants, and the mixture of both."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -24,11 +24,12 @@ from . import nodes, prediction, seen
 from .class_forest import ClassForest
 from .nodes import A, SeenClass, Statistics
 
-# More classes than this are many (see `seen`). With fewer, rows of all classes are faster.
+# A larger number of classes is called many (see `seen`). With fewer, rows of all classes are
+# faster.
 MOST_DENSE = 128
 
-# With many classes: the parts of a row after the statistics. Rows that are linked to have more
-# classes in place of the statistics.
+# With many classes, these parts of a row follow the statistics. A linked row has more classes in
+# place of the statistics.
 SEEN_PARTS = (Part("seen", SeenClass, nodes.N_FIRST), Part("links", INT32, nodes.N_LINKS))
 
 POSTERIORS = (
@@ -46,27 +47,27 @@ N_TREE_EXPERTS = 2 * nodes.N_POSTERIORS
 N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
 
-# Explaining predictions of the mixture.
+# Explanations of the mixture's predictions.
 
 
-# Numbers of a step, and rows of a number per class of a step.
+# Numbers of a step, and rows of a step with a number per class.
 STEP_NUMBERS = 1 + nodes.N_WEIGHTINGS
 STEP_ROWS = 2 + nodes.N_WEIGHTINGS
 
 
 @kernel
 def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s) -> None:
-    """Describe the nodes on a tree's path of the sample predicted last.
+    """Describe the nodes on a tree's path of the last predicted sample.
 
     Writes `STEP_NUMBERS` numbers per step to `numbers`: 1 if the node has seen samples or ends the
-    path, otherwise 0, and its probabilities to stop. Writes `STEP_ROWS` rows of a number per class
-    to `distributions`: c and the tables of the HNSP, then the node's own distributions in the
+    path, otherwise 0, and the node's probabilities to stop. Writes `STEP_ROWS` rows of a number per
+    class to `distributions`: c and the tables of the HNSP, then the node's own distributions in the
     weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
     of_mixed = nodes.PRIORS[nodes.MIXED]
-    # From the end up, since c of a node depends on the weights in the node below.
+    # From the end up, since a node's c depends on the weights in the node below.
     for i in range(n - 1, -1, -1):
         entry = path[i]
         ref, statistics, ends = entry.ref, entry.statistics, i == n - 1
@@ -79,7 +80,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
             if not says:
-                # A single point, or no sample: then all classes are alike.
+                # With a single point or no sample, all other classes are equal.
                 weight = forest.weight_of(~ref) if ref < 0 else 0.0
                 count = weight if ref < 0 and forest.label_of(~ref) == k else 0.0
                 rows[k] = count
@@ -110,13 +111,13 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
 
 
 class Explanation:
-    """The features' contributions to the prediction of the sample predicted last.
+    """The features' contributions to the prediction of the last predicted sample.
 
-    A tree's posterior changes from node to node on the path of the sample. The change at a cut
-    counts for its feature (see `reading.contributions`). The contributions to a discriminant follow
-    from those to its logits. So the features together move each expert from its prediction at the
-    roots, or without any feature. The mixture's contributions follow from these
-    (see `learners.experts`).
+    A tree's posterior changes from node to node on the path of the sample. The change at a cut is
+    assigned to the cut's feature (see `reading.contributions`). The contributions to a discriminant
+    are computed from the contributions to its logits. So all features together move each expert
+    from its prediction at the roots, or without any feature. The mixture's contributions are
+    computed from these (see `learners.experts`).
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ class Explanation:
             powers = np.exp(logits - logits.max())
             starts.append(powers / powers.sum())
             parts.append(experts.parts_of_softmax(logits, added))
-        # Raise small probabilities to the floor, as in the mixture (`experts.combine`).
+        # Raise small probabilities to the floor of the mixture (`experts.combine`).
         raised = np.maximum(starts, experts.FLOOR / n_classes)
         start = raised / raised.sum(axis=-1, keepdims=True)
         end = trees.mixture.predicted[:, :n_classes]
@@ -162,7 +163,7 @@ class Explanation:
         return starts, parts
 
     def _tree(self, t: int) -> tuple[Floats, Floats]:
-        """Return the predictions at a tree's root by posterior, and the features' contributions."""
+        """Return each posterior's prediction at a tree's root, and the features' contributions."""
         forest, tree = self.trees.forest, self.trees.trees[t]
         n, n_classes = int(tree.path_length), int(forest.n_classes)
         numbers, said = np.empty((n, STEP_NUMBERS)), np.empty((n, STEP_ROWS, n_classes))
@@ -172,7 +173,7 @@ class Explanation:
         hierarchy, path, branches = self._hierarchy(t, refs, x, said[:, :2])
         parts = np.zeros((nodes.N_POSTERIORS, len(x), n_classes))
         parts[0] = contributions(forest, tree, path, x, hierarchy, branches)
-        # The weightings: a node without samples keeps the distribution above.
+        # The weightings: a node without samples has the distribution of the node above.
         says, stops = numbers[:, 0] > 0.0, numbers[:, 1:]
         known = np.maximum.accumulate(np.where(says, np.arange(n), 0))
         said = said[known]
@@ -219,30 +220,30 @@ class Explanation:
 
 @dataclass
 class AdaptiveView(NodeView):
-    """A node with the weights of its classes, which are whole numbers if samples weigh 1."""
+    """A node with the weights of its classes, which are integers if samples have weight 1."""
 
     counts: NDArray[Any]
 
 
 class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassForest, AdaptiveView]):
-    """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
+    """Trees of all samples in a window, trees of recent samples, and a spare tree that is built.
 
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds; the last tree is the spare one.
+        Arguments of trees of all kinds. The last tree is the spare tree.
     n_long
         Number of trees of all samples.
     n_candidates
-        Number of cuts among which one is chosen.
+        Number of cuts from which the best cut is chosen.
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Most bytes of the trees; the window is halved earlier to stay below. None for no limit.
+        Most bytes of the trees. The window is halved earlier to stay below. None sets no limit.
     root_forgets
-        Whether the memories of the roots forget, too.
+        Whether the memories of the roots also forget.
     watch
-        The errors by which drifts are detected; None detects no drifts.
+        The errors for the detection of drifts. None detects no drifts.
 
     """
 
@@ -315,7 +316,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         of_call, of_split = super()._side_room
         if not self.forest.is_sparse:
             return of_call, of_split
-        # The rows of two new nodes; and each node on a path may see a class for the first time.
+        # The rows of two new nodes. Each node on a path may also see a class for the first time.
         more = 2 * nodes.most_rows(int(self.forest.class_capacity))
         return of_call + DEEPEST + more, of_split + more
 
@@ -355,7 +356,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return [shared, *rest, mixture, discriminants]
 
     def _reserve_points(self, n: int) -> None:
-        # Reserve the buffer of ages before kernels see the larger capacity for points.
+        # Reserve the buffer of ages before kernels can use the larger capacity for points.
         capacity = self.points.reserve(0, n)
         if capacity > self.forest.ages.length:
             self.shared.own("ages", np.empty(capacity, dtype=np.int32))
@@ -384,7 +385,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
             self.forest.gamma = 10.0 * self.n_inputs
 
     def add_class(self) -> int:
-        """Add a class; returns its number."""
+        """Add a class, and return its number."""
         forest = self.forest
         label = int(forest.n_classes)
         forest.n_classes = label + 1
@@ -404,7 +405,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return label
 
     def _keep_seen(self) -> None:
-        """Convert rows of statistics from all classes to the seen classes only."""
+        """Convert rows of statistics of all classes to rows of the seen classes."""
         forest, known, n_classes = self.forest, self.side_rows, int(self.forest.n_classes)
         capacity = int(forest.class_capacity)
         forest.is_sparse = 1
@@ -434,7 +435,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     # Prediction.
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
-        """Predict rows of checked inputs; returns probabilities, shape (n, classes)."""
+        """Predict rows of checked inputs, and return probabilities, shape (n, classes)."""
         predict = prediction.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, int(self.forest.n_classes), n_jobs)
 
@@ -446,7 +447,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return seen.counts_in(rows, int(self.forest.n_classes), bool(self.forest.is_sparse))
 
     def leaf_weights(self, t: int, rows: Ints) -> Floats:
-        """Return the weights of the classes in leaves that have rows, shape (leaves, classes)."""
+        """Return the weights of the classes in leaves with rows, shape (leaves, classes)."""
         found = np.zeros((len(rows), int(self.forest.n_classes)))
         numbers = self.column("nodes", "statistics_row", t)[rows]
         found[numbers > 0] = self.counts(t)[numbers[numbers > 0] - 1]
@@ -454,7 +455,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes, of_rows = int(self.forest.n_classes), self.counts(t)
-        # Numbers of samples are whole.
+        # Numbers of samples are integers.
         kind = np.float64 if self.forest.is_weighted else np.int64
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any]]]:
@@ -469,13 +470,13 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return kept
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
+        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
         table = self.table(t)
         weights = class_weights(self, t, table)
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
 
     def root_prediction(self) -> Floats:
-        """Return the mixture's prediction from roots, and discriminants without features."""
+        """Return the mixture's prediction from roots, and from discriminants without features."""
         inputs = np.full(self.n_inputs, np.nan)
         self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
         return Explanation(self, inputs).baseline
@@ -483,7 +484,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE and each feature's contribution to the prediction of a sample.
 
-        The first result is the place of an input if it is too large.
+        If an input is too large, the first result is its place.
         """
         best = self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
         if best <= limits.TOO_LARGE:

@@ -1,9 +1,9 @@
-"""Learning the class of a sample: drifts, the mixture, and the statistics of the trees.
+"""Learning of a sample's class: drifts, the mixture, and the statistics of the trees.
 
 A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `ClassForest`.
 
-The statistics of a node equal those of replaying its samples in order. A node that is inserted
-above another copies the other's statistics.
+The statistics of a node equal the statistics after a replay of its samples in order. A node that is
+inserted above another node copies the other node's statistics.
 """
 
 from ...compiling.kernels import inlined, separate
@@ -19,22 +19,23 @@ from . import prediction, weighting
 from .nodes import A, AdaptiveForest, AdaptiveNode, AdaptiveTree, Entries, Statistics
 from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
 
-# Splitting the leaves of adaptive trees: leaves that wait, their cuts, statistics of children.
+# Splits of the leaves of adaptive trees: queued leaves, their cuts, and their children's
+# statistics.
 #
 # Labels guide cuts. `n_candidates` cuts of a block are drawn from the Mondrian distribution
 # (Algorithm 2, lines 6 and 7: a dimension in proportion to the sides of the box, then uniform
-# within the side). The cut that reduces the Gini impurity most is kept. With one candidate, the
-# tree is distributed like any other Mondrian tree. Sides may be weighted by the gains of earlier
-# cuts in their dimension.
+# within the side). The cut with the largest reduction of the Gini impurity is kept. With one
+# candidate, the tree is distributed like any other Mondrian tree. Sides may be weighted with the
+# gains of earlier cuts in their dimension.
 
 
-# Sides of a candidate in `ClassSides`: LEFT, RIGHT, and this for a missing value.
+# Sides of a candidate in `ClassSides`: LEFT, RIGHT, and this number for a missing value.
 MISSING = 2
 
 
 @inlined
 def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statistics:
-    """Allocate the statistics of no samples for a node; returns them."""
+    """Allocate the statistics of a node without samples, and return them."""
     number = new_row(forest, tree)
     node.statistics_row = number + 1
     found = tree.side_rows.row(number)
@@ -44,14 +45,14 @@ def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statist
 
 @separate
 def make_statistics(forest: A, t: int, j: int, last: int) -> None:
-    """Compute the statistics of a leaf's row from its points; `last` is the latest stored point."""
+    """Compute a leaf's statistics from its points. `last` is the latest stored point."""
     tree = forest.trees[t]
     node = tree.nodes.row(j)
     window, n = forest.window_capacity, node.n_samples
     ages = forest.ages
     p = node.first_point
     for i in range(n):
-        # The oldest first.
+        # The oldest points come first.
         ages[i] = -((last - p) % window)
         p = forest.links_of(p)[t]
     sort(ages, n)
@@ -62,7 +63,7 @@ def make_statistics(forest: A, t: int, j: int, last: int) -> None:
         add_sample(forest, tree, statistics, label, weight, True, NO_SIDE)
 
 
-# Leaves that wait.
+# Leaves in the queue.
 
 
 @inlined
@@ -76,9 +77,9 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
 
 @separate
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
-    """Make the statistics of a new row on the path of point `p`, from the samples before `p`.
+    """Compute the statistics of a new row on the path of point `p`, from the samples before `p`.
 
-    The latest `backlog` samples before `p` have not been replayed yet.
+    The latest `backlog` samples before `p` have not yet been replayed.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -86,7 +87,7 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
         return
     side = RIGHT
     if node.dim < 0:
-        # A leaf's row of two points.
+        # This is a leaf's row of two points.
         q = node.first_point
         other = ~(forest.links_of(p)[t] if q == p else q)
     else:
@@ -136,7 +137,7 @@ def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -
 
 
 class ClassForest(AdaptiveForest):
-    """An adaptive forest over classes: the methods that kernels for rebuilt trees call."""
+    """An adaptive forest over classes. It has the methods that kernels for rebuilt trees call."""
 
     def predict_anew(self, inputs: Float64s) -> int:
         """Predict a sample; returns DONE, or the first input that is too large."""
@@ -149,7 +150,7 @@ class ClassForest(AdaptiveForest):
         self.accepted_is_new = int(is_new)
 
     def error(self) -> float:
-        """Return 1 if another class was predicted, else 0; -1 for the first sample of all."""
+        """Return 1 if another class was predicted, else 0; -1 for the first sample."""
         # No model could have predicted the first class.
         if self.n_classes == 1 and self.accepted_is_new == 1:
             return -1.0
@@ -157,9 +158,10 @@ class ClassForest(AdaptiveForest):
         return 1.0 if self.accepted_is_new == 1 or best != self.accepted else 0.0
 
     def score(self) -> None:
-        """Update mixture and discriminants by the class of the accepted sample, predicted last.
+        """Update mixture and discriminants with the class of the accepted sample.
 
-        A new class only updates the discriminants, since no expert could have predicted it.
+        The accepted sample is the last predicted sample. A new class only updates the
+        discriminants, since no expert could have predicted it.
         """
         label, weight = self.accepted, self.accepted_weight
         if self.accepted_is_new == 0:
@@ -167,7 +169,7 @@ class ClassForest(AdaptiveForest):
         discriminants.learn(self.discriminants, self.inputs, label, weight)
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Update the weights on the sample's path by its class, before the tree is extended."""
+        """Update the weights on the sample's path with its class, before the tree is extended."""
         tree = self.trees[t]
         if tree.path_length > 0:
             label, weight = self.accepted, self.accepted_weight
@@ -180,9 +182,9 @@ class ClassForest(AdaptiveForest):
         update_path(self, t, p, self.path_of(t), n, True)
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Make the statistics of rows that a point has added to a tree during its replay.
+        """Compute the statistics of rows that a point has added to a tree during the tree's replay.
 
-        The point itself will be replayed in its turn.
+        The point itself will be replayed later.
         """
         tree, path = self.trees[t], self.path_of(t)
         if tree.role != REPLAYING:
@@ -207,9 +209,9 @@ class ClassForest(AdaptiveForest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum weights by candidate, class and side over a sample of a block's points.
 
-        Returns the number of classes, and for how many points each point of the sample stands. Each
-        candidate has a table of classes. Classes are numbered from 1 on within the block, since
-        most blocks have few.
+        Returns the number of classes, and the number of points per sampled point. Each candidate
+        has a table of classes. Classes are numbered from 1 on within the block, since most blocks
+        have few classes.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -233,7 +235,7 @@ class ClassForest(AdaptiveForest):
                 for c in range(m):
                     candidate = candidates[c]
                     weights, v = tables[width * c + k].weights, x[candidate.dim]
-                    # Without a branch, since it would be unpredictable.
+                    # There is no branch, since it would be unpredictable.
                     side = int(v > candidate.cut) + MISSING * int(v != v)
                     weights[side] = weights[side] + weight
             i += 1
@@ -246,8 +248,8 @@ class ClassForest(AdaptiveForest):
         """Return the Gini gain of a candidate times the points' weight, over the block's classes.
 
         The Gini impurity times the weight W of the points is W - sum_k W_k^2 / W. The weights of
-        both sides add up to W. So the gain is the sum of both sides' sum_k W_k^2 / W minus that of
-        the block. `n` is the number of classes.
+        both sides add up to W. So the gain is the sum of both sides' sum_k W_k^2 / W, minus the
+        same number for the block. `n` is the number of classes.
         """
         n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
         first = min(self.n_classes, n_points) * c
@@ -264,10 +266,10 @@ class ClassForest(AdaptiveForest):
         return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf's block at a time since its parent, and add its children to the queue.
+        """Cut a leaf's block at a time after its parent, and add its children to the queue.
 
         If the tree predicts, `last` is its latest point, and the new rows get their statistics.
-        While it is being built, `last` is NONE.
+        During a build, `last` is NONE.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -295,9 +297,9 @@ class ClassForest(AdaptiveForest):
         return True
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Replay the samples `start` to `stop` - 1 in a tree; returns where it stopped.
+        """Replay the samples `start` to `stop` - 1 in a tree; returns the first not replayed.
 
-        It stops early if the tree has no room for the statistics of a path.
+        The replay stops early if the tree has no room for the statistics of a path.
         """
         tree, path = self.trees[t], self.path_of(t)
         for i in range(start, stop):

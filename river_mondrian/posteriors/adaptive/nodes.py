@@ -1,4 +1,4 @@
-"""Records of adaptive trees over classes, and the statistics that a node keeps of its classes."""
+"""Records of adaptive trees over classes, and the statistics of classes at a node."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint
 
 # Statistics of the classes that have passed a node, in three memories.
 #
-# The first memory holds all samples. The others forget exponentially with each visit of the node.
-# A memory does not decay. Instead its unit, the weight of its latest sample, grows.
+# The first memory holds all samples. The other memories forget exponentially with each visit of the
+# node. A memory does not decay. Instead its unit, the weight of its latest sample, grows.
 #
-# With few classes, a row has all of them, in blocks of `BLOCK`. The numbers of a block's classes
-# are contiguous: learning reads a path class by class, prediction reads it block by block. With
-# many classes, a node has only those that it has seen (`seen`).
+# With few classes, a row has all classes, in blocks of `BLOCK`. The numbers of a block's classes
+# are contiguous: learning reads a path class by class, and prediction reads it block by block. With
+# many classes, a node has only the classes that it has seen (`seen`).
 #
-# Sums of weights are in single precision. Sums of whole weights are exact up to 2^24. A sample
-# that weighs less than 2^-24 of the sum adds nothing. Weights from 1e-30 to 1e30 neither vanish
-# nor overflow.
+# Sums of weights are in single precision. Sums of integer weights are exact up to 2^24. A sample
+# with less than 2^-24 of the sum as its weight adds nothing. Weights from 1e-30 to 1e30 neither
+# vanish nor overflow.
 
 
 N_MEMORIES = 3
@@ -34,14 +34,14 @@ GROWTHS = (1.0 / 0.95, 1.0 / 0.7)
 N_FORGETTING = len(GROWTHS)
 LATE = 0
 LATEST = 1
-# A memory is rescaled when its unit times a weight exceeds this.
+# A memory is rescaled when its unit times a weight exceeds this number.
 LARGEST_UNIT = 1e15
-# A weight in units that is negligible beside the prior. Rescaling sets smaller weights to 0, since
-# they would become subnormal numbers, which slow down some processors 100 times.
+# A weight in units that is negligible beside the prior. Rescaling sets smaller weights to 0. They
+# would become subnormal numbers, which slow down some processors 100 times.
 UNNOTICED = 1e-18
 
-# The weightings. The first stops early if labels are noisy. The second goes deep, and its nodes mix
-# the memories. Each has a Dirichlet prior, and a prior probability to stop at a node.
+# The weightings. The first weighting stops early if labels are noisy. The second weighting goes
+# deep, and its nodes mix the memories. Each has a Dirichlet prior, and a prior probability to stop.
 NOISY = 0
 MIXED = 1
 PRIORS = (0.5, 0.05)
@@ -60,9 +60,9 @@ CLASSES_OF_WORD = 32 // SIDE_BITS
 class ClassBlock(rec.Record):
     """Weights of `BLOCK` consecutive classes at a node."""
 
-    # Weight of the samples of each class, which is their number if each weighs 1.
+    # Weight of the samples of each class, which is their number if samples have weight 1.
     counts: rec.Float32s = rec.inline(BLOCK)
-    # Weights in the memories that forget: BLOCK classes for each memory.
+    # Weights in the forgetting memories: BLOCK classes for each memory.
     weights: rec.Float32s = rec.inline(N_FORGETTING * BLOCK)
 
 
@@ -71,7 +71,7 @@ class SeenClass(rec.Record):
 
     # (class + 1) * 4 plus the bits of its sides (see `Statistics.sides`); 0 for a free place.
     key: rec.Int32
-    # As in `ClassBlock`.
+    # The same weights as in `ClassBlock`.
     count: rec.Float32
     weights: rec.Float32s = rec.inline(N_FORGETTING)
 
@@ -88,12 +88,12 @@ class ClassNumbers(NamedTuple):
     """The weights of a class at a node: of all samples, then in both forgetting memories."""
 
     words: rec.Float32s
-    # Words from one weight to the next.
+    # Number of words from one weight to the next.
     step: int
 
 
 class Statistics(rec.Record):
-    """A row of statistics. With few classes, blocks of all classes follow, then their sides.
+    """A row of statistics. With few classes, blocks of all classes and then their sides follow.
 
     With many classes, the first seen classes and the links follow (see `seen`).
     """
@@ -107,8 +107,8 @@ class Statistics(rec.Record):
     units: rec.Float32s = rec.inline(N_FORGETTING)
     # Weight of all samples.
     weight: rec.Float32
-    # Number of classes seen, and number of their sides. The latter is the sum of c over all classes
-    # if samples weigh 1 (see `sides`).
+    # Number of seen classes, and number of their sides. The second number is the sum of c over all
+    # classes if samples have weight 1 (see `sides`).
     n_seen: rec.Int32
     n_sides: rec.Int32
 
@@ -120,8 +120,8 @@ class Statistics(rec.Record):
     def sides(self, capacity: int) -> rec.Int32s:
         """Return the words of sides, in a row with capacity for `capacity` classes.
 
-        A class has two bits: 1 if samples of it have gone to the left of the node's cut, and 2 for
-        the right. If samples weigh 1, the number of these bits is c of Algorithm 5.
+        A class has two bits: 1 if samples of the class are on the left of the node's cut, and 2 for
+        the right. If samples have weight 1, the number of these bits is c of Algorithm 5.
         """
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
         return rec.Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
@@ -136,7 +136,7 @@ class Statistics(rec.Record):
         return rec.Int32s(self, LINKS_WORD, N_LINKS)
 
     def begin(self) -> None:
-        """Initialise the statistics of no samples, in a row of zeros."""
+        """Initialise the statistics of a node without samples, in a row of zeros."""
         for v in range(N_WEIGHTINGS):
             self.stops[v] = STOP_PRIORS[v]
         for m in range(N_MEMORIES):
@@ -145,7 +145,7 @@ class Statistics(rec.Record):
             self.units[m] = 1.0
 
     def add_side(self, label: int, side: int, capacity: int) -> None:
-        """Record that a class has gone to a side of the node's cut."""
+        """Record that samples of a class are on a side of the node's cut."""
         sides = self.sides(capacity)
         word = sides[label // CLASSES_OF_WORD]
         bit = (1 << side) << label % CLASSES_OF_WORD * SIDE_BITS
@@ -158,14 +158,14 @@ class Statistics(rec.Record):
     ) -> float:
         """Return a factor times the first memory's Dirichlet estimate of a class.
 
-        The product comes first, since otherwise the compiler might choose the order of rounding.
+        The product is computed first. Otherwise the compiler might choose the order of rounding.
         """
         return factor * (numbers.words[0] + alpha) / (self.weight + alpha * n_classes)
 
     def late_estimate(
         self, numbers: ClassNumbers, m: int, alpha: float, n_classes: int, factor: float = 1.0
     ) -> float:
-        """Return a factor times the Dirichlet estimate of a class by a forgetting memory."""
+        """Return a factor times a forgetting memory's Dirichlet estimate of a class."""
         seen = numbers.words[(1 + m) * numbers.step]
         prior = alpha * self.units[m]
         return factor * (seen + prior) / (self.totals[m] + prior * n_classes)
@@ -175,14 +175,14 @@ HEAD_WORDS = Statistics.WORDS
 BLOCK_WORDS = ClassBlock.WORDS
 STOP_WORDS = N_WEIGHTINGS
 
-# With many classes: the number of classes in a node's own row and in every other row, and links.
+# With many classes: number of classes in a node's own row and in every other row, and links.
 SEEN_WORDS = SeenClass.WORDS
 N_FIRST = 5
 N_MORE = 8
 LINKS_WORD = HEAD_WORDS + N_FIRST * SEEN_WORDS
 MORE_WORD = LINKS_WORD - N_MORE * SEEN_WORDS
 N_LINKS = 2
-# With many classes: rows of sums before those of the classes (see `weighting`).
+# With many classes: number of rows of sums before the rows of the classes (see `weighting`).
 N_FRONT = N_MORE
 # With many classes: number of nodes whose rows are read together.
 N_TOGETHER = 4
@@ -190,11 +190,11 @@ N_TOGETHER = 4
 
 def most_rows(n_classes: int) -> int:
     """Return the largest number of rows of a node that has seen `n_classes` of many classes."""
-    # Rows that link to others are full. Among the rest there is at most one row more than these.
+    # Rows with links are full. There is at most one more row without links than rows with links.
     return 3 + 2 * n_classes // (N_MORE + 1)
 
 
-# More classes than any forest has.
+# More classes than in any forest.
 MOST_CLASSES = 1 << 24
 
 # Largest weight of a stored sample, which is in single precision.
@@ -211,13 +211,13 @@ class AdaptivePoint(RebuiltPoint):
 class AdaptiveNode(RebuiltNode):
     """A node with statistics of the classes that have passed it."""
 
-    # Number of its row of statistics plus 1; 0 for none.
+    # Number of the node's row of statistics plus 1; 0 for none.
     statistics_row: rec.Int32 = rec.stored(
         rec.Ref("side_rows", none=0, first=1, when=IN_USE, ends=True)
     )
 
     def statistics(self, tree: AdaptiveTree) -> Statistics:
-        """Return the statistics, or none if there are none yet."""
+        """Return the statistics, or none if the node has no statistics."""
         if self.statistics_row == 0:
             return tree.side_rows.none()
         return tree.side_rows.row(self.statistics_row - 1)
@@ -233,7 +233,7 @@ class AdaptiveTree(RebuiltTree):
 class StatisticsEntry(PathEntry):
     """A node on a sample's path, with its statistics."""
 
-    # None if the node has none yet.
+    # None if the node has no statistics.
     statistics: Statistics
 
     def note(self, forest: Forest, tree: Tree) -> None:
@@ -256,13 +256,13 @@ Entries = rec.Array[StatisticsEntry]
 class Step(rec.Record):
     """The numbers of a node on the path, computed on the walk down for the pass up."""
 
-    # Rate of branching off, probabilities of reaching the node and of not branching off at it, and
+    # Rate of branching off, probabilities of reaching the node and of not branching off there, and
     # discount (see `labels.hnsp`).
     eta: rec.Float64
     reach: rec.Float64
     stays: rec.Float64
     discount: rec.Float64
-    # None if the node has no statistics, or none with a sample.
+    # None if the node has no statistics, or if the statistics have no sample.
     statistics: Statistics
     # HNSP: sums of c and of tab over all classes.
     sum_of_c: rec.Float64
@@ -277,32 +277,32 @@ class Step(rec.Record):
 class ClassSides(rec.Record):
     """Weights of a class's points on the sides of a candidate, in a block."""
 
-    # Weight on the left, on the right and with a missing value; the fourth number stays 0.
+    # Weights on the left, on the right and with a missing value. The fourth number remains 0.
     weights: rec.Float32s = rec.inline(4)
 
 
 class FoundRow(rec.Record):
-    """A row of a node, by its place."""
+    """A row of a node, and the node's number."""
 
     row: Statistics
-    # The node's number among those whose rows are read together.
+    # The node's number among the nodes whose rows are read together.
     owner: rec.Int64
 
 
 class AdaptiveForest(RebuiltForest):
-    """The fields of an adaptive forest; `ClassForest` overrides the methods of `RebuiltForest`."""
+    """The fields of an adaptive forest. `ClassForest` overrides the methods of `RebuiltForest`."""
 
     trees: rec.Array[AdaptiveTree]
     points: rec.Table[AdaptivePoint]
-    # Number of classes, capacity for classes, whether there are many (see `seen`), and words of a
-    # row of statistics.
+    # Number of classes, capacity for classes, whether there are many (see `seen`), and number of
+    # words of a row of statistics.
     n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
     class_capacity: rec.Int64
     is_sparse: rec.Int64 = rec.derived()
     statistics_words: rec.Int64 = rec.derived()
     # Rate of the discount: d = exp(-gamma span).
     gamma: rec.Float64
-    # Whether the memories of the roots forget, too.
+    # Whether the memories of the roots also forget.
     root_forgets: rec.Int64
     # Whether a sample with a weight other than 1 has been learned.
     is_weighted: rec.Int64
@@ -310,24 +310,25 @@ class AdaptiveForest(RebuiltForest):
     accepted: rec.Int64 = rec.transient()
     accepted_weight: rec.Float64 = rec.transient()
     accepted_is_new: rec.Int64 = rec.transient()
-    # The mixture of all predictions, and the discriminants among these.
+    # The mixture of all predictions, and the discriminants, which are some of them.
     experts: Experts
     discriminants: Discriminants
     paths: rec.Array[StatisticsEntry]
-    # The empty record of a class that a node has not seen; buffer for the classes of a node.
+    # The empty record of an unseen class. Buffer for the classes of a node.
     nothing: rec.Array[SeenClass]
     seen_labels: rec.Int64s
-    # Buffer for rows of nodes that are still to be read.
+    # Buffer for rows of nodes that are not yet read.
     found: rec.Array[FoundRow]
-    # Steps of a path, and sums of the trees' posteriors (see `prediction`): for trees of all
-    # samples, then for those of recent ones.
+    # Steps of a path. Sums of the trees' posteriors (see `prediction`), first for trees of all
+    # samples, then for recent trees.
     steps: rec.Array[Step]
     posterior_sums: rec.Float32s
-    # By class, if samples have weights: c at a node of a path, and the weight at the node below.
+    # For each class, if samples have weights: c at a node of a path, and the weight at the node
+    # below.
     node_c: rec.Float32s
     below: rec.Float32s
-    # Buffers for drawing a cut: by candidate, the sides of the block's classes; these classes; by
-    # class, its number among them plus 1, or 0.
+    # Buffers for drawing a cut. For each candidate, the sides of the block's classes. These
+    # classes. For each class, its number among them plus 1, or 0.
     class_sides: rec.Array[ClassSides]
     block_classes: rec.Int64s
     class_numbers: rec.Int64s

@@ -1,14 +1,14 @@
-"""Predicting a sample by adaptive trees: three posteriors of each, then the mixture of all.
+"""Predictions of a sample by adaptive trees: three posteriors of each tree, then the mixture.
 
-The first posterior is the HNSP, which integrates over branching off; `labels.hnsp` derives its
-weights (Algorithm 8, lines 6 to 12). The others follow the sample to its leaf by context-tree
-weighting (`weighting`). All posteriors are weighted sums of the class statistics on the path: a
-walk down finds the factors, and a pass up adds the rows.
+The first posterior is the HNSP, which integrates over branching off. `labels.hnsp` derives its
+weights (Algorithm 8, lines 6 to 12). The other posteriors follow the sample to its leaf by
+context-tree weighting (`weighting`). All posteriors are weighted sums of the class statistics on
+the path. A walk down computes the factors, and a pass up adds the rows.
 
-With few classes, sums are in a row of `class_capacity` classes for each posterior. With many
-classes, they are in a row of all posteriors for each class, after `N_FRONT` other rows. The first
-of these has the additions for all classes. So a node adds one number per posterior for the classes
-that it has not seen, and its cost depends only on the classes that it has seen.
+With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
+has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these rows has the
+additions for all classes. So a node adds one number per posterior for all classes that it has not
+seen, and its cost depends only on the classes that it has seen.
 """
 
 import math
@@ -33,7 +33,8 @@ _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 
 
 # Smaller factors of the HNSP would be subnormal in single precision, which slows down some
-# processors 100 times. Floors of experts are far above their terms (`learners.experts`).
+# processors 100 times. Floors of experts are far larger than the terms of these factors
+# (`learners.experts`).
 LEAST_FACTOR = 1e-37
 # With many classes, smaller weights of a node in the HNSP count as 0, for the same reason.
 NEGLIGIBLE = 1e-18
@@ -71,7 +72,7 @@ def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None
 
 @merged
 def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
-    """Return the distance of a sample to the box of a path's node: its rate of branching off."""
+    """Return a sample's distance to the box of a path's node: its rate of branching off."""
     is_row = entry.ref >= 0
     capacity = forest.dim_capacity
     # A point's values are both sides of its box.
@@ -85,7 +86,7 @@ def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> 
 def _walk_down(
     forest: A, tree: AdaptiveTree, x: Float32s, path: Entries, n: int, out: Float32s
 ) -> float:
-    """Fill the steps of a sample's path; returns the probability of not branching off."""
+    """Fill the steps of a sample's path, and return the probability of not branching off."""
     gamma, n_classes, steps = forest.gamma, forest.n_classes, forest.steps
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
     reach = 1.0
@@ -118,7 +119,7 @@ def _walk_down(
             total = statistics.totals[nodes.LATEST] + of_mixed * units[nodes.LATEST] * n_classes
             step.of_latest = stopped * shares[2] / total
             mixed -= stopped
-    # The rest goes to the estimate at the end: the prior, and the point if the path ends in one.
+    # The remainder is for the estimate at the end: the prior, and the point if the path ends there.
     last = path[n - 1].ref
     seen = forest.weight_of(~last) if last < 0 else 0.0
     for v, rest in enumerate((noisy, mixed)):
@@ -131,7 +132,7 @@ def _walk_down(
 
 @separate
 def _clear_below(forest: A, ref: int) -> None:
-    """Set `below` to the weights of classes at a reference without statistics: a point's own."""
+    """Set `below` to the weights of classes at a reference without statistics: a point's weight."""
     below = forest.below
     for k in range(forest.n_classes):
         below[k] = 0.0
@@ -173,9 +174,9 @@ def _add_step(
     ends: bool,
     out: Float32s,
 ) -> None:
-    """Add a node's terms to all posteriors; the HNSP has a factor of c and one of tab.
+    """Add a node's terms to all posteriors. The HNSP has a factor of c and a factor of tab.
 
-    With many classes, the terms of seen classes are left to `add_seen`.
+    With many classes, `add_seen` adds the terms of seen classes.
     """
     statistics = step.statistics
     units = statistics.units
@@ -218,14 +219,15 @@ def predict_tree(
     """
     gamma, steps = forest.gamma, forest.steps
     if forest.is_weighted == 1 and forest.is_sparse == 1:
-        # Nodes only write the classes that they have seen, so clear all first.
+        # Nodes only write the classes that they have seen, so all classes are cleared first.
         _clear_below(forest, path[n - 1].ref)
     noted, n_noted = _room_of_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
         step = steps[i]
         eta, discount = step.eta, step.discount
-        # Weights of the node's own classes and of its parent's distribution, if branching off.
+        # Weights of the node's own classes and of its parent's distribution, if the sample branches
+        # off.
         own, passed = 0.0, 0.0
         if eta > 0.0:
             reach, stays = step.reach, step.stays
@@ -286,9 +288,9 @@ def _average_many(forest: A, of_long: float, of_recent: float) -> None:
 def _add_trees(forest: A) -> None:
     """Write the posteriors of the trees as predictions of the mixture's experts.
 
-    First come the means over trees of all samples. Then come the averages of these and the means
-    over trees of recent samples. Without recent trees, both are equal. Both roles have the same
-    weight, for any numbers of trees.
+    First come the means over trees of all samples. Then come the averages of these means and the
+    means over recent trees. Without recent trees, both are equal. Both roles have the same weight,
+    for any numbers of trees.
     """
     sums, room, predicted = forest.posterior_sums, forest.n_sums(), forest.experts.predicted
     for k in range(2 * room):
@@ -335,7 +337,7 @@ def predict_one(forest: A, version: int, inputs: Packed, out: Room) -> int:
 
     Returns the most probable class, `TOO_LARGE - i` if the i-th input is too large, or WAITS if the
     trees' version is not `version`. The forest's `inputs` are not changed, since another thread may
-    be about to learn them.
+    learn them next.
     """
     if version != forest.version:
         return WAITS

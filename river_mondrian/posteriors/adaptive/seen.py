@@ -1,10 +1,11 @@
-"""Statistics of many classes: rows of the classes that a node has seen, in a tree of rows.
+"""Statistics of many classes: rows of the classes that a node has seen, linked as a tree.
 
 If there are many classes, most nodes have seen few of them, and only a seen class has a place
 (`SeenClass`). A node's row of statistics has its first `N_FIRST` classes. Each further row has
-`N_MORE`, from the word `MORE_WORD` on. Every row links to two others, selected by the next bit of a
-class's number. A class is in the first row on its path that had room when it was first seen. So it
-is found in at most as many steps as its number has bits. Rows are freed only with the tree.
+`N_MORE` classes, from the word `MORE_WORD` on. Every row links to two other rows. The next bit of a
+class's number selects the link. A class is in the first row on its path that had room when the
+class was first seen. So a search needs at most as many steps as the number has bits. Rows are freed
+only together with the tree.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ NO_SIDE = -1
 
 @inlined
 def new_row(forest: A, tree: AdaptiveTree) -> int:
-    """Add a row of zeros; returns its number."""
+    """Add a row of zeros, and return its number."""
     number = tree.side_rows.n_rows
     tree.side_rows.n_rows = number + 1
     words = Int32s(tree.side_rows.row(number), 0, forest.statistics_words)
@@ -45,7 +46,7 @@ def find(
 ) -> SeenClass:
     """Return the record of one of many classes at a node.
 
-    For a class that has not been seen, return an empty record, or a new one if `adds` is True.
+    For an unseen class, return an empty record, or a new record if `adds` is True.
     """
     row, first, n, bits = statistics, nodes.HEAD_WORDS, nodes.N_FIRST, label
     while True:
@@ -78,7 +79,7 @@ def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int
 
 @inlined
 def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
-    """Return the bits of the sides to which samples of a class have gone at a node."""
+    """Return the bits of the sides on which a node has samples of a class."""
     if forest.is_sparse == 1:
         return find(forest, tree, statistics, label, False).key & 3
     return statistics.sides_of(label, forest.class_capacity)
@@ -86,7 +87,7 @@ def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) 
 
 @inlined
 def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
-    """Append the rows that a row links to, to the `n` rows in `found`; returns the new number.
+    """Append the rows that a row links to, to the `n` rows in `found`, and return the new number.
 
     The rows belong to the node `owner`.
     """
@@ -94,7 +95,7 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
     for bit in range(nodes.N_LINKS):
         if links[bit] != 0:
             following = tree.side_rows.row(links[bit] - 1)
-            # Rows that wait are read first, so there is time to prefetch.
+            # Rows in the queue are read first, so there is time to prefetch.
             prefetch(following, nodes.LINKS_WORD + nodes.N_LINKS)
             forest.found[n].row = following
             forest.found[n].owner = owner
@@ -104,9 +105,9 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
 
 @separate
 def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
-    """Write the classes of a node to `seen_labels`; returns their number.
+    """Write the classes of a node to `seen_labels`, and return their number.
 
-    If the forest has few classes, these are all classes, seen or not.
+    If the forest has few classes, these are all classes, including unseen classes.
     """
     labels = forest.seen_labels
     if forest.is_sparse == 0:
@@ -131,7 +132,7 @@ def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
 
 @inlined
 def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
-    """Record that one of many classes has gone to a side of a node's cut."""
+    """Record that samples of one of many classes are on a side of a node's cut."""
     if seen.key & (1 << side) == 0:
         seen.key = seen.key | (1 << side)
         statistics.n_sides = statistics.n_sides + 1
@@ -139,7 +140,7 @@ def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
 
 @inlined
 def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, side: int) -> None:
-    """Record that a class has gone to a side of a node's cut."""
+    """Record that samples of a class are on a side of a node's cut."""
     if forest.is_sparse == 0:
         statistics.add_side(label, side, forest.class_capacity)
     else:
@@ -148,7 +149,7 @@ def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, 
 
 @separate
 def _rescale(forest: A, tree: AdaptiveTree, statistics: Statistics, m: int, unit: float) -> None:
-    """Divide a forgetting memory by its unit, so that its unit can be 1 again."""
+    """Divide a forgetting memory by its unit, and so reset the unit to 1."""
     n, labels = list_seen(forest, tree, statistics), forest.seen_labels
     for i in range(n):
         numbers = numbers_of(forest, tree, statistics, labels[i])
@@ -170,7 +171,7 @@ def add_sample(
 ) -> None:
     """Add a sample's class and weight to the memories of a node.
 
-    `side` is the side of the node's cut to which the sample goes, NO_SIDE at a leaf.
+    `side` is the sample's side of the node's cut, or NO_SIDE at a leaf.
     """
     if forest.is_sparse == 1:
         seen = find(forest, tree, statistics, label, True)
@@ -204,9 +205,9 @@ def add_sample(
 def copy_statistics(
     forest: A, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:
-    """Copy statistics to a node inserted above another, which is on side `side` of it.
+    """Copy statistics to a node inserted above another node, which is on its side `side`.
 
-    The probabilities to stop remain those of a new node.
+    The probabilities to stop are not copied.
     """
     n_words, is_sparse = nodes.HEAD_WORDS, forest.is_sparse == 1
     if not is_sparse:
@@ -218,7 +219,7 @@ def copy_statistics(
     n, labels = list_seen(forest, tree, below), forest.seen_labels
     for i in range(n):
         numbers = numbers_of(forest, tree, below, labels[i])
-        # A class with count 0 is only recorded on a side; skip it.
+        # A class with count 0 is only recorded on a side and is skipped.
         if numbers.words[0] > 0.0:
             if is_sparse:
                 copied = find(forest, tree, target, labels[i], True).numbers()
@@ -229,7 +230,7 @@ def copy_statistics(
 
 @kernel
 def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n: int) -> None:
-    """Write `n` classes to nodes' rows; `found` has the row, class and sides of each."""
+    """Write `n` classes to nodes' rows. `found` has the row, class and sides of each class."""
     tree = forest.trees[t]
     for i in range(n):
         seen = find(forest, tree, tree.side_rows.row(found[3 * i]), found[3 * i + 1], True)
@@ -247,14 +248,14 @@ def _blocks_in(rows: Rows, n_classes: int) -> Singles:
     n_blocks = -(-n_classes // nodes.BLOCK)
     end = nodes.HEAD_WORDS + n_blocks * nodes.BLOCK_WORDS
     blocks = np.ascontiguousarray(rows[..., nodes.HEAD_WORDS : end]).view(np.float32)
-    # Explicit sizes, since there may be no rows.
+    # The sizes are explicit, since there may be no rows.
     shape = (*rows.shape[:-1], n_blocks, 1 + nodes.N_FORGETTING, nodes.BLOCK)
     found = np.moveaxis(blocks.reshape(shape), -3, -2)
     return found.reshape(*found.shape[:-2], n_blocks * nodes.BLOCK)[..., :n_classes]
 
 
 def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
-    """Return the numbers of the rows that belong to nodes directly, and the links of all rows."""
+    """Return the numbers of rows that nodes refer to, and the links of all rows."""
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     is_own = np.ones(len(rows), dtype=np.bool_)
     is_own[linked[linked > 0] - 1] = False
@@ -262,7 +263,7 @@ def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
 
 
 def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
-    """Yield by depth of links the owners of rows and the rows' classes, nodes' own rows first."""
+    """Yield for each depth of links the owners and classes of rows, first of nodes' rows."""
     own, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = own
     owners, first, n = own, nodes.HEAD_WORDS, nodes.N_FIRST
@@ -277,7 +278,7 @@ def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
 def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
     """Return the classes' weights in copied rows of a tree, shape (rows, n_classes).
 
-    With many classes, rows that are linked to from other rows have weights of 0.
+    With many classes, linked rows have weights of 0.
     """
     if not is_sparse:
         return _blocks_in(rows, n_classes)[..., 0, :]
@@ -297,7 +298,7 @@ def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     place, bit = np.nonzero(linked)
     links = linked[place, bit] - 1
-    # A row comes after the only row that links to it.
+    # A row follows the only row that links to it.
     if (links <= place).any() or (links >= len(rows)).any() or len({*links}) < len(links):
         return False
     if not np.isin(of_nodes, _rows_of_nodes(rows)[0]).all():
@@ -315,8 +316,8 @@ def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
 def seen_in(rows: Rows, n_classes: int, capacity: int) -> tuple[Int64s, Float32s, int]:
     """Return the seen classes in copied rows of few classes, as arguments of `put_seen`.
 
-    These are row, class and sides of each, its weights, and their number. `capacity` is the rows'
-    capacity for classes.
+    These are row, class and sides of each class, its weights, and the number of classes. `capacity`
+    is the rows' capacity for classes.
     """
     numbers = _blocks_in(rows, n_classes)
     words = rows[:, nodes.HEAD_WORDS + capacity // nodes.BLOCK * nodes.BLOCK_WORDS :]

@@ -2,35 +2,35 @@
 
 A pruning of a tree predicts a sample's class from the samples in its leaf. The weighted prediction
 averages over all prunings, each weighted by its prior and its likelihood so far. Let E be the
-likelihood of a node's samples by its own predictions, P_w the likelihood by the weighted prunings
-of its subtree, and D the product of P_w over its children. With the prior probability s to stop at
-the node,
+likelihood of a node's samples under the node's own predictions. Let P_w be the likelihood under the
+weighted prunings of its subtree, and D the product of P_w over its children. With the prior
+probability s to stop at the node,
 
     P_w = s E + (1 - s) D.
 
-A sample multiplies E by p_own, and D by the p of the child to which it goes. So P_w is multiplied
-by
+A sample multiplies E by p_own, and D by the p of the child on its path. So P_w is multiplied by
 
     p = b p_own + (1 - b) p_child,      b = s E / P_w,
 
-which is the prediction of the node's subtree. The posterior probability to stop, b, becomes
-b p_own / p. None of the products is stored: a node keeps b (`Statistics.stops`). Learning a sample
-is one pass from its leaf, where p = p_own, up to the root. A prediction is a pass down: p_own of a
-node has the weight b times the product of 1 - b above (`prediction`).
+which is the prediction of the node's subtree. The posterior probability to stop, b, becomes b p_own
+/ p. None of the products is stored: a node stores b (`Statistics.stops`). Learning a sample is one
+pass from its leaf, where p = p_own, up to the root. A prediction is a pass down: p_own of a node
+has the weight b times the product of 1 - b above (`prediction`).
 
-The loss of a sample of weight w counts w times, so its likelihoods are taken to the power of w. E
-is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child; the q of a leaf is p_own^w.
+The loss of a sample of weight w counts w times, so its likelihoods are raised to the power of w. E
+is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is p_own^w.
 
 Aggregated Mondrian forests (AMF: Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
-with s = 1/2 and the Dirichlet prior 1/2, and keep the logarithms of E and P_w. Differences here:
+with s = 1/2 and the Dirichlet prior 1/2, and store the logarithms of E and P_w. The differences
+are:
 
-- There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first has the priors of
-  AMF. The second goes deeper, and its p_own mixes three memories.
-- The tree may have been cut by the same labels that b learns from, so depth is overrated.
+- There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first weighting has the
+  priors of AMF. The second weighting goes deeper, and its p_own mixes three memories.
+- The labels that b learns from may also have cut the tree, so depth is overrated.
 - b is bounded by `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
-- A node that is inserted above another copies its statistics. E and P_w are not known, so its b
-  begins with s.
-- A single point in a leaf has no statistics: it counts by its weight in the Dirichlet estimate.
+- A node that is inserted above another node copies its statistics. E and P_w are not known, so its
+  b begins with s.
+- A single point in a leaf has no statistics. It counts with its weight in the Dirichlet estimate.
 """
 
 import math
@@ -46,22 +46,22 @@ from . import nodes
 from .nodes import A, AdaptiveTree, Entries, Statistics
 from .seen import follow, numbers_of, seen_at
 
-# Adding a node's statistics of each class to the posteriors of its tree.
+# Addition of a node's class statistics to the posteriors of its tree.
 #
 # This is most of the cost of a prediction, so it uses vector instructions. With few classes, a
-# block of classes is added at once, for each posterior. LLVM's own loop would first check which
-# addresses overlap, which takes longer than the sums. With many classes, one class is added at
-# once, for all posteriors: both their sums and a seen class's weights are contiguous.
+# block of classes is added at once for each posterior. LLVM's own loop would first check for
+# overlapping addresses, which needs more time than the sums. With many classes, one class is added
+# at once for all posteriors: their sums are contiguous, and so are a seen class's weights.
 
 
 class Factors(Record):
     """The factors of a node's terms in a tree's posteriors: the HNSP, then both weightings.
 
-    `by_weight` is the factor of a class's weight. `by_first` is the factor of its tables,
-    min(weight, 1), in the HNSP, and of its weight in the first forgetting memory in the last
-    weighting.
-    `by_second` is the factor of its number of sides in the HNSP, and of its weight in the other
-    memory in the last weighting. `constants` are added to all classes in the weightings.
+    `by_weight` is the factor of a class's weight. `by_first` is the factor of the class's tables,
+    min(weight, 1), in the HNSP. In the last weighting it is the factor of the weight in the first
+    forgetting memory. `by_second` is the factor of the number of sides in the HNSP. In the last
+    weighting it is the factor of the weight in the other memory. `constants` are added to all
+    classes in the weightings.
     """
 
     by_weight: Float32s = inline(nodes.N_POSTERIORS)
@@ -187,15 +187,15 @@ def add_statistics(
         _add_class(factors, seen, statistics.sides_of(k, width), out, k, width)
 
 
-# With many classes. Predictions with 300 classes took 1.4 times as long with numba's own loop.
+# With many classes. Predictions with 300 classes needed 1.4 times as long with numba's own loop.
 
-# Vectors of a seen class, and of the posteriors.
+# Vector types of a seen class, and of the posteriors.
 _SEEN_WORDS, _SEEN = ir.VectorType(_WORD, nodes.SEEN_WORDS), ir.VectorType(_FLOAT, nodes.SEEN_WORDS)
 _SUMS = ir.VectorType(_FLOAT, nodes.N_POSTERIORS)
 
 
 def _pick(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
-    """Return elements of two vectors; places of the second continue those of the first."""
+    """Return elements of two vectors. The second vector's places follow the first vector's."""
     kind = ir.VectorType(_WORD, len(places))
     return builder.shuffle_vector(one, other, ir.Constant(kind, places))
 
@@ -219,7 +219,7 @@ def _add_vectors(
         bits = builder.and_(key, _WORD(3))
         # Subtract the right bit: 0, 1, 2 and 3 become 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
-        # In the order of posteriors: tables or sides, unused, and the weight in a memory.
+        # In the order of posteriors: tables or sides, an unused number, and the weight in a memory.
         firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
         seconds = _pick(builder, values, values, [1, 1, 2 + nodes.LATEST])
         seconds = builder.insert_element(seconds, sides, _WORD(0))
@@ -239,8 +239,8 @@ def _add_vectors(
 def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32s) -> None:
     """Add the terms of the `n` classes of a row from the word `first` on.
 
-    A free place adds 0 to one of the front rows. Each place has its own front row, since additions
-    to the same row would wait for each other.
+    A free place adds 0 to one of the front rows. Each place has its own front row, since successive
+    additions to the same row would wait for each other.
     """
     for i in range(n):
         seen = seen_at(row, first, i)
@@ -253,8 +253,8 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
 def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> None:
     """Add the terms of seen classes of `n` nodes to a tree's posteriors.
 
-    `out` has a row of N_POSTERIORS for each class, after N_FRONT others. The first of these has the
-    additions for all classes.
+    `out` has a row of N_POSTERIORS for each class, after N_FRONT other rows. The first of these has
+    the additions for all classes.
     """
     found = forest.found
     for start in range(0, n, nodes.N_TOGETHER):
@@ -282,7 +282,7 @@ LEAST_STOP = 1e-4
 
 @inlined
 def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) -> float:
-    """Update a weighting's probability to stop by the predictions of node and child.
+    """Update a weighting's probability to stop with the predictions of node and child.
 
     `stopped` is the probability to stop times the node's prediction. Returns the prediction of the
     node's subtree.
@@ -294,7 +294,7 @@ def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) ->
 
 @inlined
 def _share(shares: Float32s, first: float, second: float, third: float) -> float:
-    """Update shares by fixed share (Herbster and Warmuth 1998); returns the mixed likelihood.
+    """Update shares by fixed share (Herbster and Warmuth 1998), and return the mixed likelihood.
 
     `first`, `second` and `third` are products of shares and likelihoods.
     """
@@ -308,7 +308,7 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
 
 @inlined
 def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
-    """Return a class's estimate without statistics: from a single point unless it is `own`."""
+    """Return a class's estimate without statistics: from a single point unless this is `own`."""
     is_point = ref < 0 and ~ref != own
     size = forest.weight_of(~ref) if is_point else 0.0
     same = size if is_point and forest.label_of(~ref) == label else 0.0
@@ -319,12 +319,12 @@ def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
 def update_weights(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
-    """Update the weights on a sample's path by its class, from the leaf up.
+    """Update the weights on a sample's path with its class, from the leaf up.
 
-    `own` is the sample's point if it is already in the tree: as a leaf, it has seen no sample.
+    `own` is the sample's point if it is already in the tree. As a leaf, it has seen no sample.
     """
     if forest.is_sparse == 1:
-        # Prefetch the nodes' rows that may have the class.
+        # Prefetch the rows of nodes that may have the class.
         for i in range(n):
             link = path[i].statistics.links()[label & 1] if path[i].statistics else 0
             if link != 0:
@@ -334,7 +334,7 @@ def update_weights(
         return
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
-    # Prediction of the subtree below in each weighting.
+    # Predictions of the subtree below in both weightings.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
@@ -363,12 +363,12 @@ def update_weights(
 
 @inlined
 def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float) -> float:
-    """Update a probability to stop by the logarithms of the likelihoods of node and child.
+    """Update a probability to stop with the logarithms of the likelihoods of node and child.
 
     Returns the logarithm of the likelihood of the node's subtree.
     """
     stop = statistics.stops[v]
-    # Relative to the larger one, since either may underflow.
+    # Both are divided by the larger likelihood, since either may underflow.
     most = max(own, below)
     stopped = stop * math.exp(own - most)
     given = stopped + (1.0 - stop) * math.exp(below - most)
@@ -380,10 +380,10 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
 def _update_by_logs(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
 ) -> None:
-    """Update the weights on a sample's path as `update_weights` does, for any weight."""
+    """Update the weights on a sample's path in the same way as `update_weights`, for any weight."""
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
-    # Logarithm of the likelihood of the subtree below, to the power of the sample's weight.
+    # Logarithms of the likelihoods of the subtree below, to the power of the sample's weight.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
@@ -395,7 +395,7 @@ def _update_by_logs(
             late = statistics.late_estimate(numbers, nodes.LATE, of_mixed, n_classes)
             latest = statistics.late_estimate(numbers, nodes.LATEST, of_mixed, n_classes)
             together = shares[0] * of_all + shares[1] * late + shares[2] * latest
-            # Relative to the largest, since powers may underflow.
+            # Likelihoods are divided by the largest, since powers may underflow.
             most = max(of_all, late, latest)
             first = shares[0] * (of_all / most) ** weight
             second = shares[1] * (late / most) ** weight

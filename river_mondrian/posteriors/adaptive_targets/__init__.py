@@ -1,1 +1,1 @@
-"""Adaptive trees over targets: guided cuts, statistics along paths, residuals, and mixing all."""
+"""Adaptive trees over targets: guided cuts, statistics along paths, residuals, and mixtures."""

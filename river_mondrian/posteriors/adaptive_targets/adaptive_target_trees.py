@@ -1,4 +1,4 @@
-"""Adaptive trees over targets, the ridges beside them, and the mixtures of both."""
+"""Adaptive trees over targets, ridge regressions, and the mixtures of both."""
 
 import copy
 import math
@@ -25,22 +25,22 @@ from . import means
 from .means import ERROR, N_GROUPS, N_READINGS, N_SECOND, RESIDUAL, TARGET
 from .targets_forest import TargetsForest, next_renewal, read_targets
 
-# Samples of the recent trees, which learn errors of the first mixture.
+# Number of samples of the recent trees, which learn errors of the first mixture.
 RECENT_SAMPLES = 300
 
-# Number of orders of the features, besides their reverses, for explaining predictions.
+# Number of orders of the features for explanations, in addition to their reverses.
 N_ORDERS = 16
 
 
 class Purpose(NamedTuple):
-    """The purpose of a tree: the target that it learns, whether it is extended, and is recent."""
+    """The purpose of a tree: the target that it learns, and whether it is extended and recent."""
 
     learns: int
     extends: int
     is_recent: bool = False
 
 
-# Purposes of trees, in the order in which trees are added.
+# Purposes of trees, in the order of adding trees.
 PURPOSES = (
     Purpose(TARGET, 1),
     Purpose(RESIDUAL, 0),
@@ -65,12 +65,12 @@ _GROUPS = (
 _READINGS = (f"all, {means.STRENGTH:g}", *(f"late, {s:g}" for s in means.STRENGTHS_OF_LATE))
 _OF_TREES = tuple(f"{group}: {reading}" for group in _GROUPS for reading in _READINGS)
 _N_FIRST_TREES = means.N_FIRST_GROUPS * N_READINGS
-# Names of the experts of the second mixture; those of the first come first.
+# Names of the experts of the second mixture. The experts of the first mixture come first.
 EXPERTS = (*NAMES, *_OF_TREES[:_N_FIRST_TREES], "first mixture", *_OF_TREES[_N_FIRST_TREES:])
 
 
 def purposes_of(n: int) -> list[Purpose]:
-    """Return the purposes of `n` trees: trees of all samples first, then recent ones."""
+    """Return the purposes of `n` trees: first trees of all samples, then recent trees."""
     found = [PURPOSES[i % len(PURPOSES)] for i in range(n)]
     return sorted(found, key=lambda purpose: purpose.is_recent)
 
@@ -85,24 +85,24 @@ class TargetsView(NodeView):
 
 
 class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]):
-    """Trees over targets, of several purposes, with ridges and mixtures.
+    """Trees over targets with several purposes, ridge regressions and mixtures.
 
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds; the last tree is the spare one.
+        Arguments of trees of all kinds. The last tree is the spare tree.
     n_candidates
-        Number of cuts among which one is chosen.
+        Number of cuts from which the best cut is chosen.
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Most bytes of the trees; the window is halved earlier to stay below. None for no limit.
+        Most bytes of the trees. The window is halved earlier to stay below. None sets no limit.
     squared
-        Whether predictions minimize squared errors instead of absolute ones.
+        Whether predictions minimize squared errors instead of absolute errors.
     autoregressive
-        Whether the latest targets and errors predict, too.
+        Whether the latest targets and errors are also used for predictions.
     watch
-        The errors by which drifts are detected; None detects no drifts.
+        The errors for the detection of drifts. None detects no drifts.
 
     """
 
@@ -185,7 +185,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
     ) -> None:
         """Add features (see `GrowingTrees.add_inputs`)."""
-        # Work on a copy, in case that the call is interrupted.
+        # Change a copy, in case the call is interrupted.
         self.ridges = copy.deepcopy(self.ridges)
         super().add_inputs(names, first_values, gaps)
         self.ridges.begin_at_zero(self.n_inputs - len(names) + np.flatnonzero(np.isfinite(gaps)))
@@ -202,8 +202,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     ) -> int:
         """Learn the sample in `inputs` with a target.
 
-        `remembered` is the result of `to_remember` when the sample was predicted, if its target is
-        late. Other arguments are those of `RebuiltTrees.learn`.
+        If the target is late, `remembered` is the result of `to_remember` after the sample's
+        prediction. Other arguments are those of `RebuiltTrees.learn`.
         """
         self.forest.is_late = int(remembered is not None)
         if remembered is not None:
@@ -211,7 +211,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return super().learn(y, weight, is_new, found)
 
     def to_remember(self) -> bytes:
-        """Return the prediction for the sample predicted last, for `learn`."""
+        """Return the prediction for the last predicted sample, as an argument of `learn`."""
         rest = self.forest.point, self.ridges.record.size
         return np.append(self.mixture.to_recall, rest).tobytes()
 
@@ -231,7 +231,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     def _begin(self, t: int) -> None:
         schedule, tree = self.schedule, self.trees[t]
         if t == schedule.slot and not schedule.at_once:
-            # A tree of all samples will replace the oldest one, so it gets its purpose.
+            # A tree of all samples will replace the oldest tree, so it gets the oldest tree's
+            # purpose.
             before = self.trees[schedule.oldest(LONG)]
             is_recent = schedule.role == RECENT
             tree.learns = ERROR if is_recent else before.learns
@@ -253,13 +254,13 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return TOO_LARGE - status if status <= TOO_LARGE else DONE
 
     def predict(self, inputs: bytes) -> float:
-        """Predict a sample of packed inputs; returns the point."""
+        """Predict a sample of packed inputs, and return the point."""
         call: Any = means.predict_one.of(self._FOREST)
         call(self.forest, self.forest.version, inputs)
         return float(self.forest.point)
 
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
-        """Predict rows of checked inputs; returns an array, shape (n, N_SAID).
+        """Predict rows of checked inputs, and return an array, shape (n, N_SAID).
 
         The first column is the point. A row is the argument of `law_of`.
         """
@@ -267,7 +268,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return self._predict_rows_by(predict, inputs, means.N_SAID, n_jobs)
 
     def law(self) -> predictive.PredictiveDistribution:
-        """Return the distribution of the target of the sample predicted last."""
+        """Return the distribution of the target of the last predicted sample."""
         forest = self.forest
         return self.law_of((forest.point, forest.spread, self.ridges.record.size))
 
@@ -302,7 +303,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return kept
 
     def cut_gains(self, t: int) -> tuple[TreeTable, Floats, float]:
-        """Return a tree's table, the gain of each cut in it, and the weight of all samples."""
+        """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
         table = self.table(t)
         if not len(table):
             return table, np.empty(0), 0.0
@@ -326,7 +327,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE, or an input that is too large, and each feature's contribution.
 
-        Features become known one by one, in random orders and their reverses. A feature's
+        Features become known one after another, in random orders and their reverses. A feature's
         contribution is the mean change of the prediction when it becomes known.
         """
         self.vector[: self.n_inputs] = inputs

@@ -16,7 +16,7 @@ from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint
 # The regression whose residuals trees learn.
 RESIDUAL_OF = ADDITIVE
 
-# Targets of trees: the sample's target, its residual by that regression, and the error of the first
+# Targets of trees: the sample's target, its residual by this regression, and the error of the first
 # mixture.
 TARGET = 0
 RESIDUAL = 1
@@ -35,9 +35,10 @@ class TargetsPoint(RebuiltPoint):
 
 
 class TargetsNode(RebuiltNode):
-    """A node with the means of the targets that have passed it: of all, and of late ones."""
+    """A node with the mean of all targets that have passed it, and of late targets."""
 
-    # Weight of all targets, 0 if there are none yet; weight of late ones, times KEPT at each visit.
+    # Weight of all targets, 0 without any. Weight of late targets, multiplied by KEPT at each
+    # visit.
     weight: rec.Float32
     late_weight: rec.Float32
     mean: rec.Float64
@@ -65,8 +66,8 @@ class TargetsTree(RebuiltTree):
     """A tree that learns one of a sample's targets."""
 
     nodes: rec.Table[TargetsNode]
-    # The target that it learns, and whether it is extended outside of its boxes. If not, a sample
-    # always goes down to a leaf.
+    # The target that the tree learns, and whether it is extended outside its boxes. If not, a
+    # sample always walks down to a leaf.
     learns: rec.Int64 = rec.stored(rec.Bounds(0, N_TARGETS - 1))
     extends: rec.Int64
 
@@ -80,37 +81,38 @@ class SidesOfCut(rec.Record):
 
 
 class AdaptiveTargetForest(RebuiltForest):
-    """The fields of the forest; `TargetsForest` overrides the methods of `RebuiltForest`."""
+    """The fields of the forest. `TargetsForest` overrides the methods of `RebuiltForest`."""
 
     trees: rec.Array[TargetsTree]
     points: rec.Table[TargetsPoint]
     # The accepted sample: its targets and its weight.
     accepted: rec.Float64s
     accepted_weight: rec.Float64 = rec.transient()
-    # Targets beyond the fences are clipped, unless many recent ones were beyond. `beyond` is a
-    # fading count of these.
+    # Targets beyond the fences are clipped, unless many recent targets were beyond. `beyond` is a
+    # discounted count of these targets.
     low_fence: rec.Float64
     high_fence: rec.Float64
     beyond: rec.Float64
     # Mean size of errors.
     error_size: rec.Float64
-    # The ridges, the first mixture (of ridges and trees), the second mixture (of all experts), and
-    # the distribution of errors.
+    # The ridge regressions, the first mixture (of regressions and trees), the second mixture (of
+    # all experts), and the distribution of errors.
     ridges: Ridges
     first: mixing.TargetMixture
     second: mixing.TargetMixture
     law: error_law.ErrorLaw
-    # The latest targets if they predict, too, otherwise none.
+    # The latest targets, if they are also used for predictions.
     lags: Lags
-    # The last prediction: the points of the first and second mixture, and experts' disagreement.
+    # The last prediction: the points of the first and second mixture, and the experts'
+    # disagreement.
     first_point: rec.Float64 = rec.transient()
     point: rec.Float64 = rec.transient()
     spread: rec.Float64 = rec.transient()
-    # For an accepted sample whose target came late, the prediction when the sample came: the
-    # numbers that the second mixture recalls, then the point and the size.
+    # For an accepted sample with a late target, the prediction when the sample came: the numbers
+    # that the second mixture recalls, then the point and the size.
     is_late: rec.Int64 = rec.transient()
     remembered: rec.Float64s
-    # Means of the trees' readings, a row of N_READINGS for each group of trees, and the groups'
+    # Means of the trees' readings, in a row of N_READINGS for each group of trees, and the groups'
     # numbers of trees.
     readings: rec.Float64s
     group_sizes: rec.Int64s
@@ -132,12 +134,12 @@ T = TypeVar("T", bound=AdaptiveTargetForest)
 #
 #     (n m + s v) / (n + s),
 #
-# with s the strength of the shrinkage. With fewer samples in a leaf, the nodes above it count
-# more. Late means are shrunk in the same way by their own weights, with several strengths; with
-# s = 0 only the leaf counts. One walk down computes all readings.
+# with s the strength of the shrinkage. With fewer samples in a leaf, the nodes above count more.
+# Late means are shrunk in the same way with their own weights, with several strengths. With s = 0
+# only the leaf counts. One walk down computes all readings.
 #
-# Trees with the same target that are all extended, or all not extended, form a *group*. Their
-# readings are averaged.
+# Trees with the same target that are all extended, or all not extended, form a *group*. The
+# readings of a group are averaged.
 
 
 # Strengths of the shrinkage of the mean, and of the late mean.
@@ -146,8 +148,8 @@ STRENGTHS_OF_LATE = (0.0, 1.0, 6.0)
 # Readings of a tree: the mean of all targets, then for each strength the mean of late targets.
 N_READINGS = 1 + len(STRENGTHS_OF_LATE)
 
-# Groups of trees: of targets and of residuals, not extended and extended ones; of errors, and
-# recent ones of errors.
+# Groups of trees: of targets and of residuals, each not extended and extended; of errors, and
+# recent trees of errors.
 ERROR_GROUP = 4
 RECENT_GROUP = 5
 N_GROUPS = 6
@@ -162,7 +164,7 @@ def _shrink(
     late_mean: float,
     is_root: bool,
 ) -> None:
-    """Update the readings above a node to the readings of the node."""
+    """Update the readings of the node above to the readings of the node."""
     strength = 0.0 if is_root else STRENGTH
     out[0] = out[0] + (mean - out[0]) * (weight / (weight + strength))
     for k in range(1, N_READINGS):
@@ -217,7 +219,7 @@ def read_trees(forest: T) -> None:
                 readings[g * N_READINGS + k] = readings[g * N_READINGS + k] / sizes[g]
 
 
-# Groups of the first stage, which learn targets and residuals, and experts of both mixtures.
+# Groups of the first stage, which learn targets and residuals. Experts of both mixtures.
 N_FIRST_GROUPS = ERROR_GROUP
 N_FIRST = N_RIDGES + N_FIRST_GROUPS * N_READINGS
 N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
@@ -229,7 +231,7 @@ N_SAID = 3
 
 @inlined
 def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, other: float) -> None:
-    """Write a group's readings plus a base as predictions of experts; `other` if it is empty."""
+    """Write a group's readings plus a base as experts' predictions; `other` for an empty group."""
     for k in range(N_READINGS):
         said = base + forest.readings[group * N_READINGS + k]
         out[place + k] = said if forest.group_sizes[group] > 0 else other
@@ -275,9 +277,9 @@ def predict(forest: T) -> int:
 
 @kernel
 def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
-    """Predict a sample; returns as `predict` does, or WAITS if the trees have another version.
+    """Predict a sample; returns the result of `predict`, or WAITS for another version of the trees.
 
-    The forest's `inputs` are not changed, since another thread may be about to learn them.
+    The forest's `inputs` are not changed, since another thread may learn them next.
     """
     if version != forest.version:
         return WAITS
@@ -287,7 +289,7 @@ def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
 
 @batch_kernel
 def predict_rows(forest: T, rows: rec.Float64s, n: int, out: rec.Float64s) -> None:
-    """Predict `n` rows of inputs; writes N_SAID numbers of each to `out`.
+    """Predict `n` rows of inputs, and write N_SAID numbers of each row to `out`.
 
     The caller's forest has its own buffers (see `RebuiltTrees`), since other threads predict at the
     same time.

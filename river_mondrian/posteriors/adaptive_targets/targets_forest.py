@@ -1,4 +1,4 @@
-"""Learning the targets of a sample: drifts, ridges, mixtures, the distribution, means of the trees.
+"""Learning of a sample's targets: drifts, regressions, mixtures, errors, means of the trees.
 
 A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `TargetsForest`.
 """
@@ -15,19 +15,19 @@ from ..targets.learning import LEAST_FENCED, renewal
 from . import means
 from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTree
 
-# Cuts guided by targets: of several candidates, the one that reduces their variance most is kept.
+# Cuts guided by targets: the candidate with the largest reduction of their variance is kept.
 #
 # Half of the candidates have the Mondrian distribution with weights of dimensions. In the other
 # half, only the dimension has this distribution. Their cut is between the values of two points.
 
 
-# Sides of a candidate: LEFT, RIGHT, and this for a missing value.
+# Sides of a candidate: LEFT, RIGHT, and this number for a missing value.
 MISSING = 2
 
 
 @merged
 def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
-    """Move every second candidate's cut to between the values of two sampled points."""
+    """Move every second candidate's cut to a place between the values of two sampled points."""
     block, candidates = forest.block, forest.candidates
     for c in range(1, m, 2):
         candidate = candidates[c]
@@ -42,7 +42,7 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
 
 @merged
 def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
-    """Sum weights and targets, relative to a mean, of the sampled points by candidate and side."""
+    """Sum weights and targets, minus a mean, of the sampled points by candidate and side."""
     candidates, sides, block = forest.candidates, forest.sides, forest.block
     for c in range(m):
         own = sides[c]
@@ -57,7 +57,7 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
         for c in range(m):
             candidate, own = candidates[c], sides[c]
             v = x[candidate.dim]
-            # Without a branch, since it would be unpredictable.
+            # There is no branch, since it would be unpredictable.
             k = int(v > candidate.cut) + MISSING * int(v != v)
             own.weights[k] = own.weights[k] + weight
             own.sums[k] = own.sums[k] + moved
@@ -70,7 +70,7 @@ SAMPLES_OF_ONE = 2048
 
 @separate
 def make_means(forest: T, t: int, j: int) -> bool:
-    """Compute the means of a leaf's row from its points; returns whether its targets differ.
+    """Compute the means of a leaf's row from its points, and return whether its targets differ.
 
     The late mean uses the order of the list.
     """
@@ -108,8 +108,8 @@ def make_means(forest: T, t: int, j: int) -> bool:
 def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
     """Return whether a row is a leaf that may be queued for a split, since it is large enough.
 
-    In a tree of many samples, small leaves add little, and splitting them would take most of the
-    memory.
+    In a tree of many samples, small leaves add little accuracy, and their splits would need most of
+    the memory.
     """
     n = tree.nodes.row(tree.root).n_samples
     is_large = node.n_samples >= SMALLEST_BLOCK + n // SAMPLES_OF_ONE
@@ -123,11 +123,12 @@ def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
         out[i] = forest.targets_of(i * step)[TARGET]
 
 
-# Fences at which targets are clipped, so that outliers only have a short effect.
+# Fences at which targets are clipped, so that outliers have only a short effect.
 #
-# The fences are `FENCE` times the robust range of the stored targets beyond both of its ends (see
+# The fences are `FENCE` times the robust range of the stored targets beyond its ends (see
 # `partitions.ranges`). They are renewed four times while the number of samples doubles. If several
-# of the latest targets were beyond, the fences are ignored (`score`) until they follow.
+# of the latest targets were beyond the fences, the fences are ignored (`score`) until they are
+# renewed.
 
 
 def next_renewal(n: int) -> int:
@@ -137,8 +138,8 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-# Factor of the count of targets beyond the fences at each sample, and the largest count for which
-# targets are clipped.
+# Factor of the count of targets beyond the fences at each sample. Largest count for which targets
+# are clipped.
 FADING = 0.9
 MOST_BEYOND = 3.0
 
@@ -148,12 +149,12 @@ LEAST_RATE = 0.001
 
 @inlined
 def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int) -> None:
-    """Make the means of a new row on the path of point `p`, from the samples before `p`."""
+    """Compute the means of a new row on the path of point `p`, from the samples before `p`."""
     if node.weight > 0.0:
         return
     k = tree.learns
     if node.dim < 0:
-        # A leaf's row of two points.
+        # This is a leaf's row of two points.
         q = node.first_point
         while q != NONE:
             if q != p:
@@ -185,7 +186,7 @@ LARGEST_ERROR = 4.0
 
 
 class TargetsForest(AdaptiveTargetForest):
-    """An adaptive forest over targets: the methods that kernels for rebuilt trees call."""
+    """An adaptive forest over targets. It has the methods that kernels for rebuilt trees call."""
 
     def predict_anew(self, inputs: Float64s) -> int:
         """Predict a sample; returns DONE, or the first input that is too large."""
@@ -198,14 +199,14 @@ class TargetsForest(AdaptiveTargetForest):
 
     @exact_method
     def error(self) -> float:
-        """Return the error of the last prediction over the largest that counts, at most 1."""
+        """Return the error of the last prediction over the largest error that counts, at most 1."""
         error, most = abs(self.accepted[TARGET] - self.point), LARGEST_ERROR * self.error_size
         if error < most:
             return error / most
         return 1.0 if error > 0.0 else 0.0
 
     def score(self) -> None:
-        """Update ridges, mixtures and the error distribution by the sample predicted last."""
+        """Update regressions, mixtures and error distribution with the last predicted sample."""
         weight, accepted, target = self.accepted_weight, self.accepted, self.accepted[TARGET]
         # Targets are not clipped while many are beyond the fences.
         is_beyond = target < self.low_fence or target > self.high_fence
@@ -219,9 +220,9 @@ class TargetsForest(AdaptiveTargetForest):
         accepted[means.ERROR] = 0.0 if is_first else target - self.first_point
         point, spread, size = self.point, self.spread, self.ridges.size
         if self.is_late == 1:
-            # The second mixture and the error distribution learn the error of the prediction that
-            # was made when the sample came. The first mixture does not, since drifts would mislead
-            # it for longer.
+            # The second mixture and the error distribution learn the error of the prediction when
+            # the sample came. The first mixture does not, since drifts would then mislead it for
+            # longer.
             n, then = mixing.recall(self.second, self.remembered), self.remembered
             point, spread, size = then[n], self.second.spread, then[n + 1]
         mixing.learn(self.first, target, weight)
@@ -241,10 +242,10 @@ class TargetsForest(AdaptiveTargetForest):
         point.weight = self.accepted_weight
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Begin the walk of a point at its leaf if the tree is not extended, otherwise at the root.
+        """Begin a point's walk at its leaf if the tree is not extended, otherwise at the root.
 
-        In the first case, boxes on the path are enlarged to hold the point. The path is that of the
-        prediction; it is computed if the tree does not predict.
+        In the first case, boxes on the path are enlarged to contain the point. The path is the path
+        of the prediction, or is computed if the tree does not predict.
         """
         tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
@@ -294,7 +295,7 @@ class TargetsForest(AdaptiveTargetForest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum weights and targets on candidates' sides over a sample of a block's points.
 
-        Returns the size of the sample, and for how many points each point of it stands.
+        Returns the size of the sample, and the number of points per sampled point.
         """
         tree = self.trees[t]
         node = tree.nodes.row(j)
@@ -311,7 +312,7 @@ class TargetsForest(AdaptiveTargetForest):
         return n, node.n_samples / n
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return by how much a cut reduces the sum of squared deviations from the mean."""
+        """Return the reduction of the sum of squared deviations from the mean by a cut."""
         sides = self.sides[c]
         left, right = sides.weights[0], sides.weights[1]
         if left == 0.0 or right == 0.0:
@@ -322,7 +323,7 @@ class TargetsForest(AdaptiveTargetForest):
         return gap * gap * (left * right / (left + right))
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf's block at a time since its parent, and queue its children."""
+        """Cut a leaf's block at a time after its parent, and queue its children."""
         tree = self.trees[t]
         node = tree.nodes.row(j)
         known = node.means()

@@ -11,9 +11,9 @@ At a node with counts c and tables tab, if the sample has not branched off above
 
 Suppose that the sample branches off at node j, after Delta ~ Exp(eta) truncated to the span. Then
 the new parent has the counts c = tab = min(c_j, 1) (Algorithm 8, line 10). The expected discount
-(line 9) is E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 - exp(-eta span)).
-The probability of branching off is 1 - exp(-eta span). The product of both numbers is eta / (eta +
-gamma) (1 - stays d) with stays = exp(-eta span), since the denominator cancels.
+(line 9) is E[exp(-gamma Delta)] = eta / (eta + gamma) (1 - exp(-(eta + gamma) span)) / (1 -
+exp(-eta span)). The probability of branching off is 1 - exp(-eta span). The product of both numbers
+is eta / (eta + gamma) (1 - stays d) with stays = exp(-eta span), since the denominator cancels.
 
 If samples have weights, c and tab are real numbers (`records`).
 """

@@ -1,4 +1,4 @@
-"""Learning a sample, splitting the leaves that wait, and rebuilding a tree a part at a time."""
+"""Learning of a sample, splits of queued leaves, and rebuilding of a tree in parts."""
 
 from ...compiling.kernels import inlined, kernel, merged, rare, separate
 from ...learners.drift import NOBODY, watch
@@ -12,14 +12,14 @@ from . import forest as rebuilt
 from .forest import Candidate, R, RebuiltTree, ensure_predicted
 from .schedule import BUILD_EVERY
 
-# Candidates for a guided cut: from the Mondrian distribution, with weights of dimensions.
+# Candidates for a guided cut, drawn from the Mondrian distribution with weights of dimensions.
 #
-# The distribution of a cut in a block is that of Algorithm 2, lines 6 and 7: a dimension in
-# proportion to the sides of the box, then uniform within the side. Sides may be weighted by the
+# The distribution of a cut in a block is given by Algorithm 2, lines 6 and 7: a dimension in
+# proportion to the sides of the box, then uniform within the side. Sides may be weighted with the
 # gains of earlier cuts in their dimension.
 
 
-# Candidates are compared on about so many points of a block.
+# Number of a block's points on which candidates are compared, approximately.
 GAIN_SAMPLE = 256
 
 
@@ -53,7 +53,7 @@ def draw_candidates(
     for _ in range(m):
         while d < n_dims - 1 and sums[d] <= threshold:
             d += 1
-        # Rounding may lead to the last dimensions, whose sides can be empty.
+        # Rounding may lead to the last dimensions, whose sides may be empty.
         while not upper[d] > lower[d]:
             d -= 1
         place = place + 1 if place + 1 < m else 0
@@ -65,13 +65,13 @@ def draw_candidates(
 
 @separate
 def draw_guided(forest: R, t: int, j: int) -> Candidate:
-    """Draw candidates for a block's first cut; returns the one with the largest gain.
+    """Draw candidates for a block's first cut, and return the candidate with the largest gain.
 
-    Its gain is added to the gains of its dimension.
+    The gain is added to the gains of the candidate's dimension.
     """
     tree = forest.trees[t]
     node, n_dims, candidates = tree.nodes.row(j), forest.n_dims, forest.candidates
-    # Few points can be separated in few ways: two points in one.
+    # Few points have few possible separations: two points have one.
     m = min(forest.n_candidates, 3 * node.n_samples - 5)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     weights, sums = forest.dim_weights, forest.side_sums
@@ -88,9 +88,9 @@ def draw_guided(forest: R, t: int, j: int) -> Candidate:
     return best
 
 
-# Rows of nodes, and of side rows, that a split may need; kinds may need more side rows.
+# Rows of nodes, and side rows, that a split may need. Kinds may need more side rows.
 SPLIT_ROWS = 4
-# Budget of a call, in points, for the splits of one tree.
+# Budget of a call for the splits of one tree, in points.
 SPLIT_BUDGET = 400
 
 
@@ -104,9 +104,9 @@ def push(tree: RebuiltTree, j: int) -> None:
 
 @separate
 def split_queued(forest: R, t: int, budget: int, last: int) -> int:
-    """Split the leaves in a tree's queue; returns the rest of the budget.
+    """Split the leaves in a tree's queue, and return the remaining budget.
 
-    A split costs its number of points. `last` is the latest point of all, or NONE for a tree that
+    A split costs its number of points. `last` is the latest stored point, or NONE for a tree that
     is being built.
     """
     tree = forest.trees[t]
@@ -125,22 +125,22 @@ def split_queued(forest: R, t: int, budget: int, last: int) -> int:
             node.lower(forest, tree), node.upper(forest, tree), forest.n_dims
         )
         if rate > 0.0:
-            # The time of the cut since the parent is drawn first.
+            # The time from the parent to the cut is drawn first.
             time = sampling.exponential(tree, rate)
             forest.split(t, j, draw_guided(forest, t, j), time, last)
         else:
-            # A block without extent.
+            # The block has no extent.
             node.dim = COMPLETE
     return budget
 
 
-# Learning a sample: first the mixture of predictions learns it, then the trees.
+# Learning of a sample: first the mixture of predictions learns it, then the trees.
 #
-# A kind stores the label or the target of the sample. Work that a kernel cannot do is left to the
-# owner of the trees, which continues from `stage`.
+# A kind stores the label or the target of the sample. The owner of the trees does the work that a
+# kernel cannot do, and continues from `stage`.
 
 
-# Rows of nodes, and of side rows, that a call may need in a tree; kinds may need more side rows.
+# Rows of nodes, and side rows, that a call may need in a tree. Kinds may need more side rows.
 ROOM = 64
 
 
@@ -168,12 +168,12 @@ def _lacks(forest: R) -> int:
 
 @merged
 def _begin_walks(forest: R, p: int) -> None:
-    """Put the walk of each tree that takes point `p` at its root."""
+    """Set the walk of each tree that learns point `p` to its root."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_split = tree.role in (rebuilt.SPLITTING, rebuilt.REPLAYING)
         tree.walk_ref, tree.walk_point = START, p
-        # A tree that gathers its points gets this one in its turn.
+        # A tree that gathers its points adds this point later.
         tree.walk_end = p + 1 if tree.predicts() or is_split else p
         tree.rows_before = tree.nodes.n_rows
         forest.begin_walk(t, p)
@@ -181,12 +181,12 @@ def _begin_walks(forest: R, p: int) -> None:
 
 @merged
 def _update_trees(forest: R, p: int) -> None:
-    """Update the statistics on the path of point `p`, by which the trees have been extended."""
+    """Update the statistics on the path of point `p`, which has extended the trees."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         if tree.predicts():
             path, length = forest.path_of(t), tree.path_length
-            # Without a new row, the prediction's path is still valid.
+            # Without a new row, the path of the prediction is still valid.
             if length == 0 or tree.nodes.n_rows != tree.rows_before:
                 x = forest.values_of(tree, p)
                 length = rebuilt.path_of_grown(forest, tree, x, path, length)
@@ -199,8 +199,7 @@ def _update_trees(forest: R, p: int) -> None:
 def learn_sample(forest: R) -> None:
     """Learn the accepted sample, which has been predicted, and count it.
 
-    Each tree has room for `ROOM` more rows. The forest is closed if it is time to continue
-    building.
+    Each tree has room for `ROOM` more rows. The forest is closed if a build is to continue now.
     """
     n = forest.n_samples
     p = n % forest.window_capacity
@@ -238,9 +237,9 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
     """Learn the label or the target of the sample in the forest's `inputs`, and count it.
 
     Smaller weights are raised to LEAST_WEIGHT. If an outside detector has detected a drift, `found`
-    is how many samples it would keep, otherwise 0. Returns DONE, or `TOO_LARGE - i` if the i-th
-    input is too large; then nothing has changed. Returns WAITS if the forest is closed and its
-    owner must complete work: building, a drift, or the sample itself, which then counts in
+    is the number of samples that it would keep, otherwise 0. Returns DONE, or `TOO_LARGE - i` if
+    the i-th input is too large. Nothing has changed then. Returns WAITS if the forest is closed and
+    its owner must complete work: a build, a drift, or the sample itself, which then counts in
     `n_walking`.
     """
     bad = ensure_predicted(forest, forest.inputs)
@@ -265,10 +264,10 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
 
 @kernel
 def learn_accepted(forest: R) -> int:
-    """Learn the accepted sample; if it doubles the number of samples, only the mixture learns.
+    """Learn the accepted sample. If it doubles the number of samples, only the mixture learns it.
 
-    Returns DONE. Or it returns NO_POINT_ROOM, or a tree that needs room for `ROOM` more rows; then
-    nothing has been learned. Making room may move rows that the last prediction refers to.
+    Returns DONE, NO_POINT_ROOM, or a tree that needs room for `ROOM` more rows. Without room,
+    nothing has been learned. Allocation may move rows that the last prediction refers to.
     """
     doubles = _doubles(forest)
     lacks = DONE if doubles else _lacks(forest)
@@ -286,27 +285,27 @@ def learn_accepted(forest: R) -> int:
     return DONE
 
 
-# Rebuilding a tree from the samples of the window, a part at a time.
+# Rebuilding of a tree from the samples of the window, in parts.
 #
 # The tree gathers its points in one leaf and is split. If its kind needs it, the tree then replays
-# the points in order, so that its statistics are those of a tree that has learned all of them.
+# the points in order. So its statistics equal those of a tree that has learned all points.
 
 
-# Cost of replaying a point, relative to splitting.
+# Cost of replaying a point, relative to splitting a point.
 REPLAY_COST = 12
 
-# Rows that are reserved at once for a tree that is being built.
+# Number of rows that are reserved at once for a tree that is being built.
 GROWTH = 4 * ROOM
 
-# Budget of one kernel call when a tree is built at once, so that the kernel returns soon.
+# Budget of one kernel call for a tree that is built at once, so that the kernel returns soon.
 PART = 1 << 17
 
 
 @kernel
 def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
-    """Clear a tree, and begin to build it from the samples from `first` on.
+    """Clear a tree, and begin to build it with the samples from `first` on.
 
-    `dim_weights` are the weights of the dimensions for drawing cuts.
+    `dim_weights` are the weights of the dimensions for draws of cuts.
     """
     tree = forest.trees[t]
     sampling.clear_tree(tree)
@@ -330,7 +329,7 @@ def begin(forest: R, t: int, first: int, dim_weights: Float64s) -> None:
 
 @merged
 def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None:
-    """Put the samples `start` to `stop` - 1 into the root of a tree that is being built."""
+    """Add the samples `start` to `stop` - 1 to the root of a tree that is being built."""
     # The tree that was here before may have had other widths.
     is_renewed = forest.keeps_inputs == 1 and forest.renewed_at_sample > 0
     for i in range(start, stop):
@@ -344,7 +343,7 @@ def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None
 
 @merged
 def _build(forest: R, t: int) -> int:
-    """Continue to build a tree as `go_on` does."""
+    """Continue to build a tree in the same way as `go_on`."""
     tree, n = forest.trees[t], forest.n_samples
     if tree.role == rebuilt.BUILT:
         return DONE
@@ -379,8 +378,8 @@ def _build(forest: R, t: int) -> int:
             stop = min(n, cursor + budget // REPLAY_COST + 1)
             done = forest.replay(t, cursor, stop)
             left = budget - REPLAY_COST * (done - cursor)
-            # After a stop for lack of room, it continues to the same `stop`, so that the work of a
-            # call does not depend on capacities.
+            # After a stop for lack of room, the replay continues to the same `stop`. So the work of
+            # a call does not depend on capacities.
             forest.budget = max(left, 1) if done < stop else left - 1
             forest.cursor = done
             if done == n:
@@ -388,7 +387,7 @@ def _build(forest: R, t: int) -> int:
                 return DONE
             if done < stop:
                 if done == cursor:
-                    # The path of this sample is long.
+                    # This sample has a long path.
                     forest.rows_needed = rebuilt.DEEPEST
                 return NO_ROOM
     return BUDGET_SPENT
@@ -396,11 +395,11 @@ def _build(forest: R, t: int) -> int:
 
 @kernel
 def go_on(forest: R, t: int, may_stop: bool) -> int:
-    """Continue to build a tree by the forest's budget, which is reduced by the cost.
+    """Continue to build a tree within the forest's budget, which is reduced by the cost.
 
     If the tree may not stop, a separate budget is used. Returns BUDGET_SPENT; DONE if the tree is
-    BUILT; or NO_ROOM. NO_ROOM is returned at once if there is no room for `rows_needed` rows of
-    either kind, and later if more rows are needed.
+    BUILT; or NO_ROOM. NO_ROOM is returned at once if there is no room for `rows_needed` nodes or
+    side rows, and later if more rows are needed.
     """
     granted = forest.budget
     forest.budget = granted if may_stop else PART
@@ -412,7 +411,7 @@ def go_on(forest: R, t: int, may_stop: bool) -> int:
 @kernel
 @rare
 def rescale(forest: R, scaling: Float64s) -> None:
-    """Rescale all samples, including the accepted one, and count the accepted one.
+    """Rescale all samples, including the accepted sample, and count the accepted sample.
 
     Its inputs are already among the raw values, and there is room for its point. The trees must be
     rebuilt afterwards.

@@ -12,12 +12,13 @@ from ...partitions.mondrian.records import LEAF, Forest, Node, Point, Tree
 
 # Records of forests whose trees are rebuilt, and the methods that a kind overrides.
 #
-# A leaf's block pauses until `building` cuts it, so that the cut can be chosen by the labels or
-# targets in the block. Only extension outside of boxes cuts as in any other Mondrian tree.
+# A leaf's block pauses until `building` cuts it. So the labels or targets in the block can guide
+# the cut. Only extensions outside boxes cut as in any other Mondrian tree.
 
 
-# Roles of a tree. It is idle. Or it predicts, from all samples of the window or from recent ones.
-# Or it is being built: it gathers its points, is split, replays the points in order, or is done.
+# Roles of a tree. An idle tree has no task. A tree may predict from all samples of the window, or
+# from recent samples. A tree that is being built gathers points, is split, replays points, or is
+# complete.
 IDLE = 0
 LONG = 1
 RECENT = 2
@@ -27,8 +28,8 @@ REPLAYING = 5
 BUILT = 6
 
 # Stages of an accepted sample. It has been learned, or waits to be learned. If it doubles the
-# number of samples, it then waits for its point and the ranges, after the mixture has learned it,
-# and last for the rebuilt trees of all samples.
+# number of samples, there are two more stages. After the mixture has learned it, it waits for its
+# point and the ranges. Then it waits for the rebuilt trees of all samples.
 LEARNED = 0
 ACCEPTED = 1
 MIXED_IN = 2
@@ -39,7 +40,7 @@ LAST = -2
 
 # Largest length of a sample's path.
 DEEPEST = 512
-# Capacity for entries of each tree's path.
+# Capacity of each tree's path for entries.
 PATH_LENGTH = DEEPEST + 1
 
 
@@ -56,9 +57,9 @@ WAITING = rec.Ref("nodes", none=LAST, when=LEAF, finds=LEAF, chain="queue")
 
 
 class RebuiltNode(Node):
-    """A node; a leaf may be in the queue of leaves that wait for their split."""
+    """A node. A leaf may be in the queue of leaves that wait for their split."""
 
-    # For a leaf in its tree's queue: the row of the next leaf, or LAST; NONE for other leaves.
+    # For a leaf in its tree's queue: the row of the next leaf, or LAST. NONE for other leaves.
     next_waiting: rec.Int32 = rec.instead_of("right", WAITING)
 
     def is_paused(self, forest: Forest) -> bool:
@@ -75,10 +76,10 @@ class RebuiltTree(Tree):
 
     nodes: rec.Table[RebuiltNode]
     role: rec.Int64 = rec.stored(rec.Bounds(IDLE, BUILT))
-    # First leaf in the queue of leaves that wait to be split, or NONE.
+    # First leaf in the queue of leaves that wait for their split, or NONE.
     queue: rec.Int64 = rec.stored(rec.Ref("nodes", finds=LEAF, chain="queue"))
-    # Length of the path of the sample predicted last, 0 if the tree does not predict; number of the
-    # tree's rows at that time.
+    # Length of the path of the last predicted sample, 0 if the tree does not predict. Number of the
+    # tree's rows at its time.
     path_length: rec.Int64 = rec.transient()
     rows_before: rec.Int64 = rec.transient()
 
@@ -91,11 +92,11 @@ class PathEntry(rec.Record):
     """A node on a sample's path."""
 
     ref: rec.Int64
-    # The node's row or, for a point, the point's row.
+    # The row of the node or of the point.
     place: rec.Record
 
     def note(self, forest: Forest, tree: Tree) -> None:
-        """Set the fields that a kind keeps of the path's node."""
+        """Set the kind's fields for the path's node."""
 
     def fetch(self, forest: Forest) -> None:
         """Prefetch the memory that these fields refer to."""
@@ -109,45 +110,45 @@ class Candidate(rec.Record):
 
 
 class RebuiltForest(Forest):
-    """A forest of trees that are rebuilt; a kind adds fields for the accepted sample."""
+    """A forest of trees that are rebuilt. A kind adds fields for the accepted sample."""
 
     trees: rec.Array[RebuiltTree]
     points: rec.Table[RebuiltPoint]
-    # Number of cuts among which one is chosen.
+    # Number of cuts from which the best cut is chosen.
     n_candidates: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
-    # Most stored samples: sample i is point i % window_capacity.
+    # Most stored samples. Sample i is point i % window_capacity.
     window_capacity: rec.Int64 = rec.stored(rec.Bounds(1, 1 << 31))
     horizon: rec.Float64 = rec.stored(rec.Bounds(math.inf))
-    # The earliest sample that any tree holds.
+    # The earliest sample in any tree.
     oldest: rec.Int64 = rec.derived()
     # The tree that is being built: its first sample, the next sample that it gathers or replays,
-    # the call's remaining budget in points, and how many rows of either kind it needs.
+    # the remaining budget of the call in points, and how many nodes and side rows it needs.
     built_from: rec.Int64
     cursor: rec.Int64
     budget: rec.Int64
     rows_needed: rec.Int64 = rec.transient()
-    # Rows beside the nodes that a call may need in a tree, and that a split may need.
+    # Side rows that a call may need in a tree, and that a split may need.
     side_room: rec.Int64 = rec.derived()
     split_room: rec.Int64 = rec.derived()
-    # Budget of calls that continue to build, and whether it is time to plan.
+    # Budget of calls that continue to build, and whether planning is due.
     granted: rec.Int64 = rec.derived()
     is_plan_due: rec.Int64 = rec.transient()
     # Number of samples before which there is nothing to plan.
     quiet_until: rec.Int64 = rec.derived()
     # Stage of the accepted sample in `inputs`. It counts as learned though it may need memory.
     stage: rec.Int64 = rec.transient()
-    # The errors of predictions, by which drifts are detected. If the last error has shown a drift:
-    # the number of samples to keep, otherwise 0.
+    # The errors of predictions, for the detection of drifts. The number of samples to keep if the
+    # last error has shown a drift, otherwise 0.
     errors: Errors
     kept: rec.Int64 = rec.transient()
-    # Gains of the cuts in each dimension, a row of `n_dims` for each tree; and weights of the
-    # dimensions' sides for drawing candidates.
+    # Gains of the cuts in each dimension, with a row of `n_dims` for each tree. Weights of the
+    # dimensions' sides for draws of candidates.
     gains: rec.Float64s
     dim_weights: rec.Float64s
-    # Whether the last prediction is for `last_inputs` and by the current trees.
+    # Whether the last prediction is for `last_inputs` and from the current trees.
     is_predicted: rec.Int64 = rec.transient()
     last_inputs: rec.Float64s
-    # Paths of the sample predicted last, PATH_LENGTH entries for each tree; buffer for the trees
+    # Paths of the last predicted sample, PATH_LENGTH entries for each tree. Buffer for the trees
     # whose walks have not ended.
     paths: rec.Array[PathEntry]
     walking: rec.Int64s
@@ -169,17 +170,17 @@ class RebuiltForest(Forest):
         """Set the label or the target, and the weight, of the accepted sample."""
 
     def error(self) -> float:
-        """Return the error of the last prediction of the accepted sample; below 0 for none."""
+        """Return the error of the accepted sample's prediction; a negative number means none."""
         return -1.0
 
     def score(self) -> None:
-        """Update the mixture of predictions by the accepted sample."""
+        """Update the mixture of predictions with the accepted sample."""
 
     def keep_sample(self, p: int) -> None:
         """Store the accepted sample's label or target and weight, as point `p`."""
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Update a tree's path by the accepted sample, point `p`, before the tree is extended.
+        """Update a tree's path with the accepted sample, point `p`, before the tree is extended.
 
         The walk that extends the tree begins at its root unless this method changes it.
         """
@@ -188,9 +189,9 @@ class RebuiltForest(Forest):
         """Add a new point of a tree to the statistics on its path of `n` entries."""
 
     def catch_up(self, t: int, p: int, backlog: int) -> None:
-        """Complete the rows that a point has added to a tree while the tree is being built.
+        """Complete the rows that a point has added to a tree that is being built.
 
-        The latest `backlog` samples before the point have not been replayed yet.
+        The latest `backlog` samples before the point have not yet been replayed.
         """
 
     def enqueue_built(self, t: int, ref: int) -> None:
@@ -199,7 +200,7 @@ class RebuiltForest(Forest):
     def weigh_cuts(self, t: int, j: int, m: int) -> tuple[int, float]:
         """Sum statistics of the sides of `m` candidates, over a sample of a leaf's points.
 
-        Returns a number for `gain_of`, and for how many points each point of the sample stands.
+        Returns a number for `gain_of`, and the number of points per sampled point.
         """
         return 0, 1.0
 
@@ -208,9 +209,9 @@ class RebuiltForest(Forest):
         return 0.0
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Split a leaf by a cut at a time since its parent, and add its children to the queue.
+        """Split a leaf by a cut at a time after its parent, and add its children to the queue.
 
-        `last` is the latest point of all, or NONE for a tree that is being built.
+        `last` is the latest stored point, or NONE for a tree that is being built.
         """
 
     def replays(self) -> bool:
@@ -218,9 +219,9 @@ class RebuiltForest(Forest):
         return False
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Replay the samples `start` to `stop` - 1 in a tree; returns where it stopped.
+        """Replay the samples `start` to `stop` - 1 in a tree; returns the first not replayed.
 
-        It stops early if the tree has no room for more rows.
+        The replay stops early if the tree has no room for more rows.
         """
         return stop
 
@@ -240,7 +241,7 @@ def _enter(forest: RebuiltForest, tree: RebuiltTree, entry: PathEntry, ref: int)
 
 @inlined
 def _goes_on(tree: RebuiltTree, entry: PathEntry, n: int) -> bool:
-    """Return whether a path of `n` entries continues after the last."""
+    """Return whether a path of `n` entries continues after the last entry."""
     return entry.ref >= 0 and n < DEEPEST and tree.nodes.known(entry.place).dim >= 0
 
 
@@ -265,7 +266,7 @@ def path_from(
 
 @inlined
 def path_to(forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry]) -> int:
-    """Write a sample's path down a tree; returns its number of entries."""
+    """Write a sample's path down a tree, and return its number of entries."""
     return path_from(forest, tree, x, path, 0, tree.root)
 
 
@@ -273,8 +274,8 @@ def path_to(forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathE
 def walk_all(forest: R) -> None:
     """Write the paths of the sample in the forest's `row` down all trees that predict.
 
-    The trees are walked in lock-step, so that one tree's cache misses overlap another's. Paths of
-    trees that do not predict have the length 0.
+    The trees are walked in lock-step, so that the cache misses of different trees overlap. Paths of
+    trees that do not predict have length 0.
     """
     walking, paths = forest.walking, forest.paths
     n_walking = 0
@@ -312,10 +313,10 @@ def walk_all(forest: R) -> None:
 def path_of_grown(
     forest: R, tree: RebuiltTree, x: rec.Float32s, path: rec.Array[PathEntry], n: int
 ) -> int:
-    """Write the path of a tree's newest point; returns its number of entries.
+    """Write the path of a tree's newest point, and return its number of entries.
 
-    `path` has `n` entries from before the tree was extended. They are still valid down to the place
-    where the walk ended.
+    `path` has `n` entries from before the tree was extended. They are valid down to the end of the
+    walk.
     """
     parent = tree.walk_parent
     while parent != constants.NONE and n > 0:
@@ -327,7 +328,7 @@ def path_of_grown(
     return path_to(forest, tree, x, path)
 
 
-# The sample predicted last.
+# The last predicted sample.
 
 
 @inlined
@@ -340,9 +341,9 @@ def note_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> None:
 
 @inlined
 def ensure_predicted(forest: RebuiltForest, inputs: rec.Float64s) -> int:
-    """Predict a sample, unless the last prediction is of this sample by the current trees.
+    """Predict a sample, unless the current trees have just predicted it.
 
-    Returns as `predict_anew` does.
+    Returns the result of `predict_anew`.
     """
     if forest.is_predicted == 0:
         return forest.predict_anew(inputs)

@@ -21,28 +21,28 @@ from .building import GROWTH, ROOM, SPLIT_ROWS
 from .forest import BUILT, GATHERING, IDLE, LONG, PATH_LENGTH, R
 from .schedule import BUILD_EVERY, RECENT_SAMPLES, STORED, Schedule
 
-# Budget of a call for rebuilding, in points, for each sample and tree.
+# Budget of a call for rebuilding, in points for each sample and tree.
 BUILD_BUDGET = 80
 
-# Points that are converted to other widths, per sample and tree.
+# Number of points that are converted to other widths, per sample and tree.
 MOVED = 64
 
 # Roles of a tree that is being built.
 UNFINISHED = (GATHERING, rebuilt.SPLITTING, rebuilt.REPLAYING, BUILT)
 
-# Samples between counts of bytes, factor by which trees may grow while they are rebuilt, and the
-# least size of the window when bytes are limited.
+# Number of samples between counts of bytes, factor for the growth of trees during a rebuild, and
+# least size of the window if bytes are limited.
 WEIGH_EVERY = 64
 GROWING = 1.3
 LEAST_WINDOW = 512
 
-# Share of earlier trees' gains in the weights of dimensions for candidates.
+# Fraction of the dimensions' weights for candidates that gains of earlier trees determine.
 GAIN_SHARE = 0.7
 
-# Rows that a kernel predicts at once. Between calls, Ctrl-C can interrupt.
+# Number of rows that a kernel predicts at once. Between calls, Ctrl-C can interrupt.
 ROWS_PREDICTED = 64
 
-# Spreads are compared only if so many of the samples that widths were fitted to are still stored.
+# Spreads are compared only if at least this many samples of the last fit are still stored.
 LEAST_TELLING = 64
 
 
@@ -55,31 +55,31 @@ def room_for(kind: type[Record], n: int) -> NDArray[np.uint8]:
 
 
 class RebuiltTrees(ExplainedTrees[R, AnyView]):
-    """Trees of all samples in a window, trees of recent ones, and a spare that is being built.
+    """Trees of all samples in a window, trees of recent samples, and a spare tree that is built.
 
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds; the last tree is the spare one.
+        Arguments of trees of all kinds. The last tree is the spare tree.
     n_long
         Number of trees of all samples.
     n_candidates
-        Number of cuts among which one is chosen.
+        Number of cuts from which the best cut is chosen.
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Most bytes of the trees; the window is halved earlier to stay below. None for no limit.
+        Most bytes of the trees. The window is halved earlier to stay below. None sets no limit.
     watch
-        The errors by which drifts are detected; None detects no drifts.
+        The errors for the detection of drifts. None detects no drifts.
 
     """
 
     _DERIVED: ClassVar[frozenset[str]] = ExplainedTrees._DERIVED | {"schedule", "version_now"}
     _RENEWS: ClassVar[bool] = True
     _LOOKS_AT_ONCE: ClassVar[bool] = False
-    # One of the existing trees is always spare.
+    # One of the existing trees is always the spare tree.
     _N_SPARE: ClassVar[int] = 0
-    # Samples of the recent trees.
+    # Number of samples of the recent trees.
     _RECENT_SAMPLES: ClassVar[int] = RECENT_SAMPLES
     # The entries of paths.
     _ENTRY: ClassVar[type[Record]]
@@ -100,7 +100,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.n_candidates = n_candidates
         self.max_bytes = max_bytes
         self.watch = watch or DriftWatch(NOBODY)
-        # For each drift: the number of samples at that time, and how many were kept.
+        # For each drift: the number of samples at its time, and how many were kept.
         self.drifts: tuple[tuple[int, int], ...] = ()
         self.gains = np.zeros((partitions.n_trees, 0))
         self.dim_weights = np.ones(0)
@@ -112,7 +112,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     def _finish(self) -> None:
         super()._finish()
-        # The record's version, for estimators, which read it in each call.
+        # The record's version, which estimators read in each call.
         self.version_now = self.shared.word("version")
         forest, own = self.forest, self.shared.own
         forest.errors = self.watch.record
@@ -133,11 +133,11 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
     @property
     def _side_room(self) -> tuple[int, int]:
-        """Side rows that a call may need in a tree, and side rows that a split may need."""
+        """Side rows that a call may need in a tree, and that a split may need."""
         return ROOM, SPLIT_ROWS
 
     def _own_prediction(self, shared: Memory[R]) -> None:
-        """Allocate the memory of a forest's record that a prediction is written to."""
+        """Allocate the memory of a forest's record for predictions."""
         n_trees = len(self.trees)
         shared.own("paths", room_for(self._ENTRY, n_trees * PATH_LENGTH))
         shared.own("walking", np.zeros(n_trees, dtype=np.int64))
@@ -152,7 +152,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _restore(self, state: dict[str, Any]) -> None:
         stored = {name: state[name] for name in STORED}
         for name in stored:
-            # `_check_kind` has checked them as attributes.
+            # `_check_kind` has already checked these attributes.
             self.__dict__.pop(name, None)
         roles = state["trees"].words["role"].tolist()
         self.schedule = Schedule.restored(stored, roles, self._RECENT_SAMPLES)
@@ -182,7 +182,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         check_array(self, "dim_weights", self.dim_weights, np.float64, 1e-3, 1e100)
 
     def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
-        # The tree's points must be those of the samples that it holds.
+        # The tree's points must be points of the samples in the tree.
         start, capacity = self.schedule.starts[t], int(self.forest.window_capacity)
         late = np.flatnonzero(found.met("points"))
         held, _ = self._held_by(t) or (0, 0)
@@ -205,8 +205,9 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
         """Learn the sample in `inputs` with a label, which may be new, or with a target.
 
-        If an outside detector has detected a drift, `found` is how many samples it would keep,
-        otherwise 0. Returns DONE, or the input whose value is too large; then nothing has changed.
+        If an outside detector has detected a drift, `found` is the number of samples that it would
+        keep, otherwise 0. Returns DONE, or the input whose value is too large. Nothing has changed
+        then.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -222,8 +223,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
             self.open()
         return DONE
 
-    # Completing work that kernels have begun. Each step ends with one kernel or assignment that
-    # both has the effect and records it. So a step may be interrupted, and is then repeated.
+    # Completion of work that kernels have begun. Each step ends with one kernel or assignment that
+    # has the effect and also records it. So a step may be interrupted, and is then repeated.
 
     def _complete(self) -> None:
         self._show_schedule()
@@ -232,7 +233,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._follow_drift()
 
     def _follow_drift(self) -> None:
-        """Schedule the trees to be rebuilt from the samples since a drift, if there was one."""
+        """Schedule a rebuild of the trees from the samples since a drift, if there was a drift."""
         forest, n = self.forest, self.n_samples
         kept = int(forest.kept)
         if kept > 0:
@@ -290,7 +291,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._show_schedule()
 
     def _show_schedule(self) -> None:
-        """Write the schedule to the records that kernels read."""
+        """Write the schedule to the records of kernels."""
         schedule, forest = self.schedule, self.forest
         forest.window_capacity = schedule.capacity
         forest.oldest = min(schedule.starts)
@@ -302,7 +303,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._show_quiet()
 
     def _show_quiet(self) -> None:
-        """Set the number of samples from which kernels ask for planning."""
+        """Set the number of samples from which kernels request planning."""
         forest, n = self.forest, self.n_samples
         is_busy = bool(self.max_bytes) or forest.phase != STEADY
         quiet_until = n if is_busy else self.schedule.quiet_until(n)
@@ -318,14 +319,14 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.settle()
 
     def forget_before(self, n: int) -> None:
-        """Keep the latest `n` samples, and schedule all trees to be rebuilt from these.
+        """Keep the latest `n` samples, and schedule a rebuild of all trees from these samples.
 
-        The trees are closed. Trees of recent samples that hold earlier ones are dropped.
+        The trees are closed. Recent trees that contain earlier samples are dropped.
         """
         self._follow(self.schedule.forgetting(self.n_samples, n))
 
     def _build_on(self) -> None:
-        """Plan the trees to be built if this is due, and continue to build."""
+        """Plan the builds of trees if this is due, and continue to build."""
         forest, n = self.forest, self.n_samples
         if forest.is_plan_due:
             fitted = self.schedule if self.max_bytes is None else self._fitted(self.max_bytes)
@@ -362,7 +363,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         held = min(self._n_held(), self.n_points)
         first = self.n_samples - held
         n = (int(self.forest.renewed_at_sample) or tree_memory.WARM_UP) - first
-        # Skip the comparison if too few of the samples at the last fit are still stored.
+        # Skip the comparison if too few samples of the last fit are still stored.
         then = np.empty(0, np.int64) if n < LEAST_TELLING else self._recent_places(n, n_rows)
         places = self._recent_places(held, n_rows)
         capacity = self.schedule.capacity
@@ -373,7 +374,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self._forget_predicted()
 
     def _renew_widths(self, most: int) -> None:
-        """Continue to convert points, then trees, to other widths: at most `most` points.
+        """Continue to convert at most `most` points, and then trees, to other widths.
 
         Afterwards no points are owed. An interrupted step may be repeated.
         """
@@ -402,7 +403,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return [any_frame if tree.role == IDLE else own for tree in self.trees]
 
     def _plan_kind(self, n: int) -> None:
-        """Do a kind's regular work after `n` samples; the work may be repeated."""
+        """Do a kind's regular work after `n` samples. The work may be repeated."""
 
     def _fitted(self, limit: int) -> Schedule:
         """Return a schedule with the current window as its limit if bytes may exceed `limit`."""
@@ -411,7 +412,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
             return schedule
         if min(schedule.starts[t] for t in schedule.of_role(LONG)) < schedule.first:
-            # Trees that will be smaller have not been rebuilt yet.
+            # Trees that will be smaller have not yet been rebuilt.
             return schedule
         # Twice the window is stored, and points cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)
@@ -429,7 +430,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         return self.points.row_bytes, self.points.nbytes
 
     def _build(self, t: int, may_stop: bool) -> bool:
-        """Continue to build a tree; if it `may_stop`, only until the budget is spent.
+        """Continue to build a tree. If `may_stop`, stop when the budget is spent.
 
         Returns whether the tree is built.
         """
@@ -451,18 +452,18 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         self.side_rows.grow(t, tree.side_rows, GROWTH)
         gains = self.gains[[u for u in self._similar(t) if u != t]].sum(axis=0)
         weights = self.dim_weights.copy()
-        # With a single candidate, cuts are distributed as in the exact forest.
+        # With a single candidate, cuts have the same distribution as in the exact forest.
         if self.n_candidates > 1 and gains.sum() > 0.0:
             own = gains * (len(gains) / gains.sum())
             weights[:] = (1.0 - GAIN_SHARE) + GAIN_SHARE * own
         building.begin(self.forest, t, self.schedule.starts[t], Float64s.of(weights))
 
     def _similar(self, t: int) -> Sequence[int]:
-        """Return the trees whose gains weight the dimensions of a tree that is to be built."""
+        """Return the trees whose gains determine the weights of dimensions for a new tree."""
         return self.schedule.of_role(LONG)
 
     def _put_in_place(self) -> None:
-        """Replace the oldest tree of its role by the tree that has been built."""
+        """Replace the oldest tree of a role by the tree that has been built for this role."""
         slot = self.schedule.slot
         # The tables may still have the size of a larger tree.
         tree = self.trees[slot]
@@ -475,10 +476,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     # Batches.
 
     def _reader(self) -> list[Memory[Any]]:
-        """Return a copy of the forest's record for a thread that predicts beside others.
+        """Return a copy of the forest's record for a thread that predicts while others do.
 
-        The copy refers to the same rows and points, but has its own memory for predictions. Other
-        memories that it refers to follow in the list, so that they are kept alive with it.
+        The copy refers to the same rows and points, but has its own memory for predictions. The
+        list also contains the other memories that the copy refers to, and so keeps them alive.
         """
         shared = self.shared.copied()
         shared.own("trees", self.trees.bytes.copy())
@@ -489,9 +490,9 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _predict_rows_by(
         self, predict: Predict[R], inputs: Floats, width: int, n_jobs: int
     ) -> Floats:
-        """Predict rows of checked inputs; returns an array, shape (n, width).
+        """Predict rows of checked inputs, and return an array, shape (n, width).
 
-        `predict(forest, rows, n, out)` predicts `n` rows by the forest's record, or a copy of it.
+        `predict(forest, rows, n, out)` predicts `n` rows with the forest's record or a copy of it.
         """
         out = np.empty((len(inputs), width))
 
@@ -507,7 +508,8 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
                 given, found = inputs[rows], out[rows]
                 predict(copies[0][0], Float64s.of(given), len(given), Float64s.of(found))
 
-        # Blocks are not divided: starting a thread takes longer than predicting few rows.
+        # Blocks are not divided, since the start of a thread takes longer than the prediction of
+        # few rows.
         self._share(part, -(-len(inputs) // ROWS_PREDICTED), n_jobs)
         return out
 

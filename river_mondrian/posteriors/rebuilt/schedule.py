@@ -1,7 +1,7 @@
-"""The schedule of a forest's trees: which exist, and which are to be built.
+"""The schedule of a forest's trees: existing trees, and trees to be built.
 
-A schedule is replaced, never changed. This takes one assignment, so an interrupted call leaves
-either the old schedule or the new one.
+A schedule is replaced, never changed. This takes one assignment, so after an interrupted call
+either the old schedule or the new schedule is valid.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from ...checks import LARGEST_SIZE, ModelFormatError, check_number, refuse
 from ...partitions.mondrian.tree_memory import WARM_UP
 from .forest import GATHERING, IDLE, LONG, RECENT, RebuiltForest
 
-# Samples of the recent trees of most kinds.
+# Number of samples of the recent trees of most kinds.
 RECENT_SAMPLES = 1000
 
-# One call in so many samples continues to build.
+# One call in this many samples continues to build.
 BUILD_EVERY = 4
 
-# First sample of a tree that holds no sample.
+# First sample of a tree without samples.
 NEVER = 2**62
 
 
 class Schedule(NamedTuple):
     """Roles of trees, the window of samples, and the trees to be built."""
 
-    # Number of trees of all samples, and of recent ones.
+    # Number of trees of all samples, and of recent trees.
     n_long: int
     n_recent: int
     # Number of samples at which the window is halved, and most stored samples. Old samples are
-    # needed until all trees are built without them.
+    # needed until all trees have been built without them.
     max_samples: int
     capacity: int
     # The tree that is built for the next job.
     slot: int
-    # By tree: the number of samples when it was built, and its first sample.
+    # For each tree: the number of samples when it was built, and its first sample.
     ages: tuple[int, ...]
     starts: tuple[int, ...]
-    # By tree: its role. A tree that is built for a job gets its role when it is built.
+    # For each tree: its role. A tree that is built for a job gets its role when it is complete.
     roles: tuple[int, ...]
-    # The future role of the tree that is being built; IDLE if there is none.
+    # The future role of the tree that is being built, or IDLE.
     role: int = IDLE
-    # First sample of the window, and the number of samples when the trees were last rebuilt.
+    # First sample of the window, and the number of samples at the last rebuild of the trees.
     first: int = 0
     built_at: int = 0
     # The roles of trees that are to be built.
     jobs: tuple[int, ...] = ()
-    # Trees of all samples that are rebuilt before anything else.
+    # Trees of all samples that are rebuilt before any other work.
     at_once: tuple[int, ...] = ()
-    # Samples of the recent trees.
+    # Number of samples of the recent trees.
     recent_samples: int = RECENT_SAMPLES
 
     @classmethod
@@ -77,7 +77,7 @@ class Schedule(NamedTuple):
     # State.
 
     def stored(self) -> dict[str, Any]:
-        """Return the state; roles are in the trees' records."""
+        """Return the state without the roles, which are in the trees' records."""
         found = self._asdict()
         for name in NOT_STORED:
             del found[name]
@@ -103,12 +103,12 @@ class Schedule(NamedTuple):
         return cls(**found, roles=kept, recent_samples=recent_samples)
 
     def check(self, forest: RebuiltForest, roles: list[int]) -> None:
-        """Refuse a restored schedule that fits neither the forest nor the roles of its trees.
+        """Refuse a restored schedule that does not fit the forest and the roles of its trees.
 
         Raises
         ------
         ModelFormatError
-            If a number is out of its range, or trees have roles that are impossible.
+            If a number is out of its range, or roles of trees are impossible.
 
         """
         n_trees, n, capacity = len(roles), int(forest.n_samples), self.capacity
@@ -157,7 +157,7 @@ class Schedule(NamedTuple):
 
     @property
     def being_built(self) -> int:
-        """The tree that is being built, or is the next to be built; -1 if there is none."""
+        """The tree that is being built or is built next, or -1."""
         if self.at_once:
             return self.at_once[0]
         return -1 if self.role == IDLE else self.slot
@@ -176,7 +176,7 @@ class Schedule(NamedTuple):
         )
 
     def without(self, last: int) -> Schedule:
-        """Return a schedule in which no tree holds the sample `last` or earlier ones."""
+        """Return a schedule in which no tree contains the sample `last` or earlier samples."""
         if last < min(self.starts):
             return self
         # Only one tree can be built at a time.
@@ -196,7 +196,7 @@ class Schedule(NamedTuple):
     def forgetting(self, n: int, kept: int) -> Schedule:
         """Return a schedule that rebuilds all trees from the latest `kept` of `n` samples.
 
-        Trees of recent samples that hold earlier ones are dropped.
+        Recent trees that contain earlier samples are dropped.
         """
         first = max(self.first, n - kept)
         late = [t for t in self.of_role(RECENT) if self.starts[t] < first]
@@ -211,8 +211,8 @@ class Schedule(NamedTuple):
     def planned(self, n: int) -> Schedule:
         """Return a schedule with the trees that are due to be rebuilt after `n` samples.
 
-        Trees are due if the window has doubled or is full, and recent trees in turn. Planning the
-        returned schedule again does not change it.
+        Trees are due if the window has doubled or is full. Recent trees are due in turn. Planning
+        the returned schedule again does not change it.
         """
         found, kept = self, n - self.first
         if kept >= self.max_samples:
@@ -223,12 +223,13 @@ class Schedule(NamedTuple):
         since = n * self.n_recent % self.recent_samples
         due = since < BUILD_EVERY * self.n_recent and kept > self.recent_samples
         if due and RECENT not in found.jobs:
-            # It comes first: it is small, and would not be recent after waiting for large trees.
+            # This job comes first. The tree is small, and would not be recent after a wait for
+            # large trees.
             found = found._replace(jobs=(RECENT, *found.jobs))
         return found
 
     def quiet_until(self, n: int) -> int:
-        """Return a number of samples, more than `n`, before which there is nothing to plan.
+        """Return a number of samples, more than `n`, before which no planning is needed.
 
         If a tree waits or is being built, return `n`.
         """
@@ -279,5 +280,5 @@ STORED = tuple(name for name in Schedule._fields if name not in NOT_STORED)
 
 
 def _put(values: tuple[int, ...], places: list[int], value: int) -> tuple[int, ...]:
-    """Return values with those at `places` replaced by `value`."""
+    """Return a copy of `values` with `value` at `places`."""
     return tuple(value if i in places else old for i, old in enumerate(values))
