@@ -181,7 +181,7 @@ class Discriminants(Record):
             standardized[i] = min(max(deviation, -LARGEST), LARGEST)
 
     def take_apart(self, values: Float64s) -> Float64s:
-        """Find the rows of a sample's levels; returns its inputs, with NaN for categories."""
+        """Find the rows of a sample's levels, and return its inputs, with NaN for categories."""
         numbers = self.numbers
         for i in range(self.n_inputs):
             numbers[i] = values[i]

@@ -314,7 +314,7 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 @exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
-    """Move the points below a cut before the other points; returns where the others begin."""
+    """Move the points below a cut before the other points, and return where the others begin."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
     kept, n_above = begin, 0
     for i in range(begin, end):

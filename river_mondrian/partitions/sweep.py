@@ -105,7 +105,7 @@ def draw_cut(
 
 @inlined
 def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
-    """Move a partition's points up to a place before the others; returns where they begin."""
+    """Move a partition's points up to a place before the others, and return where they begin."""
     order = sweep.order_of(m)
     low, high = start, stop
     while low < high:

@@ -363,7 +363,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
 
 @batch_kernel
 def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
-    """Complete walks that `learn_one` has begun, if there are any; returns its result."""
+    """Complete walks that `learn_one` has begun, if there are any, and return its result."""
     forest = record.forest
     if forest.n_walking == 0:
         return DONE
@@ -441,7 +441,7 @@ class MondrianMap(CompiledMap):
         self._bind()
 
     def learn(self, sample: Sample) -> int:
-        """Extend the partitions by a sample; returns DONE or a bad input's place.
+        """Extend the partitions by a sample, and return DONE or a bad input's place.
 
         If the call is interrupted after walks have begun, `complete` completes them.
         """
@@ -462,12 +462,12 @@ class MondrianMap(CompiledMap):
         return status if status == DONE else TOO_LARGE - status
 
     def complete(self) -> int:
-        """Complete `add_inputs` or an interrupted `learn`; returns DONE."""
+        """Complete `add_inputs` or an interrupted `learn`, and return DONE."""
         self.trees.keep_change()
         return self._go_on()
 
     def _go_on(self) -> int:
-        """Complete the walks of a sample, if there are any; returns DONE."""
+        """Complete the walks of a sample, if there are any, and return DONE."""
         trees = self.trees
         while (needy := complete_walks(self.record, self.outputs)) >= 0:
             trees.make_rows(needy)

@@ -327,7 +327,7 @@ def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) 
 
 @inlined
 def _learn(table: Neighbors, is_noted: bool) -> int:
-    """Learn the next sample; returns the place of a number that is too large, or DONE."""
+    """Learn the next sample, and return the place of a number that is too large, or DONE."""
     bad = _convert(table, table.recent, int(table.shingle - 1), table.row)
     if bad != DONE:
         return bad
@@ -368,7 +368,7 @@ def learn_one(table: Neighbors) -> int:
 
 @batch_kernel
 def learn_rows(table: Neighbors, rows: rec.Float64s, n: int) -> int:
-    """Learn `n` rows of checked inputs; returns DONE."""
+    """Learn `n` rows of checked inputs, and return DONE."""
     n_inputs, start = table.n_inputs, table.n_inputs * (table.shingle - 1)
     for r in range(n):
         for j in range(n_inputs):
@@ -379,7 +379,7 @@ def learn_rows(table: Neighbors, rows: rec.Float64s, n: int) -> int:
 
 @kernel
 def renew(table: Neighbors) -> int:
-    """Set the widths from the held samples; returns DONE."""
+    """Set the widths from the held samples, and return DONE."""
     set_widths(table)
     return DONE
 

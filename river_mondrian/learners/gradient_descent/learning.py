@@ -354,7 +354,7 @@ def learn_one(
 
 @exact_batch_kernel
 def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> int:
-    """Write the scores of the i-th mapped sample; returns NO_ROOM if it lacks room, or DONE."""
+    """Write the scores of the i-th mapped sample, and return NO_ROOM if it lacks room, or DONE."""
     if not has_room(learner, feature_map):
         return NO_ROOM
     score(learner, feature_map, outputs, i)
@@ -395,7 +395,7 @@ def learn_rows(
     weights: Float64s,
     rates: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1, and return the first without room, or `stop`."""
     nothing = Int32s(0, 0, 0)
     for i in range(start, stop):
         if not has_room(learner, feature_map):

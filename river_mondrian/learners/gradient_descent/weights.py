@@ -312,7 +312,7 @@ class DescentWeights(Weights):
             self.memory.own("word_values", grown(np.zeros(0), n))
 
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
-        """Learn a sample; returns DONE, or the place of a bad input.
+        """Learn a sample, and return DONE, or the place of a bad input.
 
         If `is_mapped`, the map already holds the sample's outputs.
         """

@@ -33,7 +33,7 @@ class Weights(OwnsArrays, abc.ABC):
 
     @abc.abstractmethod
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
-        """Learn a sample; returns DONE, or the place of a bad input.
+        """Learn a sample, and return DONE, or the place of a bad input.
 
         If `is_mapped`, the map already holds the sample's outputs.
         """
@@ -215,7 +215,7 @@ class Posterior(Weights):
         return rotations.predict_one.of()
 
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
-        """Learn a sample; returns DONE, or the place of a bad input.
+        """Learn a sample, and return DONE, or the place of a bad input.
 
         If `is_mapped`, the map already holds the sample's outputs.
         """

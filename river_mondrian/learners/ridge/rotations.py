@@ -200,7 +200,7 @@ def spread(
 
 @kernels.exact_inlined
 def rotate(posterior: RidgePosterior, last: int, y: float) -> float:
-    """Rotate the sample in `work` into rows `last` to 0; returns the remainder of its target."""
+    """Rotate the sample in `work` into rows `last` to 0, and return the remainder of its target."""
     work, moments = posterior.work, posterior.moments
     for j in range(last, -1, -1):
         entry = work[j]

@@ -279,7 +279,7 @@ def learn_rows(
     targets: Float64s,
     weights: Float64s,
 ) -> int:
-    """Learn mapped samples `start` to `stop` - 1; returns the first without room, or `stop`."""
+    """Learn mapped samples `start` to `stop` - 1, and return the first without room, or `stop`."""
     for i in range(start, stop):
         given = keys[i], targets[i], weights[i]
         if not posterior.learn(posterior, outputs, i, *given):

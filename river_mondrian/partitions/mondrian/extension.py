@@ -264,7 +264,7 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
 
 @merged
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
-    """Move a lane's walk to a child; returns False if a cut above the node has ended the walk.
+    """Move a lane's walk to a child, and return False if a cut above the node has ended the walk.
 
     Algorithm 4: line 1, the distance of the point from the box; lines 2 and 3, the time at which a
     cut would separate the point from the box; lines 10 to 14, the step to the child.
@@ -319,7 +319,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Move a lane by one node; returns 1, 0 if it has no more points, or -1 without room."""
+    """Move a lane by one node, and return 1, 0 if it has no more points, or -1 without room."""
     tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):

@@ -103,7 +103,7 @@ def is_inner(tree: Tree, ref: int) -> bool:
 
 @helper
 def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
-    """Walk down to a point's leaf; returns its reference and its parent's row, or NONE.
+    """Walk down to a point's leaf, and return its reference and its parent's row, or NONE.
 
     References on the path then point up.
     """

@@ -43,7 +43,7 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
 
 @inlined
 def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> int:
-    """Write inputs scaled by a frame; returns DONE, or the first input that is too large."""
+    """Write inputs scaled by a frame, and return DONE, or the first input that is too large."""
     bad = -1
     n_dims = forest.n_dims
     offsets, factors = forest.offsets(frame), forest.factors(frame)
@@ -222,7 +222,7 @@ def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None
 
 @inlined
 def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
-    """Write the values of inputs; returns DONE, or the first input that is too large.
+    """Write the values of inputs, and return DONE, or the first input that is too large.
 
     Scaled values are clipped at `FARTHEST`. Dimensions after the features in use get the value of a
     future feature. With two frames, values in the other frame are also written while trees read
@@ -255,7 +255,7 @@ def has_missing(forest: Forest, values: Float32s) -> bool:
 
 @inlined
 def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
-    """Write the values of a learned sample's inputs to a point; returns the result of `scale`.
+    """Write the values of a learned sample's inputs to a point, and return the result of `scale`.
 
     During the warm-up, the inputs are also stored.
     """
@@ -399,7 +399,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
 
     def _sort_out(self, are_categories: NDArray[np.bool_]) -> list[int]:
-        """Record which new inputs are categories; returns the old column for each new column.
+        """Record which new inputs are categories, and return the old column for each new column.
 
         With the first category, each tree gets a column of its own.
         """

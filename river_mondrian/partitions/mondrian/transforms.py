@@ -129,7 +129,7 @@ def prepare_inputs(
 def project_inputs(
     oblique: ObliqueTransform, target: rec.Float32s, inputs: rec.Float64s, s: int, frame: int
 ) -> int:
-    """Write the projections of scaled inputs on a set of directions; returns DONE."""
+    """Write the projections of scaled inputs on a set of directions, and return DONE."""
     scaled, projected = oblique.scaled(frame), oblique.projected
     n_inputs, n = oblique.n_inputs, oblique.n_directions
     set_size = n * oblique.input_capacity
@@ -168,7 +168,7 @@ def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
 
 @separate
 def keep_means(oblique: ObliqueTransform) -> int:
-    """Store the means of all inputs before trees are redrawn; returns DONE."""
+    """Store the means of all inputs before trees are redrawn, and return DONE."""
     for d in range(oblique.n_inputs):
         oblique.means[d] = _raw(oblique, d, oblique.moments[d].mean)
     return DONE
@@ -176,7 +176,7 @@ def keep_means(oblique: ObliqueTransform) -> int:
 
 @separate
 def change_frame(oblique: ObliqueTransform) -> int:
-    """Convert the moments to the other frame, which all trees are now in; returns DONE."""
+    """Convert the moments to the other frame, which all trees are now in, and return DONE."""
     frame = 1 - oblique.frame
     offsets, factors = oblique.offsets(frame), oblique.factors(frame)
     for d in range(oblique.n_inputs):
@@ -384,7 +384,7 @@ def hash_of(code: float, key: int) -> int:
 
 @separate
 def place_levels(places: LevelPlaces, own: rec.Float32s, inputs: rec.Float64s, t: int) -> int:
-    """Write the places of a sample's levels to a tree's values; returns DONE."""
+    """Write the places of a sample's levels to a tree's values, and return DONE."""
     is_category, key = places.is_category, places.keys[t]
     for d in range(places.n_inputs):
         code = inputs[d]

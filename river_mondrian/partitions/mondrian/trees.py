@@ -114,7 +114,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return bad
 
     def complete(self, status: int) -> int:
-        """Complete a sample that a kernel has begun; returns the result of `learn_next`."""
+        """Complete a sample that a kernel has begun, and return the result of `learn_next`."""
         if status <= TOO_LARGE:
             return TOO_LARGE - status
         if self.forest.version == constants.CLOSED:

@@ -150,7 +150,7 @@ def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
 
 @inlined
 def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bool:
-    """Record the geometry at a path's present node; returns False if the path ends there.
+    """Record the geometry at a path's present node, and return False if the path ends there.
 
     Without missing values (`lacks_nothing`), the whole path is known in advance.
     """

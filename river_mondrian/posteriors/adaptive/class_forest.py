@@ -140,7 +140,7 @@ class ClassForest(AdaptiveForest):
     """An adaptive forest over classes. It has the methods that kernels for rebuilt trees call."""
 
     def predict_anew(self, inputs: Float64s) -> int:
-        """Predict a sample; returns DONE, or the first input that is too large."""
+        """Predict a sample, and return DONE, or the first input that is too large."""
         return prediction.predict_anew(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
@@ -297,7 +297,7 @@ class ClassForest(AdaptiveForest):
         return True
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Replay the samples `start` to `stop` - 1 in a tree; returns the first not replayed.
+        """Replay the samples `start` to `stop` - 1 in a tree, and return the first not replayed.
 
         The replay stops early if the tree has no room for the statistics of a path.
         """

@@ -319,7 +319,7 @@ def _add_trees(forest: A) -> None:
 
 @separate
 def predict_anew(forest: A, inputs: Float64s) -> int:
-    """Predict a sample; returns DONE, or the first input that is too large."""
+    """Predict a sample, and return DONE, or the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
         return bad

@@ -246,7 +246,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     # Prediction.
 
     def predict_inputs(self) -> int:
-        """Predict the sample in `inputs`; returns DONE, or the input that is too large."""
+        """Predict the sample in `inputs`, and return DONE, or the input that is too large."""
         predict_one = self._predict_one
         if predict_one is None:
             predict_one = self._predict_one = means.predict.of(self._FOREST)

@@ -239,7 +239,7 @@ def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, oth
 
 @separate
 def predict_anew(forest: T, inputs: rec.Float64s) -> int:
-    """Predict a sample; returns DONE, or the first input that is too large."""
+    """Predict a sample, and return DONE, or the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
         return bad
@@ -270,7 +270,7 @@ def predict_anew(forest: T, inputs: rec.Float64s) -> int:
 
 @kernel
 def predict(forest: T) -> int:
-    """Predict the sample in the forest's `inputs`; returns DONE, or `TOO_LARGE - i`."""
+    """Predict the sample in the forest's `inputs`, and return DONE, or `TOO_LARGE - i`."""
     bad = rebuilt.ensure_predicted(forest, forest.inputs)
     return TOO_LARGE - bad if bad >= 0 else DONE
 

@@ -189,7 +189,7 @@ class TargetsForest(AdaptiveTargetForest):
     """An adaptive forest over targets. It has the methods that kernels for rebuilt trees call."""
 
     def predict_anew(self, inputs: Float64s) -> int:
-        """Predict a sample; returns DONE, or the first input that is too large."""
+        """Predict a sample, and return DONE, or the first input that is too large."""
         return means.predict_anew(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:

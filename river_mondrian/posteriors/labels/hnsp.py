@@ -106,7 +106,7 @@ def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
 def _add_weights(
     forest: L, node: LabelNode, weight: float, own: float, discount: float, out: Float64s
 ) -> float:
-    """Add a node's terms in a forest with weights; returns the share of the weight passed up.
+    """Add a node's terms in a forest with weights, and return the share of the weight passed up.
 
     `weight` is the weight of the node's distribution, and `own` the weight of its tables alone.
     """

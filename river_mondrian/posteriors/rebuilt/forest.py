@@ -163,7 +163,7 @@ class RebuiltForest(Forest):
     # Methods that a kind overrides.
 
     def predict_anew(self, inputs: rec.Float64s) -> int:
-        """Predict a sample; returns DONE, or the first input that is too large."""
+        """Predict a sample, and return DONE, or the first input that is too large."""
         return -1
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
@@ -219,7 +219,7 @@ class RebuiltForest(Forest):
         return False
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Replay the samples `start` to `stop` - 1 in a tree; returns the first not replayed.
+        """Replay the samples `start` to `stop` - 1 in a tree, and return the first not replayed.
 
         The replay stops early if the tree has no room for more rows.
         """

@@ -454,7 +454,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return hyperparameters.chosen(start, scores, *moves)
 
     def _go_on_changing(self, change: Change) -> Change | None:
-        """Continue a change by one step; returns the new change, or None if it has ended."""
+        """Continue a change by one step, and return the new change, or None if it has ended."""
         forest = self.forest
         change = replace(change, at=self.n_samples)
         if change.frame != forest.frame:
@@ -523,7 +523,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     # Prediction.
 
     def predict(self) -> int:
-        """Write the prediction for `inputs` to `out`; returns the result of `predict_one`."""
+        """Write the prediction for `inputs` to `out`, and return the result of `predict_one`."""
         predict_one = self._predict_one
         if predict_one is None:
             predict_one = self._predict_one = components.predict_one.of(TargetForest)
