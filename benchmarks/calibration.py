@@ -509,8 +509,8 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
     )
     report.table(["series", "n", OURS, BEFORE, "scores", "holds"], rows)
     report.note(
-        f"Coverage is within these limits in {n_held} of {n_runs} runs, and outside of its limits "
-        f"in {bad} of {blocks} blocks."
+        f"Coverage is within these limits in {n_held} of {n_runs} runs, and off in "
+        f"{bad} of {blocks} blocks."
     )
     rows, n_held = [], 0
     for name, samples in itertools.islice(_labelled(data), 2 if quick else None):

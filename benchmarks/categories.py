@@ -1,4 +1,4 @@
-"""Streams with categories and bags of words, beside encodings of them and River's own models.
+"""Streams with categories and bags of words, compared with encodings and River's models.
 
 Each part takes the data folder, a report and whether to be quick.
 """
@@ -30,7 +30,7 @@ PREFIX = 5000
 
 Samples = list[tuple[dict[str, Any], Any]]
 
-# First columns of a9a's features, each of which is one-hot, and one after the last.
+# Each feature of a9a is one-hot. First columns of its features, and one after the last column.
 A9A = {
     "age": 0,
     "workclass": 5,
@@ -59,7 +59,7 @@ def with_levels(samples: Iterable[tuple[Any, Any]], names: set[str]) -> Samples:
 
 
 def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
-    """Convert one-hot columns to levels; a row without any has None."""
+    """Convert one-hot columns to levels; None for a feature without a 1."""
     samples = []
     bounds = list(starts.values())
     parts = list(zip(starts, bounds, bounds[1:], strict=False))
@@ -73,15 +73,15 @@ def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
 
 
 def mushrooms(n: int) -> Samples:
-    """Make mushrooms: 22 categories of 2 to 12 levels; rules on four of them say which kill."""
+    """Return mushrooms: 22 categories of 2 to 12 levels; four of them determine the class."""
     rng = np.random.default_rng(1)
     sizes = [int(k) for k in rng.integers(2, 13, 22)]
-    # The odour, the spores, the habitat and the population.
+    # The four relevant categories: odour, spores, habitat and population.
     sizes[4], sizes[19], sizes[20], sizes[21] = 9, 9, 6, 7
     samples = []
     for _ in range(n):
         kind = int(rng.integers(4))
-        # Other features go with the kind, more or less.
+        # Other features depend on the class to some degree.
         drawn = [
             int((kind * 3 + rng.integers(2)) % k if rng.random() < 0.4 else rng.integers(k))
             for k in sizes
@@ -94,7 +94,7 @@ def mushrooms(n: int) -> Samples:
 
 
 def users(n: int) -> Samples:
-    """Make clicks of 3,000 users, some of whom come often, on 40 pages at some hour."""
+    """Return clicks of 3,000 users on 40 pages at an hour; some users come often."""
     rng = np.random.default_rng(1)
     tastes, appeal = rng.normal(0.0, 2.0, 3000), rng.normal(0.0, 1.0, 40)
     samples = []
@@ -130,7 +130,7 @@ MADE: dict[str, Callable[[int], Samples]] = {
 
 
 def load(data: DataFolder, name: str, n: int) -> Samples | None:
-    """Return the first samples of a stream; None where its file is missing."""
+    """Return the first samples of a stream; None without its file."""
     if name in MADE:
         return MADE[name](n)
     arrays = data.load(name)
@@ -140,12 +140,12 @@ def load(data: DataFolder, name: str, n: int) -> Samples | None:
     if name == "a9a":
         return from_one_hot(X, y, A9A, n)
     if name == "dna":
-        # Two bits stand for three bases; the fourth has none.
+        # Two columns encode three bases; the fourth base has neither.
         order = np.random.default_rng(0).permutation(len(X))
         starts = {f"base{i}": 3 * i for i in range(61)}
         found = from_one_hot(X[order], y[order], starts, n)
         return [({k: v or "none" for k, v in x.items()}, label) for x, label in found]
-    # Covertype: ten numbers, an area and a soil.
+    # Covertype has ten numbers, an area and a soil.
     found = from_one_hot(X[:n, 10:], y[:n], {"area": 0, "soil": 4, "": 44}, n)
     return [
         ({f"x{i}": float(v) for i, v in enumerate(row)} | x, label)
@@ -157,7 +157,8 @@ STREAMS = (*MADE, "a9a", "dna", "covtype")
 
 
 class Encoded:
-    """A model behind an encoding of levels, which is learned from the samples before.
+    """A model behind an encoding of levels, which is learned from earlier samples.
+
 
     Parameters
     ----------
@@ -167,7 +168,6 @@ class Encoded:
         "one-hot", "ordinal" or "target": a number for each level in order of appearance, or the
         frequency of each class but the first among its samples, with two of the class's own
         frequency added.
-
     """
 
     def __init__(self, model: Any, encoding: str) -> None:
@@ -235,7 +235,7 @@ def run(model: Any, samples: Samples) -> tuple[float, float, float]:
     start = time.perf_counter()
     seen = set()
     for x, y in samples:
-        # River's trees have no place for None.
+        # River's trees do not accept None.
         x = {name: value for name, value in x.items() if value is not None}
         predicted = model.predict_proba_one(x)
         right += bool(predicted) and max(predicted, key=predicted.__getitem__) == y
@@ -246,7 +246,7 @@ def run(model: Any, samples: Samples) -> tuple[float, float, float]:
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Progressive accuracy and log loss of ours and River's on streams with categories."""
+    """Accuracy and log loss on streams with categories, compared with River's models."""
     n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
     rows = []
     for name in [name for name in STREAMS if not data.sets or name in data.sets]:
@@ -255,7 +255,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
             continue
         found: dict[str, tuple[float, float]] = {}
         for model, make in MODELS.items():
-            # The trees of SRP take longest.
+            # SRP with trees takes longest.
             own = seeds[:1] if model == "SRP" else seeds
             results = [run(make(seed), samples) for seed in own]
             accuracy, loss, _ = np.mean(results, axis=0)
@@ -266,7 +266,7 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["stream", *MODELS], rows)
 
 
-# Of targets: River's Mv, and hours of rented bikes with three categories.
+# Streams of targets: River's Mv, and hours of rented bikes with three categories.
 def _targets(data: DataFolder, n: int) -> dict[str, Samples]:
     found: dict[str, Samples] = {"Mv": take(synth.Mv(seed=1), n)}
     arrays = data.load("bike_hour")
@@ -291,7 +291,7 @@ TARGET_MODELS: dict[str, Callable[[int], Any]] = {
     "levels": lambda seed: MondrianForestRegressor(seed=seed),
     "one-hot": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "one-hot"),
     "ordinal": lambda seed: EncodedTargets(MondrianForestRegressor(seed=seed), "ordinal"),
-    # The linear models of their leaves take no strings.
+    # The linear models in their leaves accept no strings.
     "ARF": lambda seed: forest.ARFRegressor(leaf_prediction="mean", seed=seed),
     "HT": lambda seed: tree.HoeffdingTreeRegressor(leaf_prediction="mean"),
     "HAT": lambda seed: tree.HoeffdingAdaptiveTreeRegressor(leaf_prediction="mean", seed=seed),
@@ -299,7 +299,7 @@ TARGET_MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """Progressive absolute errors of the regressor and River's on streams with categories."""
+    """Progressive absolute errors on streams with categories, compared with River's models."""
     rows = []
     for name, samples in _targets(data, 1000 if quick else PREFIX).items():
         found = []
@@ -318,7 +318,7 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _words(data: DataFolder, n_words: int, n: int) -> Samples | None:
-    """Return the first Reuters texts, as mappings of the most frequent words that they have."""
+    """Return the first Reuters texts as mappings of their most frequent words."""
     arrays = data.load("reuters_acq")
     if arrays is None:
         return None
@@ -335,15 +335,15 @@ def _words(data: DataFolder, n_words: int, n: int) -> Samples | None:
 
 
 def words(data: DataFolder, report: Report, quick: bool) -> None:
-    """A bag of 2,000 words, with absent words as zero, beside River's naive Bayes."""
+    """A bag of 2,000 words with absent words as zero, compared with River's naive Bayes."""
     samples = _words(data, 2000, 1000 if quick else 7770)
     if samples is None:
         return
     present = np.mean([len(x) for x, _ in samples])
     share = np.mean([y for _, y in samples])
     report.note(
-        f"{len(samples)} texts of reuters_acq, 2,000 words of which {present:.0f} are there; "
-        f"{share:.3f} of the texts are of the second class."
+        f"{len(samples)} texts of reuters_acq. A text has on average {present:.0f} of 2,000 "
+        f"words. {share:.3f} of the texts are of the second class."
     )
     rows = []
     for name, make in {
@@ -364,7 +364,7 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """The cost of 10,000 words, 50 of which are present, as far as boxes allow."""
+    """Time of 10,000 words, of which 50 are present, and memory."""
     rows = []
     for n_words in (100, 1000, 10_000):
         rng = np.random.default_rng(1)
@@ -389,7 +389,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             times = [f"{1e3 * one / n:.2f}" for one in seconds]
             rows.append([f"{n_words:,}", name, *times, f"{size:.0f}"])
             progress(" ".join(rows[-1]))
-    report.note("50 words present; the means over the samples after the first, one pass.")
+    report.note("Texts have 50 words. Means over the samples after the first, one pass.")
     report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
 
 

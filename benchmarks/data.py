@@ -16,9 +16,9 @@ Stream = list[tuple[dict[Any, float], Any]]
 
 
 class DataFolder:
-    """A folder of .npz files; without one, or if a file is missing, `load` returns None.
+    """Folder of .npz files. `load` returns None without a folder, or if a file is missing.
 
-    If some sets are given, it also returns None for all others.
+    If some sets are selected, it also returns None for all others.
     """
 
     def __init__(self, folder: Path | None, sets: Sequence[str] = ()) -> None:
@@ -30,13 +30,16 @@ class DataFolder:
     def load(self, name: str) -> dict[str, Array] | None:
         """Return a set's arrays: X_train, y_train, X_test, y_test, or X and y.
 
-        A set without a split gets X_train = X and y_train = y.
+        For a set without a split, X_train is X and y_train is y.
         """
         if self.sets and name not in self.sets:
             return None
         path = None if self.folder is None else self.folder / f"{name}.npz"
         if path is None or not path.exists():
-            print(f"{name}: skipped, it needs {name}.npz in the folder given by --data", flush=True)
+            print(
+                f"{name}: skipped, because it needs {name}.npz in the folder given by --data",
+                flush=True,
+            )
             return None
         with np.load(path) as file:
             arrays = {key: file[key] for key in file.files}
@@ -46,7 +49,7 @@ class DataFolder:
 
 
 def min_max(train: Array, *others: Array) -> list[Array]:
-    """Scale to [0, 1] by the range of the first array's columns."""
+    """Scale to [0, 1] by the ranges of the first array's columns."""
     low = train.min(axis=0).astype(float)
     reach = train.max(axis=0) - low
     reach[reach == 0.0] = 1.0

@@ -1,6 +1,6 @@
-"""The adaptive forests beside CapyMOA's learners (Java), which run in an interpreter of their own.
+"""The adaptive forests and CapyMOA's learners (Java), which run in a separate interpreter.
 
-Set `CAPYMOA_PYTHON` to an interpreter that has CapyMOA (`pip install capymoa`; it needs Java).
+Set `CAPYMOA_PYTHON` to an interpreter with CapyMOA (`pip install capymoa`; it needs Java).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SEEDS = 3
 
 
 def _python() -> str | None:
-    """Return the interpreter that has CapyMOA; None, with a line that says why, without one."""
+    """Return the interpreter with CapyMOA, or None after a line with the reason."""
     python = os.environ.get("CAPYMOA_PYTHON", "")
     if not python:
-        print("capymoa: skipped, CAPYMOA_PYTHON names no interpreter with CapyMOA", flush=True)
+        print("capymoa: skipped, CAPYMOA_PYTHON is no interpreter with CapyMOA", flush=True)
     elif shutil.which("java") is None:
         print("capymoa: skipped, there is no java on the path", flush=True)
     else:
@@ -49,7 +49,7 @@ def _python() -> str | None:
 
 
 def _arrays(samples: Stream, of_targets: bool) -> tuple[Array, Array]:
-    """Return a stream as arrays; labels are numbered in the order in which they come."""
+    """Return a stream as arrays; labels are numbered in order of appearance."""
     X = np.array([[float(value) for value in x.values()] for x, _ in samples])
     if of_targets:
         return X, np.array([float(y) for _, y in samples])
@@ -58,7 +58,7 @@ def _arrays(samples: Stream, of_targets: bool) -> tuple[Array, Array]:
 
 
 def _theirs(python: str, samples: Stream, of_targets: bool, names: list[str]) -> Any:
-    """Return score and seconds of each of CapyMOA's learners."""
+    """Return the score and the seconds of each of CapyMOA's learners."""
     X, y = _arrays(samples, of_targets)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "stream.npz")
@@ -70,7 +70,7 @@ def _theirs(python: str, samples: Stream, of_targets: bool, names: list[str]) ->
 
 
 def _ours(make: Callable[[int], Any], samples: Stream, of_targets: bool, seeds: int) -> Any:
-    """Return the mean score and the median seconds of progressive runs of ours."""
+    """Return the mean score and the median seconds of progressive runs of an adaptive forest."""
     scores, seconds = [], []
     for seed in range(1, seeds + 1):
         model, found = make(seed), 0.0
@@ -95,7 +95,7 @@ def _compare(
     python = _python()
     if python is None or not streams:
         return
-    # Compile the kernels that are measured.
+    # Compile the kernels before they are timed.
     _ours(make, next(iter(streams.values())), of_targets, 1)
     scores, times, ahead = [], [], 0
     for name, samples in streams.items():
@@ -113,19 +113,19 @@ def _compare(
     headers = ["stream", "n", "ours", *peers]
     what = "Mean absolute error" if of_targets else "Progressive accuracy"
     report.note(
-        f"{what} of the adaptive forest (mean of {seeds} seeds, 10 trees, its defaults) and of "
-        "CapyMOA's learners (one seed, their defaults but for the number of trees in the name), "
-        "raw numbers, each sample predicted and then learned. CapyMOA runs its prequential "
-        "evaluation in Java."
+        f"{what} of the adaptive forest (mean of {seeds} seeds, 10 trees, default parameters) "
+        "and of CapyMOA's learners (one seed, default parameters except the number of trees "
+        "in the name). All get raw numbers. Each sample is predicted and then learned. "
+        "CapyMOA runs its prequential evaluation in Java."
     )
     report.table(headers, scores)
     report.note(f"At or above CapyMOA's best on {ahead} of {len(streams)} streams.")
-    report.note("## Microseconds of the processor per sample, all threads")
+    report.note("## Microseconds of processor time per sample, all threads")
     report.table(headers, times)
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and time of classifiers. Streams marked * were not looked at for settings."""
+    """Accuracy and time of classifiers. Streams marked * were not used to select settings."""
     n, names = (300, CLASSES[:2]) if quick else (5000, CLASSES)
     streams = {name: samples for name in names if (samples := load_classes(data, name, n))}
     peers, seeds = (list(CLASSIFIERS)[:1], 1) if quick else (list(CLASSIFIERS), SEEDS)

@@ -1,7 +1,7 @@
-"""Run CapyMOA's learners on streams of numbers; prints a line of JSON for each run.
+"""Run CapyMOA's learners on streams of numbers, and print a line of JSON for each run.
 
-An interpreter that has CapyMOA runs this file alone, with the path of an .npz file (arrays X and y)
-and the names of learners. It needs neither this package nor River.
+An interpreter with CapyMOA runs this file, with the path of an .npz file (arrays X and y) and the
+names of learners. It needs neither this package nor River.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
     for name in names:
         kind, options = learners[name]
         learner = getattr(module, kind)(stream.get_schema(), random_seed=1, **options)
-        # The processor's time, with the threads of Java's compiler and garbage collector.
+        # Processor time, including the threads of Java's compiler and garbage collector.
         start = time.process_time()
         found = prequential_evaluation(stream, learner, window_size=len(X))["cumulative"]
         seconds = time.process_time() - start

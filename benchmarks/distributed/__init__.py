@@ -1,4 +1,4 @@
-"""Forests over several processes by Ray: their cost, and that they survive kills.
+"""Forests over several processes by Ray: their cost, and their results after kills.
 
 Each part takes the data folder, a report, and whether to be quick.
 """

@@ -64,15 +64,16 @@ def _run(n_keys: int, n_trees: int, visit: int, n_asked: int, **arguments: objec
 
 
 def keys(data: DataFolder, report: Report, quick: bool) -> None:
-    """A forest for each of 100,000 keys: packed in memory, and with a bound and a folder."""
+    """A forest for each of 100,000 keys: packed in memory, and with a limit and a folder."""
     n, n_asked = (QUICK_KEYS, 100) if quick else (KEYS, 2_000)
     rows = [_run(n, 10, SAMPLES, n_asked), _run(n // 20, 10, 5, n_asked)]
     with tempfile.TemporaryDirectory() as folder:
         bound = BOUND // 20 * n // KEYS
         rows.append(_run(n // 20, 10, 5, n_asked, max_bytes=bound, folder=folder))
     report.note(
-        f"{SAMPLES} samples of {N_FEATURES} features for each key, some in a row, two classes; "
-        "at most 1,000 models are ready. Then random keys are asked."
+        f"Each key has {SAMPLES} samples of {N_FEATURES} features and two classes, some "
+        "samples in a row. At most 1,000 models are ready. Then predictions for random keys "
+        "are timed."
     )
     report.table(
         [

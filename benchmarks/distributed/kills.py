@@ -1,4 +1,4 @@
-"""Workers that are killed at random moments, and the results."""
+"""Results of workers that are killed at random moments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_SAMPLES, QUICK_SAMPLES = 100_000, 6_000
 KILLS, QUICK_KILLS = 200, 2
 SIZE = 250
 N_TREES = 10
-# Seconds within which a kill comes after a prediction, at any moment of what follows.
+# Largest number of seconds between a prediction and a kill, which may be at any moment.
 LATEST = 0.5
 
 
@@ -75,7 +75,7 @@ def _run(kind: type, n: int, n_kills: int) -> list[object]:
 
 
 def kills(data: DataFolder, report: Report, quick: bool) -> bool:
-    """Kill workers at random moments; predictions after each, and the trees at the end."""
+    """Kill workers at random moments; compare predictions and trees with a single model."""
     n, n_kills = (QUICK_SAMPLES, QUICK_KILLS) if quick else (N_SAMPLES, KILLS)
     with local_ray():
         rows = [
@@ -83,10 +83,10 @@ def kills(data: DataFolder, report: Report, quick: bool) -> bool:
             _run(MondrianForestRegressor, n, n_kills - n_kills // 2),
         ]
     report.note(
-        f"{N_TREES} trees in two workers, blocks of {SIZE}, saved every 7 blocks. A worker's "
-        f"process gets SIGKILL within {LATEST} s of a moment at which all was learned; then "
-        "probabilities, or means and variances, are compared with those of the one model, and the "
-        "trees at the end."
+        f"{N_TREES} trees are in two workers, with blocks of {SIZE}, saved every 7 blocks. A "
+        f"worker's process gets SIGKILL within {LATEST} s after all blocks were learned. Then "
+        "probabilities, or means and variances, are compared with those of a single model. "
+        "The trees are compared at the end."
     )
     headers = ["model", "samples", "kills", "restarts", "differ", "largest gap", "the same"]
     report.table(headers, rows)

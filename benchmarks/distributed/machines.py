@@ -1,4 +1,4 @@
-"""A model on paper of 2 to 100 machines, by costs that are measured here."""
+"""Calculated speed and memory of 2 to 100 machines, from measured costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .runs import BLOCK, WARM_UP, blocks_of, local_ray, streams
 from .sharding import block_costs
 
 MACHINES = (2, 5, 10, 20, 50, 100)
-# Assumed: processors and memory of a machine, bytes per second of the driver's network.
+# Assumptions: processors and memory of a machine, bytes per second of the driver's network.
 CORES, MEMORY, NETWORK = 16, 256e9, 1.25e9
 TREES = (100, 1600)
 SAMPLES = 1e9
@@ -32,7 +32,7 @@ def _learning(X: Any, y: Any) -> tuple[float, float, int]:
         used = time.process_time()
         model.learn_many(*block)
         times.append((time.process_time() - used) / len(block[1]) / MEASURED_TREES)
-    # Trees get deeper with the logarithm of the samples: the latest times predict later ones best.
+    # The depth of trees grows with the logarithm of the samples, so the latest times predict best.
     latest = sorted(times[-5:])
     own = model._trees.nodes.nbytes / model.n_samples / MEASURED_TREES
     return latest[len(latest) // 2], own, model.n_samples
@@ -59,20 +59,21 @@ def machines(data: DataFolder, report: Report, quick: bool) -> None:
     per_tree, own, n_samples = _learning(X, y)
     costs = _driver(width, quick)
     report.note(
-        f"Measured on {name} ({width} features): learning takes {1e6 * per_tree:.2f} us of a "
-        f"processor per row and tree ({n_samples:,} samples), a tree {own:.0f} bytes per sample. "
+        f"On {name} ({width} features), learning takes {1000000.0 * per_tree:.2f} us of a "
+        f"processor per row and tree ({n_samples:,} samples). A tree takes {own:.0f} bytes "
+        "per sample. "
         + " ".join(
-            f"A block of {size:,} rows takes the driver {1e3 * block:.1f} ms, and "
-            f"{1e3 * worker:.2f} ms for each worker."
+            f"A block of {size:,} rows takes {1000.0 * block:.1f} ms of the driver, and "
+            f"{1000.0 * worker:.2f} ms for each worker."
             for size, (block, worker) in costs.items()
         )
     )
     report.note(
-        f"Assumed: machines of {CORES} processors, a worker on each machine with as many threads, "
-        "each of which has its trees alone; a network of "
-        f"{NETWORK / 1e9:.2f} GB/s at the driver, which sends every block to every machine itself. "
-        "A row has 8 bytes for each feature and 16 besides; a worker keeps 4 bytes of it for each "
-        "feature and tree."
+        f"The assumptions are machines of {CORES} processors, and a worker on each machine "
+        "with as many threads. Each thread has its own trees. The driver's network has "
+        f"{NETWORK / 1000000000.0:.2f} GB/s, and the driver sends every block to every "
+        "machine. A row has 8 bytes for each feature and 16 more bytes. A worker stores 4 "
+        "bytes for each feature and tree of it."
     )
     rows = []
     for n_trees in TREES:
@@ -105,15 +106,15 @@ def machines(data: DataFolder, report: Report, quick: bool) -> None:
             "workers' rows/s",
             *(f"driver's, blocks of {size:,}" for size in SIZES),
             "network's",
-            "the least (large blocks)",
-            "GB of each for 10^9 samples",
+            "the smallest (large blocks)",
+            "GB per machine for 10^9 samples",
             f"million samples in {MEMORY / 1e9:.0f} GB",
         ],
         rows,
     )
     report.note(
-        "Where the driver is the least: larger blocks, since most of its cost is per block and "
-        "column; arrays that need no reading; or more than one stream, each with a forest of its "
-        "own. Where the network is: machines get blocks from one another, as Ray's object store "
-        "does, instead of from the driver alone."
+        "If the driver is the bottleneck, use larger blocks, because most of its cost is per "
+        "block and column, or arrays that need no reading. Several streams with a forest for "
+        "each also help. If the network is the bottleneck, machines can get blocks from one "
+        "another instead of the driver, as in Ray's object store."
     )

@@ -1,4 +1,4 @@
-"""Processor time of processes, while other processes may use the processors, too."""
+"""Processor time of processes, without the time of other processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def _stats() -> dict[int, tuple[int, float]]:
-    """Return by process its parent, and the seconds of processors that it has taken."""
+    """Return, by process, its parent and its processor time in seconds."""
     found = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
@@ -21,15 +21,15 @@ def _stats() -> dict[int, tuple[int, float]]:
 
 
 def seconds_of(process: int) -> float:
-    """Return the seconds of a process that lives."""
+    """Return the processor time of a live process, in seconds."""
     return _stats()[process][1]
 
 
 def seconds_below() -> float:
-    """Return the seconds of this process and of all below it that live."""
+    """Return the processor time of this process and its live descendants, in seconds."""
     stats = _stats()
     known, total = {os.getpid()}, stats[os.getpid()][1]
-    # A parent may have any number.
+    # A process may have several children.
     is_new = True
     while is_new:
         new = {p for p, (parent, _) in stats.items() if parent in known and p not in known}

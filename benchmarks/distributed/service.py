@@ -1,4 +1,4 @@
-"""The service of the examples: latencies while it learns, and kills under load."""
+"""The service of the examples: latencies during learning, and kills under load."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def _answer(reader: asyncio.StreamReader) -> int:
 
 
 async def _predict(port: int, i: int, rate: float, ends: float, token: str) -> list[float]:
-    """Send requests at their times, whatever the answers take; returns the times from then on."""
+    """Send requests at their scheduled times, and return the times from then to the answers."""
     rng, found = random.Random(i), []
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     due = time.perf_counter() + rng.random() / rate
@@ -68,7 +68,7 @@ async def _predict(port: int, i: int, rate: float, ends: float, token: str) -> l
         writer.write(_request("/predict", {"x": _sample(rng)["x"]}, token))
         if await _answer(reader) != 200:
             raise RuntimeError("a prediction was refused")
-        # From the time when it was due, so that late requests count.
+        # Count from the scheduled time, so late requests have larger times.
         found.append(time.perf_counter() - due)
         due += 1.0 / rate
     writer.close()
@@ -114,7 +114,7 @@ def _latencies(broker: Any, url: str, folder: Path, seconds: float) -> list[Any]
     service.kill()
     times.sort()
     at = [1e3 * times[int(share * (len(times) - 1))] for share in (0.5, 0.9, 0.99, 1.0)]
-    # Each client goes on when it has its answer, so that a rate that is not held shows here.
+    # A client sends again after its answer, so a rate that is too high is noticed.
     rate = len(times) / seconds
     return [
         f"{rate:.0f}",
@@ -142,7 +142,7 @@ def _kills(broker: Any, url: str, client: Any, folder: Path, n_kills: int) -> li
             killer.start()
         ends = time.monotonic() + wait + (0.0 if kill < n_kills else 1.0)
         with httpx.Client(base_url=service.address, timeout=30.0) as http:
-            # Until it is dead: a request may be under way then.
+            # Wait until the process has ended, because a request may be in progress.
             while kill < n_kills or time.monotonic() < ends:
                 part = [_sample(rng) for _ in range(LEARNED_AT_ONCE)]
                 try:
@@ -178,7 +178,7 @@ def _kills(broker: Any, url: str, client: Any, folder: Path, n_kills: int) -> li
 
 
 def service(data: DataFolder, report: Report, quick: bool) -> bool:
-    """Predictions per second next to learning, on one core; kills under load."""
+    """Predictions per second during learning, on one core; kills under load."""
     broker = _broker()
     if broker.missing():
         report.note(f"skipped: {broker.missing()}")
@@ -188,10 +188,11 @@ def service(data: DataFolder, report: Report, quick: bool) -> bool:
         latencies = _latencies(broker, url, Path(folder) / "latencies", seconds)
         killed = _kills(broker, url, client, Path(folder) / "kills", n_kills)
     report.note(
-        f"The service has one core, clients and broker the other. {CONNECTIONS} connections send "
-        f"{PREDICTIONS:,} samples per second of {len(FEATURES)} features to be predicted, another "
-        f"one {LEARNED} to be learned, {LEARNED_AT_ONCE} at once, for {seconds} s; 10 trees. Times "
-        "are from when a request was due to its answer."
+        f"The service has one core, clients and broker the other. {CONNECTIONS} connections "
+        f"send {PREDICTIONS:,} samples per second of {len(FEATURES)} features to predict. "
+        f"Another connection sends {LEARNED} samples per second to learn, {LEARNED_AT_ONCE} "
+        f"at a time, for {seconds} s. The forest has 10 trees. Times are from the scheduled "
+        "time of a request to its answer."
     )
     report.table(
         [
@@ -201,15 +202,15 @@ def service(data: DataFolder, report: Report, quick: bool) -> bool:
             "90 %",
             "99 %",
             "longest",
-            "s of the processor since its start",
+            "s of processor time since its start",
             "rates held",
         ],
         [latencies],
     )
     report.note(
-        "Killed by SIGKILL at random moments under load, and started again. The model is compared "
-        "with one that has learned all entries of the stream once, in order: 200 probabilities, "
-        "bit for bit."
+        "SIGKILL ends the service at random moments under load, and it is started again. The "
+        "model is compared with a model that has learned all entries of the stream once, in "
+        "order: 200 probabilities, bit for bit."
     )
     report.table(
         ["kills", "samples accepted", "in the stream", "lost", "refused", "the same model"],

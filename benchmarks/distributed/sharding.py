@@ -1,4 +1,4 @@
-"""Two workers against one process, against threads, and against two processes of their own."""
+"""Two workers, compared with one process, with threads, and with two separate processes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ REPEATS, QUICK_REPEATS = 3, 1
 IDLE_SECONDS = 5.0
 SIZES = (1, 10, 100, 1000, 10_000)
 
-PEERS = ("one process", "n_jobs=2", "two of their own", "two workers")
+PEERS = ("one process", "n_jobs=2", "two separate processes", "two workers")
 
 
 def begun(start: Block, n_trees: int, **arguments: Any) -> Any:
-    """Return a model that has learned the first rows, twice: all kernels are loaded then."""
+    """Return a model that has learned the first rows twice, which loads all kernels."""
     model = MondrianForestClassifier(n_trees, seed=1, **arguments)
     model.learn_many(*start)
     model.learn_many(*start)
@@ -39,12 +39,12 @@ class Rate(NamedTuple):
 
 
 def _rate(n: int, spent: float, busiest: float, total: float) -> Rate:
-    """Return rates by the clock, and by the processor time of the busiest process, and of all."""
+    """Return rates by the clock, and by the time of the busiest process and of all processes."""
     return Rate(n / spent, n / max(busiest, 0.5 * total))
 
 
 def _alone(start: Block, blocks: list[Block], n_trees: int, barrier: Any, found: Any) -> None:
-    """Learn all blocks in a process of its own."""
+    """Learn all blocks in a separate process."""
     model = begun(start, n_trees)
     barrier.wait()
     started, used = time.perf_counter(), time.process_time()
@@ -54,7 +54,7 @@ def _alone(start: Block, blocks: list[Block], n_trees: int, barrier: Any, found:
 
 
 def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N_TREES) -> Rate:
-    """Let two processes with half the trees each learn all blocks."""
+    """Learn all blocks in two processes with half of the trees each."""
     context = multiprocessing.get_context("spawn")
     barrier, found = context.Barrier(3), context.Queue()
     processes = [
@@ -64,7 +64,7 @@ def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N
     for process in processes:
         process.start()
     barrier.wait()
-    # Each by its own clock: a process that waits here for answers takes part of a processor.
+    # Each process has its own clock, because this process uses a processor while it waits.
     spent, used = zip(*(found.get() for _ in processes), strict=True)
     rate = _rate(n, max(spent), max(used), sum(used))
     for process in processes:
@@ -75,7 +75,7 @@ def two_of_their_own(start: Block, blocks: list[Block], n: int, n_trees: int = N
 def one_process(
     start: Block, blocks: list[Block], n: int, n_jobs: int, n_trees: int = N_TREES
 ) -> Rate:
-    """Let a model learn all blocks here."""
+    """Learn all blocks in this process."""
     model = begun(start, n_trees, n_jobs=n_jobs)
     started, used = time.perf_counter(), time.process_time()
     for block in blocks:
@@ -86,7 +86,7 @@ def one_process(
 
 
 def _idle() -> float:
-    """Return the share of a processor that Ray's processes take while nothing is done."""
+    """Return the share of a processor that Ray's processes use at rest."""
     used = seconds_below()
     time.sleep(IDLE_SECONDS)
     return (seconds_below() - used) / IDLE_SECONDS
@@ -96,7 +96,7 @@ def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> Rate:
     from river_mondrian.distributed import ShardedForest
 
     sharded = ShardedForest.scatter(begun(start, N_TREES), 2, save_every=10_000)
-    # Workers have loaded their kernels.
+    # The workers have now loaded their kernels.
     sharded.learn_many(*start)
     workers = [one["process"] for one in sharded.describe_shards()]
     before, whole = [seconds_of(worker) for worker in workers], seconds_below()
@@ -106,14 +106,14 @@ def _sharded(start: Block, blocks: list[Block], n: int, idle: float) -> Rate:
     sharded.finish()
     spent = time.perf_counter() - started
     used = [seconds_of(worker) - at for worker, at in zip(workers, before, strict=True)]
-    # The work that Ray does anyway grows with the time that others take.
+    # Ray's work at rest grows with the time that other processes take.
     found = _rate(n, spent, max(used), seconds_below() - whole - idle * spent)
     sharded.close()
     return found
 
 
 def sharding(data: DataFolder, report: Report, quick: bool) -> None:
-    """Two workers, one process, threads, and two processes with half the trees each; Ray's cost."""
+    """Rows per second of two workers, one process, threads, and two processes; Ray's cost."""
     with local_ray() as ray:
         idle, rows = _idle(), []
         for name, (X, y) in streams(data, QUICK_SAMPLES if quick else N_SAMPLES).items():
@@ -124,11 +124,11 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
                 progress(f"{name}, repeat {repeat}")
                 found["one process"].append(one_process(start, blocks, n, 1))
                 found["n_jobs=2"].append(one_process(start, blocks, n, 2))
-                found["two of their own"].append(two_of_their_own(start, blocks, n))
+                found["two separate processes"].append(two_of_their_own(start, blocks, n))
                 found["two workers"].append(_sharded(start, blocks, n, idle))
             for what in Rate._fields:
                 best = {peer: max(getattr(r, what) for r in found[peer]) for peer in PEERS}
-                share = best["two workers"] / best["two of their own"]
+                share = best["two workers"] / best["two separate processes"]
                 rows.append(
                     [
                         name,
@@ -138,13 +138,14 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
                     ]
                 )
         report.note(
-            f"{N_TREES} trees, blocks of {BLOCK:,} rows after the first {WARM_UP}: rows per "
-            "second, the best of the repeats, which take turns; once by the clock, where others "
-            "may use the processors, too, and once on two free processors: rows by what the "
-            "busiest process takes of them, or by half of what all take together (the driver, the "
-            f"workers, and Ray's own processes, which take {100.0 * idle:.0f} % of one at rest; "
-            "that is left out). The share is that of what two independent "
-            "processes reach with half the trees each."
+            f"There are {N_TREES} trees, and blocks of {BLOCK:,} rows after the first "
+            f"{WARM_UP} rows. The rows per second are the best of the repeats, in which the "
+            "methods take turns. They are measured by the clock, when other processes may "
+            "use the processors, too, and for two free processors. For free processors the "
+            "time is that of the busiest process, or half of the time of all processes: the "
+            f"driver, the workers, and Ray's own processes. The {100.0 * idle:.0f} % of a "
+            "processor that Ray's processes use at rest are subtracted. The share is "
+            "relative to two independent processes with half of the trees each."
         )
         report.table(["stream", "by", *PEERS, "share"], rows)
         _ray_cost(report, ray, quick)
@@ -158,7 +159,7 @@ class _Nothing:
 
 
 def block_costs(ray: Any, n_workers: int, size: int, width: int, n: int) -> tuple[float, float]:
-    """Return the seconds that a block costs here, and until all workers have answered."""
+    """Return the seconds that a block takes here, and until all workers have answered."""
     from river_mondrian.distributed.shard import Known
 
     model = MondrianForestClassifier(n_workers, seed=1)
@@ -195,8 +196,8 @@ def _ray_cost(report: Report, ray: Any, quick: bool) -> None:
             ]
         )
     report.note(
-        "What is not learning: reading a frame of 16 columns, putting it into the object store, "
-        "and calling two workers that do nothing; medians."
+        "Medians of the time without learning: to read a frame of 16 columns, to put it into "
+        "the object store, and to call two workers that do nothing."
     )
     headers = ["rows", "ms of the driver's processor", "ms until both answer", "us per row"]
     report.table(headers, rows)
