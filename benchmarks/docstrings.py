@@ -1,12 +1,11 @@
-"""A text of many classes: the docstrings of installed packages, labelled by package.
+"""Write a data set of texts with many classes: docstrings of installed packages, by package.
 
     python -m benchmarks.docstrings FOLDER
 
-writes docstrings.npz to a folder, for the benchmarks' `--data`. A document is what a module and its
-classes and functions say of themselves; nothing is imported. The packages are the folders of this
-Python's standard library and of its site-packages, so that the set depends on what is installed,
-and on nothing else. Documents that several packages have, such as copies of their dependencies, are
-left out.
+writes docstrings.npz to a folder, for the benchmarks' `--data`. A document has the docstrings of a
+module, its classes and its functions. Nothing is imported. The packages are those of this Python's
+standard library and site-packages, so the set depends only on the installed packages. Documents
+that several packages have, such as copies of dependencies, are left out.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-# Two letters or digits and more, as scikit-learn's vectorizers read.
+# Words of at least two letters or digits, like those of scikit-learn's vectorizers.
 WORD = re.compile(r"\w\w+")
-# Words that a document has, and documents that a package has, at least.
+# Smallest numbers of words in a document, and of documents in a package.
 LEAST_WORDS = 10
 LEAST_DOCUMENTS = 3
 SEED = 0
@@ -37,7 +36,7 @@ def _document(path: Path) -> list[str]:
     """Return the words of a module's docstrings, in lower case."""
     try:
         with warnings.catch_warnings():
-            # Warnings of invalid escapes in sources of others.
+            # Sources of other packages may raise warnings of invalid escapes.
             warnings.simplefilter("ignore")
             tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
@@ -95,7 +94,7 @@ def arrays_of(packages: dict[str, list[list[str]]]) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Write the set of what is installed."""
+    """Write the set of all installed packages."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.docstrings")
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

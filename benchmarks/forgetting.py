@@ -1,4 +1,4 @@
-"""Forgetting: the distribution of the remaining trees, and the cost of windows.
+"""Forgetting: the distribution of trees after removals, and the cost of windows.
 
 Each part takes the data folder, a report and whether to be quick.
 """
@@ -36,14 +36,14 @@ KINDS: dict[str, Any] = {
     "regressor": MondrianForestRegressor,
 }
 
-# Level of all tests of the distribution together.
+# Significance level of all tests of the distribution together.
 LEVEL = 1e-3
 
 Points = NDArray[np.float64]
 
 
 def _points(n: int = 14) -> tuple[Points, list[int]]:
-    """Return points of two features, some of them the same, with labels of three classes."""
+    """Return points of two features, some of them equal, with labels of three classes."""
     rng = np.random.default_rng(8)
     X = rng.random((n, 2)).astype(np.float32).astype(np.float64)
     X[9:11] = X[2]
@@ -51,7 +51,7 @@ def _points(n: int = 14) -> tuple[Points, list[int]]:
 
 
 def _chosen(X: Points, y: Sequence[int]) -> dict[str, list[int]]:
-    """Return the points that are forgotten, by the way in which they are chosen."""
+    """Return the points to be forgotten, by the way of their selection."""
     ends = {int(end(X[:, d])) for d in range(2) for end in (np.argmin, np.argmax)}
     return {
         "first": [*range(4)],
@@ -111,7 +111,7 @@ def _p_value(one: list[float], other: list[float]) -> float | None:
 
 
 def law(data: DataFolder, report: Report, quick: bool) -> None:
-    """Trees that have forgotten against batch trees of the other samples: p-values."""
+    """Trees after removals, compared with batch trees of the other samples: p-values."""
     X, y = _points()
     chosen = _chosen(X, y)
     n_trees, seeds = (200, 1) if quick else (2000, 5)
@@ -148,12 +148,13 @@ def law(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append(row)
     expected = LEVEL / len(least)
     report.note(
-        f"{n_trees} trees each, {seeds} seeds: 14 points of two features are learned one by one, "
-        "some of them the same; some are forgotten. The trees are compared with batch trees of the "
-        "others: time, dimension and cut of the root, blocks, their largest, paused ones, the mean "
-        "depth, and whether two points are together. Least p-value, and how many there are. "
-        f"The level of all {len(least)} tests together is {LEVEL:g}, {expected:.2g} for each; the "
-        f"least p-value is {min(least):.2g}."
+        f"{n_trees} trees with {seeds} seeds learn 14 points of two features, one by one. "
+        "Some points are equal. Some points are then forgotten. The trees are compared with "
+        "batch trees of the remaining points: time, dimension and cut of the root, the "
+        "number of blocks, the largest block, paused blocks, the mean depth, and whether two "
+        "points are together. The table has the smallest p-value and the number of p-values. "
+        f"The significance level of all {len(least)} tests together is {LEVEL:g}, "
+        f"{expected:.2g} for each; the smallest p-value is {min(least):.2g}."
     )
     report.table(("trees", *chosen), rows)
 
@@ -171,7 +172,7 @@ def _binary(n: int) -> Stream:
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Microseconds of learning in a full window, against a forest that keeps all."""
+    """Microseconds of learning in a full window, compared with a forest that stores all samples."""
     n_timed, repeats, rows = (300, 1, []) if quick else (3000, 5, [])
     for window in (1024, 5000):
         n = window + 3 * n_timed
@@ -202,15 +203,15 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
                 rows.append((name, kind, n_trees, window, *told))
     report.note(
-        "CPU time, microseconds per learn_one: fastest of interleaved runs' means; longest call of "
-        "the calmest run, milliseconds."
+        "CPU time of learn_one in microseconds, the fastest mean of interleaved runs. The "
+        "longest call is in milliseconds, of the run where it is shortest."
     )
     headers = ("data", "forest", "trees", "window", "all kept", "window", "ratio", "longest")
     report.table(headers, rows)
 
 
 def ridge(data: DataFolder, report: Report, quick: bool) -> None:
-    """Ridge regression: microseconds of learning in a full window, and errors against a refit."""
+    """Ridge regression: microseconds of learning in a full window, and differences from a refit."""
     n_timed, repeats, rows = (500, 1, []) if quick else (2000, 5, [])
     maps: dict[str, Any] = {
         "isolation, 50 of 16 cells": lambda: IsolationFeatures(50, 16, pool_size=256, seed=1),
@@ -221,7 +222,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
     for name, make in maps.items():
         for window in (300, 1000):
             progress(f"ridge: {name}, window {window}")
-            # Enough for final isolation features and a full window.
+            # Enough samples for final isolation features and a full window.
             n_before = 1500
             samples = _uniform(n_before + n_timed)
             fastest: dict[int | None, float] = {}
@@ -250,7 +251,7 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
                 for x, _ in samples[:200]
             )
             model.forget_one(*samples[-1])
-            # A sample of such weight would leave only noise.
+            # After such a weight, subtraction would leave only rounding errors.
             model.learn_one(*samples[0], 1e20)
             begun = time.process_time()
             model.forget_one(*samples[0], 1e20)
@@ -261,10 +262,12 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
             told += [f"{anew:.0f}", f"{error:.1e}"]
             rows.append((name, model.n_columns, window, *told))
     report.note(
-        "CPU time, microseconds per learn_one, both models in turns on each sample: fastest of "
-        "runs' means; longest call of the calmest run, milliseconds; the call that learns all "
-        "samples of the window anew, as a heavy one goes, milliseconds; largest difference of a "
-        "mean from a refit of the window, in standard deviations."
+        "CPU time of learn_one in microseconds, the fastest mean of runs in which both "
+        "models take turns on each sample. The longest call is in milliseconds, of the run "
+        "where it is shortest. The column anew has the milliseconds of a call that learns "
+        "all samples of the window again, because a sample with a large weight leaves. The "
+        "error is the largest difference of a mean from a refit of the window, in standard "
+        "deviations."
     )
     times_of = ("all kept", "window", "ratio", "longest", "anew")
     headers = ("map", "columns", "window", *times_of, "error")
@@ -291,12 +294,12 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             done += len(samples)
         traced = tracemalloc.get_traced_memory()[0]
         rows.append((f"{done:,}", f"{model._raw_memory_usage / 1024:.0f}", f"{traced / 1024:.0f}"))
-    report.note("KiB, counted by the model, and traced in Python's allocator with all else.")
+    report.note("KiB by the model's own count, and by a trace of Python's allocator.")
     report.table(("samples", "model", "traced"), rows)
 
 
 def drift(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and error on streams that change, by window."""
+    """Accuracy and error on drifting streams, by window."""
     n, rows = 4000 if quick else 20_000, []
     windows = (None, 500, 2000)
     for name, period in (("one change", n // 2), ("a change every 2,500", 2500)):
@@ -317,7 +320,9 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
                     model.learn_one(x[0], target)
                 row.append(f"{np.mean(scores):.3f}")
         rows.append(row)
-    report.note(f"Prequential accuracy and mean absolute error over {n} samples, 10 trees, seed 1.")
+    report.note(
+        f"Prequential accuracy and mean absolute error over {n} samples, with 10 trees and seed 1."
+    )
     headers = [f"{what}, {w or 'all'}" for what in ("accuracy", "error") for w in windows]
     report.table(("stream", *headers), rows)
 
@@ -366,7 +371,7 @@ def _changing(name: str, seed: int, before: int, after: int) -> Stream:
 
 
 def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy before and after an abrupt change, under River's wrappers."""
+    """Accuracy before and after an abrupt change, with River's wrappers."""
     before, after, seeds = (500, 1000, 1) if quick else (BEFORE, AFTER, 5)
     rows = []
     for wrapper, make in WRAPPERS.items():
@@ -384,9 +389,9 @@ def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append(row)
     report.note(
         f"Progressive accuracy before and after an abrupt change at sample {before:,} of "
-        f"{before + after:,}, 10 trees where nothing else is said, means over {seeds} streams. SEA "
-        "goes from variant 0 to 3; RBF is RandomRBF with 4 classes, 5 features and 20 centroids, "
-        "drawn anew at the change."
+        f"{before + after:,}. Models have 10 trees unless the name says otherwise. Means over "
+        f"{seeds} streams. SEA changes from variant 0 to 3; RBF is RandomRBF with 4 classes, "
+        "5 features and 20 centroids, which are drawn again at the change."
     )
     headers = ["wrapper", "SEA before", "SEA after", "RBF before", "RBF after"]
     report.table(headers, rows)

@@ -1,4 +1,4 @@
-"""Importances of features beside permutation importances, and their cost.
+"""Importances of features, compared with permutation importances, and their cost.
 
 Each part takes the data folder, a report and whether to be quick.
 """
@@ -24,7 +24,7 @@ from river_mondrian import (
 from .data import DataFolder, Stream, stream, take
 from .report import Report, progress
 
-FLOOR = 1e-3  # least probability that the log loss takes
+FLOOR = 1e-3  # Smallest probability in the log loss.
 REPEATS = 3
 
 CLASSIFIERS = {
@@ -65,12 +65,12 @@ def _permuted(model: Any, test: Stream, loss: Loss) -> dict[Any, float]:
 
 
 def _numbers(samples: Stream) -> Stream:
-    """Leave out values that are no numbers."""
+    """Leave out values that are not numbers."""
     return [({k: v for k, v in x.items() if not isinstance(v, str)}, y) for x, y in samples]
 
 
 def _shuffled(data: DataFolder, name: str, n: int) -> Stream | None:
-    """Return `n` shuffled samples of a set, so that those for testing are like the others."""
+    """Return `n` shuffled samples of a set, so test samples are similar to the others."""
     arrays = data.load(name)
     if arrays is None:
         return None
@@ -79,13 +79,13 @@ def _shuffled(data: DataFolder, name: str, n: int) -> Stream | None:
 
 
 def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
-    """Yield streams of classes, and the informative features if these are known."""
+    """Yield streams of classes, and the informative features if they are known."""
     for function, relevant in ((0, {"age"}), (2, {"age", "elevel"}), (6, None), (8, None)):
         yield f"Agrawal {function}", take(synth.Agrawal(function, seed=1), n), relevant
     yield "SEA", take(synth.SEA(seed=1), n), {0, 1}
     led = synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True)
     yield "LED", take(led, n), set(range(7))
-    # Of its first 21 features the outermost two are noise as well.
+    # The first and the last of its first 21 features are noise, too.
     yield "Waveform", take(synth.Waveform(seed=1, has_noise=True), n), set(range(1, 20))
     rbf = synth.RandomRBF(seed_model=1, seed_sample=1, n_classes=4, n_features=10)
     yield "RandomRBF", take(rbf, n), None
@@ -97,7 +97,7 @@ def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
 
 
 def _targets(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
-    """Yield streams of targets, and the informative features if these are known."""
+    """Yield streams of targets, and the informative features if they are known."""
     yield "Friedman", take(synth.Friedman(seed=1), n), set(range(5))
     yield "Planes2D", take(synth.Planes2D(seed=1), n), set(range(7))
     yield "Mv, numbers", _numbers(take(synth.Mv(seed=1), n)), None
@@ -136,11 +136,12 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
                 progress(f"permutation: {name}, {kind}")
                 rows.append(_row(name, kind, make(1), samples, relevant, loss))
     report.note(
-        f"10 trees, seed 1. Four fifths of {n} samples are learned. On the rest each "
-        f"feature is permuted {REPEATS} times: its permutation importance is the mean increase of "
-        "the log loss or of the squared error. Rank: Spearman's correlation of both importances; "
-        "line: Pearson's. Found: of as many features as tell, with the largest importances, those "
-        "that do; the same for permutation."
+        f"Forests have 10 trees and seed 1. They learn four fifths of {n} samples. On the "
+        f"rest, each feature is permuted {REPEATS} times. Its permutation importance is the "
+        "mean increase of the log loss or of the squared error. Rank is Spearman's "
+        "correlation of both importances, line is Pearson's. Found: the number of "
+        "informative features among as many features with the largest importances; the same "
+        "for permutation importances."
     )
     headers = ("data", "n", "features", "forest", "rank", "line", "found", "by permutation")
     report.table(headers, rows)
@@ -170,7 +171,9 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 times["importances"].append(time.perf_counter() - begun)
             medians = [f"{np.median(found):.2f}" for found in times.values()]
             rows.append((name, len(samples), kind, *medians))
-    report.note("10 trees; medians of 5 calls of feature_importances and of 20 of explain_one.")
+    report.note(
+        "10 trees; medians of 5 calls of feature_importances and of 20 calls of explain_one."
+    )
     report.table(("data", "n", "forest", "importances, s", "explain_one, ms"), rows)
 
 

@@ -1,4 +1,4 @@
-"""The Mondrian kernel: how near it comes to the Laplace kernel, its speed, and its lifetime.
+"""The Mondrian kernel: its error against the Laplace kernel, its speed, and its lifetime.
 
 Each part takes the data folder, a report and whether to be quick.
 """
@@ -35,7 +35,7 @@ MAPS: dict[str, Callable[[int, int], Any]] = {
 }
 
 ROWS = 10_000
-WARM = 2000  # rows before which errors do not count
+WARM = 2000  # Number of first rows whose errors do not count.
 AUTO_SETS = ("cpu", "california", "kin8nm", "elec2", "letter")
 CLASSES = ("elec2", "letter")
 
@@ -56,9 +56,10 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
                 features.learn_many(frame)
                 errors[name][i, seed] = np.abs(features.gram(frame) - exact).max()
     report.note(
-        f"Largest absolute error over all pairs of 100 uniform points of the unit square, lifetime "
-        f"10; M non-zero features per point; median of {seeds} seeds (least, largest). The last "
-        "row is the slope of log error against log M; -1/2 is expected."
+        "Largest absolute error over all pairs of 100 uniform points of the unit square, "
+        f"with lifetime 10 and M non-zero features per point; median of {seeds} seeds "
+        "(smallest, largest). The last row is the slope of log error against log M; the "
+        "expected slope is -1/2."
     )
     rows: list[list[Any]] = []
     for i, m in enumerate(sizes):
@@ -95,7 +96,7 @@ def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) ->
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Learning rate of the fused learner, alone and beside River's linear model in a pipeline."""
+    """Time per sample of the fused learner, compared with a pipeline of map and linear model."""
     arrays = data.load("letter")
     if arrays is None:
         return
@@ -121,13 +122,13 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             found[name] = _progressive(model, samples, wrong[name], BLOCK)
         return found
 
-    repeated(1, lambda seed: {k: v for k, v in peers(seed).items() if k != "pipeline"})  # compile
+    repeated(1, lambda seed: {k: v for k, v in peers(seed).items() if k != "pipeline"})  # Compile.
     runs = repeated(repeats, peers, steps=100)
     report.note(
-        f"letter in [0, 1], M = 50, lifetime 2, {n} samples one by one, each predicted and then "
-        f"learned; medians of {repeats} runs in one process. The target of the regression is the "
-        "letter's number, standardised; the pipeline is `MondrianFeatures() | LinearRegression()` "
-        "with the same learning rate."
+        f"letter in [0, 1], M = 50, lifetime 2, {n} samples, each predicted and then learned; "
+        f"medians of {repeats} runs in one process. The target of the regression is the "
+        "letter's number, standardized. The pipeline is `MondrianFeatures() | "
+        "LinearRegression()` with the same learning rate."
     )
     table = []
     for name in wrong:
@@ -143,7 +144,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _run(model: Any, samples: Stream, block: int = 1) -> tuple[float, float]:
-    """Return the mean error from row `WARM` on, and the seconds that all took."""
+    """Return the mean error from row `WARM` on, and the total seconds."""
     wrong: list[float] = []
     with no_gc():
         began = time.perf_counter()
@@ -154,7 +155,7 @@ def _run(model: Any, samples: Stream, block: int = 1) -> tuple[float, float]:
 
 
 def auto(data: DataFolder, report: Report, quick: bool) -> None:
-    """Lifetime "auto" against the best of its 16 lifetimes in hindsight."""
+    """Lifetime "auto", compared with the best of its 16 lifetimes in hindsight."""
     m, seeds = (20, 1) if quick else (50, 3)
     table = []
     for name in AUTO_SETS:
@@ -173,7 +174,7 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         def learner(lifetime: Any, seed: int, kind: Any = kind) -> Any:
             return kind(MondrianFeatures(m, lifetime, seed=seed))
 
-        _run(learner("auto", 0), samples[:300])  # compile
+        _run(learner("auto", 0), samples[:300])  # Compile.
         ratios, times = [], []
         for seed in range(1, seeds + 1):
             progress(f"{name}, seed {seed}")
@@ -193,12 +194,13 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         row += [f"{late:.3f}", f"{longer:.2f}"]
         table.append(row)
     report.note(
-        "Mean squared error of the standardised target, or share of mistakes (elec2, letter), "
-        f"from row {WARM:,} on, each sample predicted and then learned; M = {m}, default losses "
-        "and learning rates; cpu in its own units, the others in [0, 1]. Errors and lifetimes are "
-        f"of the first seed, ratio and time medians of {seeds} (least - largest). Late: the ratio "
-        f"where {BLOCK} samples are predicted before they are learned, first seed. Time: that of "
-        "auto over that of the terminal lifetime alone, predicting and learning."
+        "Mean squared error of the standardized target, or share of mistakes (elec2, "
+        f"letter), from row {WARM:,} on. Each sample is predicted and then learned. M = {m}, "
+        "default losses and learning rates; cpu in its own units, the others in [0, 1]. "
+        f"Errors and lifetimes are of the first seed, ratio and time are medians of {seeds} "
+        f"seeds (smallest - largest). Late is the ratio if {BLOCK} samples are predicted "
+        "before they are learned, for the first seed. Time is the time of auto relative to "
+        "the terminal lifetime, to predict and to learn."
     )
     headers = ["set", "auto", "best fixed", "best lifetime", "largest share"]
     report.table([*headers, "ratio", "ratio, late", "time"], table)

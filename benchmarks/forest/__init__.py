@@ -1,4 +1,4 @@
-"""The Mondrian forest: speed, memory, the paper's Figure 3 and Table 1, and accuracy on streams.
+"""The Mondrian forest: the paper's Figure 3 and Table 1, accuracy on streams, speed and memory.
 
 Each part takes the data folder, a report and whether to be quick.
 """

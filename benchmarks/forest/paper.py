@@ -20,8 +20,8 @@ from ..timing import no_gc
 from .peers import OURS, frame_of, make_ours
 
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-# Name: data set, columns, whether only the rows of the paper's split, and the expected accuracy
-# at 100 trees, which does not say which rows of dna it is for.
+# By name: data set, columns, whether to use only the rows of the paper's split, and the expected
+# accuracy of 100 trees. For dna, the paper does not say which rows it uses.
 PAPER_SETS: dict[str, tuple[str, slice, bool, float]] = {
     "letter": ("letter", slice(None), False, 0.961),
     "satimage": ("satimage", slice(None), False, 0.899),
@@ -76,19 +76,20 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     if not curves:
         return
     report.note(
-        f"100 trees, seeds {', '.join(map(str, seeds))}, samples in the order of their files, "
-        "features scaled by the training range, one thread. Our forest (lifetime infinite, "
-        "gamma = 10 D) learns minibatches of 1/100 by learn_many; its time is that of all "
-        "minibatches so far. scikit-learn's forests are trained anew on each of the fractions "
-        f"{', '.join(map(str, FRACTIONS))}; their time is the sum over the fractions so far: nine "
-        "trainings, where the paper counts one per minibatch. letter has 15,000 training rows, "
-        "satimage 4,435 (the paper used 3,104 of them; the first 40 % of the file lack a class), "
-        "dna 2,000, of which the paper used 1,400. The figures expected of dna do not say for "
-        "which rows they are, so it is shown with both."
+        f"The forests have 100 trees and one thread; seeds are {', '.join(map(str, seeds))}. "
+        "Samples are in the order of their files, and features are scaled by the training "
+        "range. The Mondrian forest (lifetime infinite, gamma = 10 D) learns minibatches of "
+        "1/100 by learn_many; its time is the total of all minibatches so far. "
+        "scikit-learn's forests are trained again on each of the fractions "
+        f"{', '.join(map(str, FRACTIONS))}; their time is the total so far. These are nine "
+        "trainings, where the paper counts one per minibatch. letter has 15,000 training "
+        "rows, satimage 4,435 (the paper used 3,104 of them; the first 40 % of the file lack "
+        "a class), dna 2,000 (the paper used 1,400). The paper does not say for which rows "
+        "of dna its accuracies are, so dna is shown with both sets of rows."
     )
     report.note(
-        "ORF-Saffari and dynamic trees, which the paper also shows, are absent: no living Python "
-        "code exists for them."
+        "ORF-Saffari and dynamic trees, which the paper compares, are not run, because there "
+        "is no maintained Python code for them."
     )
     _report_figure3(curves, report)
     _draw_figure3(curves, report)
@@ -125,7 +126,7 @@ def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None
 
 
 def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> Array:
-    """Return accuracy, time so far and time so far at each fraction."""
+    """Return accuracy, total time so far, and time so far at each fraction."""
     model = make_ours(seed, 100, scale=False, prior_rate=10.0 * X.shape[1])
     frame, labels, test = frame_of(X), pd.Series(y), frame_of(X_test)
     edges = np.round(np.arange(101) * len(X) / 100).astype(int)
@@ -147,7 +148,7 @@ def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> A
 def _batch_curve(
     make: Callable[[], Any], X: Array, y: Array, X_test: Array, y_test: Array
 ) -> Array:
-    """Return accuracy, time of all trainings so far and of the last one at each fraction."""
+    """Return accuracy, total time of all trainings, and time of the last one, by fraction."""
     spent = 0.0
     curve = []
     for fraction in FRACTIONS:
@@ -222,7 +223,7 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
         )
     if rows:
         report.note(
-            f"Mean and standard deviation over {trees} trees. satimage: the first 3,104 rows, "
-            "which may not be the paper's."
+            f"Mean and standard deviation over {trees} trees. For satimage the first 3,104 "
+            "rows are used, which may differ from the paper's."
         )
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)

@@ -1,4 +1,4 @@
-"""The forests that are compared, and frames for them."""
+"""Forests that are compared, and frames for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory, latency and the time to compile."""
+"""Memory, latency and compile time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..report import Report, progress
 from ..timing import no_gc
 from .peers import frame_of, make_ours
 
-WARM_UP = 256  # samples during which our forest is rebuilt at doubling sizes
+WARM_UP = 256  # Samples of the warm-up, in which the forest is rebuilt at doubling sizes.
 
 
 def memory(data: DataFolder, report: Report, quick: bool) -> None:
-    """Bytes per sample and tree, all included."""
+    """Bytes of the whole model per sample and tree."""
     rows = []
     for name, n, trees in (("letter", 15000, 100), ("covtype", 50000, 10)):
         arrays = data.load(name)
@@ -43,7 +43,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def latency(data: DataFolder, report: Report, quick: bool) -> None:
-    """Longest single learn_one at 100 trees and 16 features."""
+    """Longest single learn_one with 100 trees and 16 features."""
     MondrianForestClassifier.warmup()
     rows: list[tuple[Any, ...]] = []
     letter = data.load("letter")
@@ -72,10 +72,11 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
     idle = _idle(float(np.median(times[WARM_UP:n, 0])))
     rows += _latency_rows("idle loop, as long", _latencies(idle, stream(X, y)))
     report.note(
-        "Milliseconds of single calls of learn_one, 100 trees, 16 features. The wall clock has the "
-        "machine's interruptions in it, the thread's CPU time has fewer; the idle loop (Python "
-        "arithmetic for as long as our median call) shows how many interruptions there were. One "
-        "class: uniform features, all with one label, then 1,000 with 25 others."
+        "Milliseconds of single calls of learn_one, with 100 trees and 16 features. The wall "
+        "clock includes interruptions by the machine, the thread's CPU time includes fewer. "
+        "The idle loop (Python arithmetic for as long as the median call) shows the number "
+        "of interruptions. One class: uniform features with one label, then 1,000 samples "
+        "with 25 other labels."
     )
     report.table(
         ("part", "clock", "calls", "median", "99.9 %", "max", "above 5 ms"),
@@ -84,7 +85,7 @@ def latency(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _latencies(call: Callable[[Any, Any], None], samples: Stream) -> Array:
-    """Return the wall and CPU seconds of each call."""
+    """Return the wall-clock and CPU seconds of each call."""
     times = np.empty((len(samples), 2))
     wall, cpu = time.perf_counter, time.thread_time
     with no_gc():
@@ -97,7 +98,7 @@ def _latencies(call: Callable[[Any, Any], None], samples: Stream) -> Array:
 
 
 def _idle(seconds: float) -> Callable[[Any, Any], None]:
-    """Return a call that does nothing of use for about so long."""
+    """Return a call that only takes about so much time."""
 
     def spin(turns: int) -> None:
         for _ in range(turns):
@@ -145,7 +146,7 @@ print(json.dumps([t - start for t in (river, imported, first, warm)]))
 
 
 def compile_(data: DataFolder, report: Report, quick: bool) -> None:
-    """Seconds of the first call after installation and of a start from numba's cache."""
+    """Seconds of the first call after installation, and of a start with cached code."""
     rows = []
     with tempfile.TemporaryDirectory() as cache:
         progress("compile: with an empty cache")
@@ -158,9 +159,9 @@ def compile_(data: DataFolder, report: Report, quick: bool) -> None:
         middle = [statistics.median(column) for column in zip(*starts, strict=True)]
         rows.append(_probe_row("cached start", middle))
     report.note(
-        "Seconds from the start of the import, in a process of its own: River imported, our "
-        "package imported, two samples learned and predicted, all kernels "
-        "compiled or loaded by warmup(), those of *_many too. Cached start: median of "
+        "Seconds from the start of the import, in a new process: River is imported; the "
+        "package is imported; two samples are learned and predicted; warmup() has compiled "
+        "or loaded all kernels, including those of *_many. Cached start: median of "
         f"{len(starts)}."
     )
     report.table(("", "River", "import", "first prediction", "warmup()"), rows)

@@ -1,4 +1,4 @@
-"""Speed of the Mondrian forest beside River's AMF and onelearn."""
+"""Speed of the Mondrian forest, compared with River's AMF and onelearn."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..report import Report, progress
 from ..timing import BLOCK, TURN, WARM_START, Seconds, median, ratio, repeated, test_then_learn
 from .peers import AMF, OURS, frame_of, make_amf, make_ours
 
-ONELEARN_ROWS = 444.0  # rows/s of onelearn 0.3.0, where it is not installed
+ONELEARN_ROWS = 444.0  # Rows/s of onelearn 0.3.0, for machines without it.
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of learning and predicting one sample against River's AMFClassifier."""
+    """Time to learn and predict a sample, compared with River's AMFClassifier."""
     MondrianForestClassifier.warmup()
     n, repeats = (1000, 1) if quick else (3000, 9)
     rows = []
@@ -44,12 +44,14 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             _speed_row(name, "end to end", whole, n),
         ]
     report.note(
-        f"n = {n}: the first samples of each stream, 10 trees each, median (least to largest) of "
-        f"{repeats} repeats in one process. learn_one and predict_proba_one on the same min-max "
-        f"scaled stream, test-then-learn by blocks of {BLOCK} samples, the two alternating every "
-        f"{TURN} blocks; end to end: progressive_val_score (accuracy), our forest on the raw "
-        "stream against MinMaxScaler | AMFClassifier. Our warm-up's rebuilds are part of all; the "
-        f"rows of the first {WARM_START} samples and the later ones tell them apart."
+        f"The first {n} samples of each stream are used, with 10 trees. Figures are medians "
+        f"(smallest to largest) of {repeats} repeats in one process. learn_one and "
+        f"predict_proba_one get the same min-max scaled stream, in blocks of {BLOCK} samples "
+        f"that are predicted and then learned. The two forests alternate every {TURN} blocks. "
+        "End to end is progressive_val_score (accuracy) of the Mondrian forest on the raw "
+        "stream, and of MinMaxScaler | AMFClassifier. All times include the rebuilds of the "
+        f"warm-up; the rows of the first {WARM_START} samples and of later samples separate "
+        "them."
     )
     report.table(
         (
@@ -73,7 +75,7 @@ def _calls(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
 
 
 def _end_to_end(samples: Stream, seed: int) -> dict[str, Iterator[str]]:
-    """Run progressive_val_score by blocks, so that peers can alternate."""
+    """Run progressive_val_score by blocks, so that models can alternate."""
 
     def steps(model: Any) -> Iterator[str]:
         metric = metrics.Accuracy()
@@ -131,12 +133,12 @@ def batch(data: DataFolder, report: Report, quick: bool) -> None:
     runs = repeated(repeats, peers)
     rates = {peer: n / median(runs, peer, "learn") for peer in runs[0]}
     reference = rates.get("onelearn", ONELEARN_ROWS)
-    report.note(f"n = {n} rows of letter in one learn_many, 100 trees, median of {repeats}.")
+    report.note(f"{n} rows of letter in one learn_many, with 100 trees, median of {repeats}.")
     if onelearn is None:
         report.note(
-            f"onelearn is not installed: its {ONELEARN_ROWS:.0f} rows/s (version 0.3.0, all 15,000 "
-            "rows in one partial_fit) come from an earlier measurement on a machine with 2 cores "
-            "under load, so the ratio is a rough one."
+            f"onelearn is not installed. Its {ONELEARN_ROWS:.0f} rows/s (version 0.3.0, all "
+            "15,000 rows in one partial_fit) are from an earlier measurement on a machine "
+            "with 2 cores under load, so the ratio is approximate."
         )
     report.table(
         ("peer", "rows/s", "times onelearn"),
@@ -152,7 +154,7 @@ def batch(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _onelearn(X: Array, y: Array) -> Callable[[], None] | None:
-    """Return a call that trains a new onelearn forest, compiled already, where installed."""
+    """Return a call that trains a new, compiled onelearn forest, if it is installed."""
     if importlib.util.find_spec("onelearn") is None:
         return None
     from onelearn import AMFClassifier

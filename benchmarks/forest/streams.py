@@ -1,4 +1,4 @@
-"""Accuracy on streams, with missing values too."""
+"""Accuracy on streams, also with missing values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..report import Report, progress
 from ..timing import BLOCK, TURN, alternate
 from .peers import OURS, make_amf, make_ours
 
-FLOOR = 1e-3  # least probability that the log loss takes
+FLOOR = 1e-3  # Smallest probability in the log loss.
 
 
 class LastLabel(base.Classifier):
-    """Predicts the label that came last."""
+    """Classifier that predicts the last label."""
 
     def __init__(self) -> None:
         self.last: Any = None
@@ -53,7 +53,7 @@ def _online(name: str) -> Any:
 
 
 def progressive(data: DataFolder, report: Report, quick: bool) -> None:
-    """Progressive accuracy and log loss on streams against River's classifiers."""
+    """Progressive accuracy and log loss on streams, compared with River's classifiers."""
     MondrianForestClassifier.warmup()
     peers = (OURS, "MinMaxScaler + AMF", "ARF", "HoeffdingTree", "last label")
     rows = []
@@ -75,9 +75,9 @@ def progressive(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        "Test-then-learn, seed 1, 10 trees in each forest, default settings, raw features (scaled "
-        f"for AMF alone). For all of them a probability below {FLOOR} counts as {FLOOR}, and so "
-        "does that of a label not seen before."
+        "Each sample is predicted and then learned, with seed 1, 10 trees per forest, "
+        "default parameters and raw features (scaled for AMF only). A probability below "
+        f"{FLOOR}, also of a label not seen before, counts as {FLOOR}."
     )
     report.table(("data", "n", "model", "accuracy", "log loss", "seconds"), rows)
 
@@ -102,7 +102,7 @@ def _streams(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
 
 
 def _score(model: Any, samples: Stream, scores: list[float]) -> Iterator[str]:
-    """Add each sample's hit and log loss to `scores`, a pause after each block."""
+    """Add each sample's hit and log loss to `scores`; yields after each block."""
     for i, (x, y) in enumerate(samples, 1):
         probabilities = model.predict_proba_one(x)
         if probabilities:
@@ -114,7 +114,7 @@ def _score(model: Any, samples: Stream, scores: list[float]) -> Iterator[str]:
 
 
 def missing(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy with absent values against imputing the running mean."""
+    """Accuracy with absent values, compared with running means in their place."""
     letter = data.load("letter")
     if letter is None:
         return
@@ -154,10 +154,11 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"letter, first {n} samples, each value absent with the given probability, progressive "
-        f"accuracy and log loss, 10 trees, mean +- standard deviation of {seeds} seeds (of forest "
-        "and holes). Absent: the feature is not in the mapping. Running mean: StatImputer with "
-        "stats.Mean() before our forest."
+        f"The first {n} samples of letter, where each value is absent with the given "
+        "probability. Progressive accuracy and log loss with 10 trees, mean +- standard "
+        f"deviation of {seeds} seeds (of forest and absent values). Absent: the feature is "
+        "not in the mapping. Running mean: StatImputer with stats.Mean() before the Mondrian "
+        "forest."
     )
     report.table(
         (

@@ -1,7 +1,7 @@
 """The isolation kernel: the paper's figures and tables, many classes, text, speed, and the GPU.
 
 Each part takes the data folder, a report and whether to be quick. Without a data folder the parts
-run on sets that River and scikit-learn bundle.
+use sets that River and scikit-learn include.
 """
 
 from __future__ import annotations

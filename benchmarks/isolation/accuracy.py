@@ -12,7 +12,7 @@ from ..report import Report, progress, pyplot
 from .models import FOLDS, IK_A, IK_I, PEERS, PSI, RATE, T, accuracy_of, choose_psi, make_model
 from .sets import ROWS, WHOLE, digits_set, load_set, two_class_sets
 
-BLOCK = 1000  # rows of the paper's blocks of a stream
+BLOCK = 1000  # Number of rows in the paper's blocks of a stream.
 # The paper's accuracies in the order of PEERS.
 PAPER: dict[str, tuple[float | None, ...]] = {
     "a9a": (0.84, 0.84, None, 0.84, 0.84),
@@ -22,7 +22,7 @@ PAPER: dict[str, tuple[float | None, ...]] = {
 
 
 def online(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and time along a stream, blocks predicted and then learned (Figure 3)."""
+    """Accuracy and time along a stream, by blocks that are predicted, then learned (Figure 3)."""
     start, blocks = (500, 2) if quick else (5000, 30)
     sets = two_class_sets(data, quick, {name: ROWS[name] for name in ("a9a", "covtype")})
     plt = pyplot()
@@ -61,11 +61,12 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].set_ylabel("seconds")
     axes[0, 0].legend()
     report.note(
-        f"The first {start} rows choose psi ({FOLDS}-fold cross-validation), build the maps and "
-        f"train the first models; blocks of {BLOCK} are then predicted, and learned. t = b = {T}, "
-        f"hinge loss, learning rate {RATE}. The last column is the time of the whole stream over "
-        "that of its first half: 2 where a sample's time stays the same, up to 4 where it grows "
-        "with the support vectors."
+        f"The first {start} rows are used to select psi ({FOLDS}-fold cross-validation), "
+        f"build the maps and train the first models. Blocks of {BLOCK} rows are then "
+        f"predicted and learned. t = b = {T}, hinge loss, learning rate {RATE}. The last "
+        "column is the ratio of the times of the whole stream and of its first half. The "
+        "ratio is 2 if the time per sample is constant, and up to 4 if it grows with the "
+        "number of support vectors."
     )
     report.table(
         ("data", "model", "psi", "n", "accuracy", "seconds", "whole / half"),
@@ -101,13 +102,14 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        f"One pass, t = b = {T}, hinge loss, constant learning rate {RATE}, psi of {PSI} by "
-        f"{FOLDS}-fold cross-validation on 10,000 training rows (mnist: 5,000) for the isolation "
-        "kernels and on 2,000 for the others. Maps are built from the training rows (build), and "
-        "then the model learns them and predicts the test rows (learn and test). OGD takes "
-        "mappings one by one, the others frames. The paper's figures are for all rows, and psi on "
-        "all of them. AdaRaker is left out: its authors' code is no Python package, and the "
-        "paper's own figures put it behind OGD on each set that it could finish."
+        f"One pass with t = b = {T}, hinge loss and a constant learning rate of {RATE}. psi "
+        f"is selected from {PSI} by {FOLDS}-fold cross-validation, on 10,000 training rows "
+        "(mnist: 5,000) for the isolation kernels and on 2,000 for the others. Maps are "
+        "built from the training rows (build). Then the model learns them and predicts the "
+        "test rows (learn and test). OGD gets mappings one by one, the others get frames. "
+        "The paper's figures are for all rows, with psi selected on all rows. AdaRaker is "
+        "not compared: its authors' code is no Python package. In the paper it is less "
+        "accurate than OGD on each set that it could finish."
     )
     report.table(
         (
@@ -125,7 +127,7 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
-    """IK-OGD on whole sets with AdaGrad, psi as given."""
+    """IK-OGD on whole sets with AdaGrad and a fixed psi."""
     rows = []
     asked = (
         ("a9a", IK_A, 64, 0.84),
@@ -160,8 +162,8 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"All rows, one pass, t = {T}, hinge loss, AdaGrad with rate {RATE}; the map is built from "
-        "up to 25 psi training rows."
+        f"One pass over all rows, with t = {T}, hinge loss, and AdaGrad with rate {RATE}. The "
+        "map is built from up to 25 psi training rows."
     )
     report.table(("data", "model", "psi", "rows", "accuracy", "paper", "build and learn, s"), rows)
 
@@ -194,7 +196,9 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                     f"{trained:.1f}",
                 )
             )
-    report.note(f"One pass over all training rows, t = {T}, softmax and AdaGrad with rate {RATE}.")
+    report.note(
+        f"One pass over all training rows, with t = {T}, softmax, and AdaGrad with rate {RATE}."
+    )
     report.table(
         ("data", "classes", "model", "psi", "accuracy", "build and learn, s"),
         rows,

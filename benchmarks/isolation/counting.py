@@ -1,4 +1,4 @@
-"""The work of a device for Voronoi cells, counted on paper for an H100."""
+"""The work of a GPU for Voronoi cells, calculated for an H100."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..data import DataFolder
 from ..report import Report, progress
 from .models import T
 
-# NVIDIA's figures for the H100 SXM: multiprocessors, clock (67 TFLOPS in single precision by 132
-# times 128 lanes), bytes of memory a second; of each multiprocessor per cycle: lanes, instructions
-# of warps, bytes of shared memory. For bytes of the L2 cache a cycle there is the A100 figure.
+# NVIDIA's figures for the H100 SXM: multiprocessors, clock (67 TFLOPS in single precision divided
+# by 132 times 128 lanes), bytes of memory per second. Then, per multiprocessor and cycle: lanes,
+# instructions of warps, bytes of shared memory. The bytes of the L2 cache per cycle are the A100's.
 PROCESSORS, CLOCK, MEMORY = 132, 1.98e9, 3.35e12
 LANES, ISSUED, SHARED, CACHE = 128, 4, 128, 5120
 
-# Instructions of a warp in what nvcc 13.0 makes of `scan_tiles` for sm_90: for a step of 16
+# Instructions of a warp in the code of nvcc 13.0 for `scan_tiles` and sm_90: for a step of 16
 # features (512 of them multiply), a tile, a partition in a tile, and a point of it. `nvcc -cubin`
-# and `cuobjdump -sass` show them, between its barriers and branches.
+# and `cuobjdump -sass` show them between its barriers and branches.
 STEP, TILE, VISIT, ENTRY = 630, 130, 66, 18
 WARPS, DEPTH = cuda.THREADS // 32, 16
 
-# Bytes that a warp's instruction takes of shared memory are 128, or so many times as many: of a
-# step, of a tile's scores, of a partition and of a point.
+# A warp's instruction accesses 128 bytes of shared memory, or a multiple. The numbers of 128 bytes:
+# of a step, of a tile's scores, of a partition and of a point.
 STEP_SHARED, TILE_SHARED = 16 * 4 + 12 * 2, 8 * 4
 VISIT_SHARED, ENTRY_SHARED = 8, 2
 
@@ -43,7 +43,7 @@ class Shape:
 
     @property
     def points(self) -> float:
-        """Points that any partition uses, expected."""
+        """Expected number of points that any partition uses."""
         return float(self.pool * -np.expm1(self.t * np.log1p(-self.psi / self.pool)))
 
     @property
@@ -67,7 +67,7 @@ class Shape:
 
 
 def fused(shape: Shape) -> dict[str, float]:
-    """Return the milliseconds that the kernels keep the device's parts busy at their full rates."""
+    """Return the milliseconds for which the kernels use the device's parts at their full rates."""
     multiplied = shape.n * shape.points * shape.d
     visits = shape.t * -np.expm1(-shape.entries / shape.t)
     per_warp = STEP * shape.steps + TILE
@@ -91,8 +91,8 @@ def fused(shape: Shape) -> dict[str, float]:
 def by_arrays(shape: Shape) -> dict[str, float]:
     """Return the milliseconds of a product, and of array functions that read and write its result.
 
-    The product writes the scores; two functions read and write them; the shares of partitions are
-    read, written and read again.
+    The product writes the scores, and two functions read and write them. The parts of partitions
+    are read, written and read again.
     """
     multiplied = shape.n * shape.points * shape.d
     moved = 4 * shape.n * (5 * shape.points + 3 * shape.t * shape.psi)
@@ -120,16 +120,17 @@ def open_share(shape: Shape, n_rows: int) -> float:
 
 
 def settling(shape: Shape, share: float) -> float:
-    """Return the milliseconds in which HBM reads the points that settle a share of the pairs.
+    """Return the milliseconds in which HBM reads the points for exact distances of open pairs.
 
-    These are two points; if both are in one split, also the partition's points in it.
+    A pair needs two points. If both are in one split, it also needs the partition's points in this
+    split.
     """
     points = 2.0 + shape.psi / shape.splits**2
     return 1e3 * share * shape.n * shape.t * points * 4 * padded(shape.d) / MEMORY
 
 
 def counting(data: DataFolder, report: Report, quick: bool) -> None:
-    """The work of an H100 for Voronoi cells, on paper."""
+    """Calculated work of an H100 for Voronoi cells."""
     psi = 256 if quick else 4096
     features = (16, 784) if quick else (16, 32, 54, 64, 128, 256, 784)
     rows = []
@@ -153,14 +154,15 @@ def counting(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"Nothing here is measured. 10,000 rows, t = {T}, psi = {psi}, a pool of 25 psi points of "
-        f"which {shape.points:,.0f} are used. Milliseconds in which an H100 SXM does each kind of "
-        "work at its full rate: multiplications in single precision (FMA), instructions of all "
-        "kinds (issue), accesses to shared memory, operands from the L2 cache, bytes of HBM. The "
-        "largest is the bound. Open is the part of the pairs of a row and a partition that are "
-        "settled by exact distances where rows and pool are normal (64 rows were tried), settling "
-        "what that reads from HBM. By array functions, which write every score and read it again, "
-        "the product and the rest follow one another."
+        f"All figures are calculated, none is measured. There are 10,000 rows, t = {T}, psi = "
+        f"{psi}, and a pool of 25 psi points, of which {shape.points:,.0f} are used. The "
+        "columns have the milliseconds in which an H100 SXM does each kind of work at its "
+        "full rate: multiplications in single precision (FMA), instructions of all kinds "
+        "(issue), accesses to shared memory, operands from the L2 cache, bytes of HBM. The "
+        "largest is the bound. Open is the share of pairs of a row and a partition that need "
+        "exact distances, for normal rows and pool (64 rows were tried). Settling is the "
+        "time to read their points from HBM. Array functions write every score and read it "
+        "again, and run the product and the rest one after another."
     )
     parts = ("FMA, ms", "issue, ms", "shared, ms", "L2, ms", "HBM, ms", "bound")
     arrays = ("open", "settling, ms", "arrays: FMA, ms", "arrays: HBM, ms", "arrays / bound")

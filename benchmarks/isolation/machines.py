@@ -21,7 +21,7 @@ def _svm(data: DataFolder, quick: bool) -> list[Set]:
 
 
 def table7(data: DataFolder, report: Report, quick: bool) -> None:
-    """IK-SVM, a linear SVM on our cells, against the SVM with the Laplace kernel (Table 7)."""
+    """IK-SVM, a linear SVM on cells, compared with the SVM with the Laplace kernel (Table 7)."""
     from sklearn.metrics.pairwise import laplacian_kernel
     from sklearn.svm import SVC, LinearSVC
 
@@ -48,8 +48,9 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
                 (each.name, len(each.X), model, psi, f"{accuracy:.4f}", f"{mapped:.2f}", spent)
             )
     report.note(
-        "scikit-learn's SVC with the Laplace kernel against its LinearSVC on our CSR matrices, C = "
-        f"1, t = {T}, the first training rows, psi as chosen for OGD by cross-validation."
+        "scikit-learn's SVC with the Laplace kernel, and its LinearSVC on CSR matrices of "
+        f"cells. C = 1, t = {T}, on the first training rows, with psi selected for OGD by "
+        "cross-validation."
     )
     report.table(
         ("data", "rows", "model", "psi", "accuracy", "map, s", "train and test, s"),
@@ -58,7 +59,7 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def table8(data: DataFolder, report: Report, quick: bool) -> None:
-    """The additive chi-squared kernel's features against ours, under LinearSVC (Table 8)."""
+    """Features of the additive chi-squared kernel, compared with cells, for LinearSVC (Table 8)."""
     from sklearn.kernel_approximation import AdditiveChi2Sampler
     from sklearn.svm import LinearSVC
 
@@ -66,7 +67,8 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
     for each in _svm(data, quick):
         progress(f"table8: {each.name}")
         sampler = AdditiveChi2Sampler(sample_steps=2)
-        # It takes no negative values, which test rows beyond the training range may have.
+        # The sampler accepts no negative values, which test rows beyond the training range may
+        # have.
         pairs = [("chi-squared", *(sampler.fit_transform(np.maximum(X, 0.0)) for X in each[1::2]))]
         for name, method in METHODS.items():
             psi = choose_psi(name, each.X, each.y, quick)
@@ -85,7 +87,8 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
             width = round(nonzero / train.shape[0])
             rows.append((each.name, len(each.X), name, width, f"{accuracy:.4f}", f"{spent:.2f}"))
     report.note(
-        "scikit-learn's AdditiveChi2Sampler (2 sampling steps) | LinearSVC against our cells under "
-        "LinearSVC, C = 1, the first training rows. Features: those of a row that are not 0."
+        "scikit-learn's AdditiveChi2Sampler (2 sampling steps) | LinearSVC, and cells with "
+        "LinearSVC. C = 1, on the first training rows. Features are the features of a row "
+        "that are not 0."
     )
     report.table(("data", "rows", "features of", "features", "accuracy", "train and test, s"), rows)

@@ -1,4 +1,4 @@
-"""The models of the isolation kernel's benchmarks, and how their psi is chosen."""
+"""The models of the isolation kernel's benchmarks, and the selection of psi."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OGD, NOGD, RFF = "OGD Laplace", "NOGD", "random Fourier"
 IK_A, IK_I = "IK_a-OGD", "IK_i-OGD"
 PEERS = (OGD, NOGD, RFF, IK_I, IK_A)
 METHODS = {IK_A: "anne", IK_I: "iforest"}
-RATE = 0.5  # the paper's learning rate
-T = 100  # its partitions, and its budget b
-PSI = (4, 16, 64, 256, 1024, 4096)  # every second one of its range
+RATE = 0.5  # The paper's learning rate.
+T = 100  # The paper's number of partitions and budget b.
+PSI = (4, 16, 64, 256, 1024, 4096)  # Every second value of the paper's range.
 FOLDS = 5
 
 
 def built(features: Any, X: Array) -> Any:
-    """Build a map from rows, as many as its pool at least."""
+    """Return a map built from at least as many rows as its pool."""
     features.learn_many(frame_of(X))
     while isinstance(features, IsolationFeatures) and not features.frozen:
         features.learn_one({})
@@ -39,7 +39,7 @@ def built(features: Any, X: Array) -> Any:
 
 
 class _Dual:
-    """Takes rows one by one, which is all that it can."""
+    """A model that gets rows one by one."""
 
     def __init__(self, model: DualOGDClassifier) -> None:
         self.model = model
@@ -53,7 +53,7 @@ class _Dual:
 
 
 class Primal:
-    """A linear model on a map that has been built from the training rows, without their labels."""
+    """A linear model on a map that has been built from the training rows without their labels."""
 
     def __init__(self, features: Any, X: Array, **arguments: Any) -> None:
         features = built(features, X)
@@ -74,7 +74,7 @@ def isolation_map(method: str, psi: int, n: int, t: int = T) -> IsolationFeature
 
 
 def features_of(peer: str, psi: int, n: int, d: int, t: int = T) -> Any:
-    """Return the map of a peer; `psi` is a width for the Laplace kernels, as in the paper."""
+    """Return the map of a model; `psi` is a width for the Laplace kernels, as in the paper."""
     lifetime = math.log(psi) / d
     if peer == NOGD:
         return NystromFeatures(min(t, n), kernel="laplace", lifetime=lifetime)
@@ -95,18 +95,18 @@ def accuracy_of(model: Any, X: Array, y: Array) -> float:
 
 
 def _sample(peer: str, d: int) -> int:
-    """Return the rows from which psi is chosen."""
+    """Return the rows that are used to select psi."""
     if peer not in METHODS:
         return 2000
     return 10_000 if d < 200 else 5000
 
 
 def choose_psi(peer: str, X: Array, y: Array, quick: bool) -> int:
-    """Return the psi of the best accuracy in cross-validation."""
+    """Return the psi with the best accuracy in cross-validation."""
     n = 500 if quick else _sample(peer, X.shape[1])
     X, y = X[:n], y[:n]
     fold = np.arange(len(X)) % FOLDS
-    # A partition takes no more than a quarter of its pool.
+    # A partition has at most a quarter of its pool.
     able = [psi for psi in PSI if peer not in METHODS or 4 * psi <= len(X)]
     folds = range(1 if quick else FOLDS)
 

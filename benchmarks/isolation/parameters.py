@@ -1,4 +1,4 @@
-"""Time and accuracy by psi, t and budget: the paper's Figures 4 and 5."""
+"""Time and accuracy against psi, t and budget: the paper's Figures 4 and 5."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
 
 
 def figure4(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of map, prediction and update, and of a naive dot product, by psi (Figure 4)."""
+    """Time of map, prediction and update, and of a naive dot product, against psi (Figure 4)."""
     n, repeats = (300, 1) if quick else (2000, 5)
     grid = (16, 256) if quick else (4, 16, 64, 256, 1024, 4096, 16384)
     X, y = gaussian_blobs(max(4 * grid[-1], 4 * n), 10)
@@ -69,7 +69,7 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
         targets, ones = y[:n].astype(float), np.ones(n)
         calls: dict[str, Callable[[], Any]] = {
             "map": partial(features.cells_many, frame),
-            # The model's work for rows that have been mapped.
+            # Time the model on rows that have been mapped.
             "learn": partial(weights.learn_rows, cells, targets, ones),
             "naive": partial(_naive_products, cells, product, dense),
         }
@@ -79,14 +79,15 @@ def figure4(data: DataFolder, report: Report, quick: bool) -> None:
             (psi, f"{mapped:.2f}", f"{learned:.2f}", f"{naive:.2f}", f"{naive / learned:.1f}")
         )
     report.note(
-        f"Microseconds per row, {n} rows of 20 Gaussian blobs in 10 dimensions, t = {T}, isolation "
-        f"trees, median of {repeats}. Naive: one sum of t psi products, without any update."
+        f"Microseconds per row for {n} rows of 20 Gaussian blobs in 10 dimensions, t = {T}, "
+        f"isolation trees, median of {repeats}. Naive is one sum of t psi products, without "
+        "an update."
     )
     report.table(("psi", "map", "predict and update", "naive product", "ratio"), rows)
 
 
 def figure5(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy and time by t, and by the budget b of NOGD (Figure 5)."""
+    """Accuracy and time against t, and against the budget b of NOGD (Figure 5)."""
     grid = (10, 100) if quick else (10, 30, 100, 300, 1000)
     plt = pyplot()
     rows = []
@@ -114,8 +115,9 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].set_ylabel("seconds")
     axes[0, 0].legend()
     report.note(
-        "t partitions; budgets b of NOGD with rank 0.2 b; as many random Fourier features. Hinge "
-        f"loss, constant learning rate {RATE}, psi by {FOLDS}-fold cross-validation at t = b = {T}."
+        "There are t partitions, budgets b of NOGD with rank 0.2 b, and as many random "
+        f"Fourier features. Hinge loss, constant learning rate {RATE}, psi by {FOLDS}-fold "
+        f"cross-validation at t = b = {T}."
     )
     report.table(("data", "model", "psi", "t or b", "accuracy", "learn and test, s"), rows)
     report.figure(figure, "")

@@ -44,7 +44,7 @@ def split(name: str, X: Array, y: Array, share: float = 0.8) -> Set:
 
 
 def load_set(data: DataFolder, name: str) -> Set | None:
-    """Return a set of the folder, by its own split if it has one."""
+    """Return a set of the folder, with its own split if it has one."""
     arrays = data.load(name)
     if arrays is None:
         return None
@@ -77,7 +77,7 @@ def _bundled() -> Iterator[Set]:
 def two_class_sets(
     data: DataFolder, quick: bool, limits: Mapping[str, tuple[int, int]] = ROWS
 ) -> list[Set]:
-    """Return the paper's two-class sets that are at hand, the classes 0 and 1."""
+    """Return the paper's two-class sets that exist in the folder, with the classes 0 and 1."""
     if data.folder is None:
         return [each.part(600, 300) if quick else each for each in _bundled()]
     found = []

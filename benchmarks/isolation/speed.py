@@ -1,4 +1,4 @@
-"""Rows per second of learning, and the time to find cells: here, on the GPU and in ikpykit."""
+"""Rows per second of learning, and the time to find cells, on the CPU, on a GPU and in ikpykit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .sets import ROWS, Set, frame_of, gaussian_blobs, load_set, split, two_clas
 
 
 def calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str, Iterator[str]]:
-    """Make peers of calls, each of which is one step."""
+    """Convert calls to iterators of one step."""
 
     def step(call: Callable[[], Any]) -> Iterator[str]:
         call()
@@ -34,7 +34,7 @@ def calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str,
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Rows per second of IK-OGD, by frames and by mappings."""
+    """Rows per second of IK-OGD, with frames and with mappings."""
     sets = two_class_sets(data, quick, {"a9a": ROWS["a9a"]})
     n, repeats = (300, 1) if quick else (20_000, 3)
     rows = []
@@ -73,9 +73,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                     )
                 )
     report.note(
-        f"psi = 64, pool 1024, t = {T}, hinge loss; from nothing, so that building the maps and "
-        f"learning again are part of it; median of {repeats}. Rows per second of the process's CPU "
-        "time, which the machine's other work leaves alone, and by the clock."
+        f"psi = 64, pool 1024, t = {T}, hinge loss. Models are new, so the figures include "
+        f"the time to build the maps and to learn again. Median of {repeats}, in rows per "
+        "second of the process's CPU time, which excludes other work of the machine, and by "
+        "the clock."
     )
     report.table(("data", "model", "call", "rows", "rows/s", "by the clock"), rows)
 
@@ -100,7 +101,7 @@ def _each(call: Callable[[Any], Any], items: Any) -> None:
 
 
 def cells(data: DataFolder, report: Report, quick: bool) -> None:
-    """aNNE cells of single samples against a loop over t * psi points, and against ikpykit."""
+    """aNNE cells of single samples, compared with a loop over t * psi points and with ikpykit."""
     asked = {
         "letter": (10_000, 1024),
         "mnist": (10_000, 256),
@@ -147,8 +148,8 @@ def cells(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"cells_one on mappings, {n} test rows, t = {T}, against compiled loops over the t psi "
-        f"points on arrays; median (least to largest) of {repeats}."
+        f"cells_one on mappings for {n} test rows, t = {T}, compared with compiled loops over "
+        f"the t psi points on arrays; median (smallest to largest) of {repeats}."
     )
     report.table(
         (
@@ -166,7 +167,7 @@ def cells(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _ikpykit(report: Report, quick: bool) -> None:
-    """Compare with the transform of ikpykit, where it is installed."""
+    """Compare with the transform of ikpykit, if it is installed."""
     if importlib.util.find_spec("ikpykit") is None:
         report.note("ikpykit is not installed.")
         return
@@ -183,17 +184,18 @@ def _ikpykit(report: Report, quick: bool) -> None:
     runs = repeated(repeats, partial(calls_of, calls))
     middle, least, most = ratio(runs, "ikpykit", "ours", "all")
     report.note(
-        f"Against ikpykit's transform, {n} rows of 54 features, psi = 256, t = {T}, pool of all "
-        f"rows: {n / median(runs, 'ours', 'all'):.0f} rows/s against "
-        f"{n / median(runs, 'ikpykit', 'all'):.0f}, {middle:.1f} times ({least:.1f} - {most:.1f})."
+        f"`to_csr`, compared with ikpykit's transform for {n} rows of 54 features, psi = 256, "
+        f"t = {T}, and a pool of all rows: {n / median(runs, 'ours', 'all'):.0f} rows/s and "
+        f"{n / median(runs, 'ikpykit', 'all'):.0f} rows/s, {middle:.1f} times as fast "
+        f"({least:.1f} - {most:.1f})."
     )
 
 
 def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu") -> None:
-    """Milliseconds of the Voronoi map by batch, psi and d: processor against device."""
+    """Milliseconds of the Voronoi map against batch, psi and d: CPU and GPU."""
     xp = cuda.device_namespace(device)
     if xp is None:
-        report.note("The times of a device need one: --device cuda.")
+        report.note("The times of a GPU need the option --device cuda.")
         return
     batches = (1, 64) if quick else (1, 16, 256, 4096, 10_000)
     grid = [(64, 16), (256, 54)] if quick else [(64, 16), (1024, 16), (64, 128), (1024, 128)]
@@ -222,9 +224,9 @@ def crossover(data: DataFolder, report: Report, quick: bool, device: str = "cpu"
                 (psi, d, n, *(f"{t:.2f}" for t in times), f"{times[0] / times[1]:.2f}", faster)
             )
     report.note(
-        f"Device: {name}. One core of the processor by numba kernels; t = {T}, pool 8 psi (at "
-        f"least 1024), normal data, median of {repeats}, in milliseconds a batch, copies to and "
-        "from the device included. The paper's GPU map is 23 (url) to 4,000 times (ijcnn1) as fast "
-        "as its own CPU map (Table 6)."
+        f"GPU: {name}. CPU: one core, with numba kernels. t = {T}, pool 8 psi (at least "
+        f"1024), normal data, median of {repeats}, in milliseconds per batch, including "
+        "copies to and from the GPU. The paper's GPU map is 23 (url) to 4,000 times (ijcnn1) "
+        "as fast as its own CPU map (Table 6)."
     )
     report.table(("psi", "d", "batch", "processor, ms", "device, ms", "ratio", "faster"), rows)

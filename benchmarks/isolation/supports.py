@@ -1,4 +1,4 @@
-"""Primal against dual predictions along a stream."""
+"""Primal and dual predictions along a stream."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .sets import gaussian_blobs
 
 
 def dual(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of a block by primal and by dual predictions along a stream (section 8.1.1)."""
+    """Time of a block with primal and with dual predictions along a stream (section 8.1.1)."""
     n = 2000 if quick else 20_000
     X, y = gaussian_blobs(n, 20)
-    # One in five labels is wrong, so that support vectors keep coming.
+    # One in five labels is wrong, so the number of support vectors grows steadily.
     noise = np.random.default_rng(1).random(n) < 0.2
     y = np.where(noise, 1 - y, y)
     samples = stream(X, y)
@@ -57,10 +57,11 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
     axes.set(xlabel="samples", ylabel="microseconds per sample", yscale="log")
     axes.legend()
     report.note(
-        f"{n} rows of 20 Gaussian blobs in 20 dimensions, one label in five wrong; predict_one and "
-        "learn_one on mappings, mean microseconds per sample of the block that ends there. At the "
-        "end the dual models have "
-        f"{' and '.join(str(m.n_supports) for m in list(models.values())[1:])} support vectors."
+        f"{n} rows of 20 Gaussian blobs in 20 dimensions, with one label in five wrong. "
+        "predict_one and learn_one get mappings. Figures are mean microseconds per sample of "
+        "the block that ends at the row. At the end the dual models have "
+        f"{' and '.join(str(m.n_supports) for m in list(models.values())[1:])} support "
+        "vectors."
     )
     report.table(
         (

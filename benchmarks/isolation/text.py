@@ -1,4 +1,4 @@
-"""Text as mappings, never made dense."""
+"""Text as mappings, never as dense arrays."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def _samples(data: DataFolder, quick: bool) -> tuple[str, Stream, Stream] | None
 
 
 def _models(train: Stream, pool: int, quick: bool) -> dict[str, Callable[[], tuple[str, Any]]]:
-    """Return functions by name that make a model and describe the choices for it."""
+    """Return functions by name that make a model and describe its selected settings."""
     hinge = {"loss": "hinge", "learning_rate": RATE}
     grid = (0.03,) if quick else (0.01, 0.03, 0.1, 0.3, 1.0)
 
     def best(make: Callable[[float], Any]) -> tuple[str, Any]:
-        """Choose a lifetime by the last fifth of a part of the training samples."""
+        """Select a lifetime by the accuracy on the last fifth of some training samples."""
         part = train[:2000]
         cut = len(part) * 4 // 5
 
@@ -100,7 +100,7 @@ def _models(train: Stream, pool: int, quick: bool) -> dict[str, Callable[[], tup
 
 
 def text(data: DataFolder, report: Report, quick: bool) -> None:
-    """Text as mappings, never made dense: accuracy, time and memory."""
+    """Text as mappings, never as dense arrays: accuracy, time and memory."""
     sets = _samples(data, quick)
     if sets is None:
         return
@@ -134,10 +134,10 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
     words = {word for x, _ in train for word in x}
     report.note(
         f"{name}: {len(train)} training samples as mappings with "
-        f"{statistics.mean(len(x) for x, _ in train):.0f} of {len(words)} words, {len(test)} for "
-        f"the test; one pass, t = b = {T}, hinge loss, constant learning rate {RATE}, pool "
-        f"{pool}, started from nothing. Lifetimes are chosen on the first 2,000. IK_a-SVM: "
-        "LinearSVC on the final cells of all training samples."
+        f"{statistics.mean((len(x) for x, _ in train)):.0f} of {len(words)} words, and "
+        f"{len(test)} test samples. One pass, t = b = {T}, hinge loss, constant learning rate "
+        f"{RATE}, pool {pool}, new models. Lifetimes are selected on the first 2,000 samples. "
+        "IK_a-SVM: LinearSVC on the final cells of all training samples."
     )
     report.table(
         ("model", "setting", "accuracy", "learn, us", "predict, us", "bytes per training row"), rows
