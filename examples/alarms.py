@@ -1,6 +1,6 @@
-"""A generated metric of a server with five incidents, and the alarms that it raises.
+"""Raise alarms on a generated server metric with five incidents.
 
-Run it with `python examples/alarms.py`; it prints the alarms and saves a picture.
+`python examples/alarms.py` prints the alarms and saves a picture.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from river_mondrian import Alarms, NearestNeighborDetector
 
 DAY = 1440
 DAYS = 8
-# First minute, length, and how far the load moves.
+# First day, length in minutes, and change of the load for each incident.
 INCIDENTS = ((3.4, 60, 50.0), (4.1, 40, -30.0), (5.6, 90, 35.0), (6.3, 30, 60.0), (7.5, 60, -45.0))
 
 
 def load(rng):
-    """Return the load by minutes, and the first and last minute of each incident."""
+    """Return the load per minute, and the first and last minute of each incident."""
     t = np.arange(DAYS * DAY)
     values = 100.0 + 30.0 * np.sin(2.0 * np.pi * t / DAY) + rng.normal(0.0, 3.0, len(t))
     windows = []

@@ -1,6 +1,6 @@
-"""Find three kinds of anomalies in a series by a random cut forest.
+"""Find three kinds of anomalies in a time series with a random cut forest.
 
-Run it with `python examples/anomalies.py`; it prints the anomalies and saves a picture.
+`python examples/anomalies.py` prints the anomalies and saves a picture.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from matplotlib import pyplot as plt
 
 from river_mondrian import RandomCutForest
 
-# Days, values per day, and the days of the three anomalies.
+# Number of days, values per day, and the days of the three anomalies.
 DAYS, PER_DAY = 40, 48
 SPIKE, STANDS_STILL, OTHER_WAY = 25, 30, 35
 
-# Three values in a hundred have a larger score.
+# Three in a hundred usual values have a larger score.
 THRESHOLD = 0.97
 
 
 def load(rng):
-    """Return the load of a network, by half hours, and which values are wrong."""
+    """Return the load of a network per half hour, and a mask of its anomalies."""
     t = np.arange(DAYS * PER_DAY)
     day = 2.0 * np.pi * t / PER_DAY
     values = 50.0 + 20.0 * np.sin(day) + 6.0 * np.sin(2.0 * day) + rng.normal(size=len(t))

@@ -1,6 +1,6 @@
-"""Kernels of four sets of cut directions, and a density forest that learns a stream of the plane.
+"""Draw the kernels of four sets of cut directions, and a density forest that learns a stream.
 
-Run it with `python examples/density.py`; it prints log likelihoods and saves a picture.
+`python examples/density.py` prints log likelihoods and saves a picture.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIRECTIONS = {
 
 
 def draw_kernels(axes, n_partitions):
-    """Draw contours of the share of partitions in which a place falls into the origin's cell."""
+    """Draw contours of the share of partitions that have a place in the origin's cell."""
     line = np.linspace(-2.0, 2.0, 41)
     grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])
     origin = pd.DataFrame({"b": [0.0], "a": [0.0]})
@@ -38,7 +38,7 @@ def draw_kernels(axes, n_partitions):
 
 
 def spiral(n, seed=0):
-    """Return points of two arms of a spiral."""
+    """Return random points on two arms of a spiral."""
     rng = np.random.default_rng(seed)
     turn = 3.0 * np.sqrt(rng.random(n)) + 0.3
     arm = rng.integers(0, 2, n) * np.pi
@@ -47,7 +47,7 @@ def spiral(n, seed=0):
 
 
 def draw_densities(axes, sizes, n_estimators):
-    """Draw the density of a forest at several times of a stream."""
+    """Draw the density that a forest estimates at several times of a stream."""
     forest = DensityForest(n_estimators, lifetime=lambda n: 1.5 * n**0.25, seed=1)
     line = np.linspace(-2.2, 2.2, 80)
     grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])

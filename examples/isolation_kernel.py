@@ -1,7 +1,6 @@
-"""The isolation kernel: IK-OGD on a stream that River bundles, and the kernel's contours in 2-D.
+"""Compare isolation kernels with other models on one of River's streams, and draw the kernels.
 
-Run it with `python examples/isolation_kernel.py`; it prints progressive accuracies and saves a
-plot.
+`python examples/isolation_kernel.py` prints progressive accuracies and saves a plot.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ def models():
 
 
 def two_densities(rng, n):
-    """Draw a dense cluster on the left and a sparse one on the right."""
+    """Return random points: a dense cluster on the left and a sparse cluster on the right."""
     dense = rng.normal((0.3, 0.5), (0.05, 0.1), size=(4 * n // 5, 2))
     sparse = rng.normal((0.7, 0.5), (0.12, 0.15), size=(n // 5, 2))
     return rng.permutation(np.vstack([dense, sparse]))
 
 
 def draw(axes, points, n_partitions):
-    """Draw lines of equal similarity to a point between a dense and a sparse cluster."""
+    """Draw contours of three kernels around a point between a dense and a sparse cluster."""
     side = np.linspace(0.0, 1.0, SIDE)
     a, b = np.meshgrid(side, side)
     grid = np.column_stack([a.ravel(), b.ravel()])
@@ -48,7 +47,7 @@ def draw(axes, points, n_partitions):
     for name, method in (("isolation trees", "iforest"), ("Voronoi cells", "anne")):
         features = IsolationFeatures(n_partitions, 16, method, pool_size=len(points), seed=1)
         features.learn_many(points)
-        while not features.frozen:  # building is spread over calls
+        while not features.frozen:  # a call builds a part of the map
             features.learn_one({})
         kernels[name] = features.gram(grid, centre)[:, 0]
     for axis, (name, values) in zip(axes, kernels.items(), strict=True):
@@ -70,7 +69,7 @@ def main():
     for name, model in models().items():
         learner = list(model.steps.values())[-1]
         if isinstance(learner, OGDClassifier):
-            # The time of compiling is not counted.
+            # Compile before the time is measured.
             learner.warmup(features=learner.features)
         began = time.perf_counter()
         metric = evaluate.progressive_val_score(

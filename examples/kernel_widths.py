@@ -1,6 +1,6 @@
-"""All widths of the Mondrian kernel in one sweep, and exact online ridge regression at the best.
+"""Find the best width of the Mondrian kernel in one sweep, and learn a stream with this width.
 
-Run it with `python examples/kernel_widths.py`; it prints the lifetimes found and saves a plot.
+`python examples/kernel_widths.py` prints the best lifetimes and saves a plot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTITIONS = 50
 
 
 def wave(x):
-    """Return a wave that becomes slower as x grows."""
+    """Return the values of a wave whose frequency falls as x grows."""
     return np.sin(8.0 / (x + 0.25))
 
 
@@ -32,7 +32,7 @@ def sample(n, seed):
 
 
 def sweep(n):
-    """Learn at all lifetimes up to 60 in one sweep; prints what each criterion chooses."""
+    """Fit all lifetimes up to 60 in one sweep, and print the choice of each criterion."""
     X, y = sample(n, 1)
     path = lifetime_path(
         X,
@@ -61,7 +61,7 @@ def sweep(n):
 
 
 def follow(lifetime, n):
-    """Learn a stream by exact ridge regression, each sample predicted and then learned."""
+    """Predict and then learn each sample of a stream by exact ridge regression."""
     model = RidgeRegressor(MondrianFeatures(PARTITIONS, lifetime, seed=1), l2=0.1)
     error, inside = metrics.RMSE(), 0
     for (x,), y in zip(*sample(n, 3), strict=True):

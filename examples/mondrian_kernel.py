@@ -1,6 +1,6 @@
-"""The Mondrian kernel: a pipeline, a fused learner, and a partition refining with the lifetime.
+"""Compare a pipeline with a fused learner on Mondrian features, and draw a partition.
 
-Run it with `python examples/mondrian_kernel.py`; it prints progressive errors and saves a plot.
+`python examples/mondrian_kernel.py` prints progressive errors and saves a plot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIFETIMES = (0.5, 2.0, 5.0, 12.0)
 
 
 def models():
-    """Return the same features under two learners, and one that finds its lifetime itself."""
+    """Return a linear model, and three models on Mondrian features."""
     features = MondrianFeatures(lifetime=0.05, seed=1)
     linear = linear_model.LinearRegression(optim.SGD(0.1), intercept_lr=0.0)
     return {
@@ -32,7 +32,7 @@ def models():
 
 
 def draw(axes, n):
-    """Draw one partition of n points as its lifetime grows: each cut stays."""
+    """Draw one partition of n points at several lifetimes; a longer lifetime only adds cuts."""
     rng = np.random.default_rng(2)
     points = np.clip(rng.normal((0.4, 0.5), (0.1, 0.15), size=(n, 2)), 0.0, 1.0)
     features = MondrianFeatures(n_partitions=1, lifetime=LIFETIMES[-1], seed=4)
@@ -52,7 +52,7 @@ def main():
 
     n = 200 if arguments.quick else 1001
     print(f"TrumpApproval, {n} samples, predicted and then learned\n")
-    # The time of compiling is not counted.
+    # Compile before the time is measured.
     MondrianFeatures.warmup()
     for name, model in models().items():
         if isinstance(model, OGDRegressor):

@@ -1,4 +1,4 @@
-"""Draw every kind of picture of the package, of four models and their predictions."""
+"""Draw every kind of picture that the package offers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from river_mondrian import (
 
 
 def drift(n):
-    """Return n samples of a sine boundary, and n with the labels swapped."""
+    """Return n samples with a sine between the classes, and n samples with swapped labels."""
     before = synth.Sine(classification_function=0, seed=1).take(n)
     after = synth.Sine(classification_function=1, seed=2).take(n)
     return list(itertools.chain(before, after))
 
 
 def draw_curves(ax, samples):
-    """Compare models on a stream by River's own evaluation."""
+    """Draw the accuracy of three models along a stream."""
     models = {
         "adaptive": AdaptiveMondrianForestClassifier(seed=1),
         "exact": MondrianForestClassifier(seed=1),
@@ -44,7 +44,7 @@ def draw_curves(ax, samples):
 
 
 def draw_mixture(weights, reliability, samples):
-    """Draw the weights of one model, and whether its probabilities are calibrated."""
+    """Draw the weights of one model, and the calibration of its probabilities."""
     model = AdaptiveMondrianForestClassifier(seed=1)
     history, predictions = [], []
     for x, y in samples:
@@ -57,7 +57,7 @@ def draw_mixture(weights, reliability, samples):
 
 
 def draw_intervals(ax, n):
-    """Predict a series with intervals."""
+    """Draw a series with its predicted intervals."""
     model = AdaptiveMondrianForestRegressor(seed=1)
     targets, predicted = [], []
     for x, y in datasets.TrumpApproval().take(n):
@@ -68,7 +68,7 @@ def draw_intervals(ax, n):
 
 
 def draw_forest(tree, partition, importances, n):
-    """Draw one forest: the top of a tree, a partition, feature importance."""
+    """Draw the top of a tree, a partition and feature importances."""
     model = MondrianForestClassifier(seed=1)
     for x, y in datasets.ImageSegments().take(n):
         model.learn_one(x, y)
@@ -81,7 +81,7 @@ def draw_forest(tree, partition, importances, n):
 
 
 def draw_detectors(density, score, timeline, n):
-    """Learn two clouds of samples, and find the anomalies of a stream."""
+    """Draw a density, a map of scores, and the scores along a stream."""
     forest, detector = DensityForest(50, seed=1), RandomCutForest(20, seed=1)
     scores, odd = [], []
     for x, is_odd in datasets.Shuttle().take(n):

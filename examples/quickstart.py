@@ -1,6 +1,6 @@
-"""Compare two forests with River's AMF and ARF: accuracy, time and memory on River's streams.
+"""Compare the accuracy, time and memory of two forests with River's AMF and ARF.
 
-Run it with `python examples/quickstart.py`; it prints a table and saves a plot.
+`python examples/quickstart.py` prints a table and saves a plot.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def models():
 
 
 def progress(text, done, total):
-    """Show how far a run has come: a moving line on a terminal, quarters elsewhere."""
+    """Show the progress of a run: a bar on a terminal, or a line per quarter elsewhere."""
     if sys.stderr.isatty():
         filled = 30 * done // total
         end = "\n" if done == total else ""
@@ -46,7 +46,7 @@ def progress(text, done, total):
 
 
 def run(text, model, samples):
-    """Predict each sample, then learn it; returns the scores and their course."""
+    """Predict and then learn each sample; return the scores and their course."""
     accuracy, log_loss = metrics.Accuracy(), metrics.CrossEntropy()
     course = {"n": [], "accuracy": [], "seconds": []}
     seconds = 0.0
@@ -71,7 +71,7 @@ def run(text, model, samples):
 
 
 def show_compiling(text):
-    """Show what is compiled, on stderr: one line that changes on a terminal, else some lines."""
+    """Show compiled functions on stderr: one line on a terminal, or every tenth line elsewhere."""
     logger, handler = logging.getLogger("river_mondrian"), logging.StreamHandler()
     every = 1 if sys.stderr.isatty() else 10
     handler.terminator = "\r" if every == 1 else "\n"
@@ -84,7 +84,7 @@ def show_compiling(text):
 
 
 def compile_kernels(label):
-    """Run a model for the first time, so that its kernels are compiled and kept for later runs."""
+    """Run a model once, so that its kernels are compiled and stored for later runs."""
     show_compiling(label)
     accuracy, log_loss, *_ = run(f"Bananas, {label}", models()[label], list(datasets.Bananas()))
     return f"Bananas, {label}: accuracy {accuracy:.4f}, log loss {log_loss:.4f}"
@@ -102,7 +102,7 @@ def main():
         ours = [label for label in models() if "ours" in label]
         for first in as_completed([processes.submit(compile_kernels, label) for label in ours]):
             print(f"{first.result()} ({time.perf_counter() - began:.1f} s)", flush=True)
-    # This process loads the kernels by runs that are not timed.
+    # These runs load the kernels into this process, so that later times exclude loading.
     for label in ours:
         run(f"loading, {label}", models()[label], list(datasets.Bananas()))
     print("runs that are timed", flush=True)

@@ -1,4 +1,4 @@
-"""Look inside a Mondrian forest: one prediction, a table of nodes, a tree and its partition."""
+"""Explain a prediction of a Mondrian forest, print nodes, and draw a tree and its partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predict with intervals: a function with a gap in the data, and a stream."""
+"""Predict intervals for a function with a gap in the data, and for a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def wave(x):
 
 
 def draw_bands(axes, sizes):
-    """Learn a function of one feature. There is no sample between 0.4 and 0.65."""
+    """Draw intervals of a function of one feature, without samples between 0.4 and 0.65."""
     rng = np.random.default_rng(0)
     model = MondrianForestRegressor(n_estimators=50, seed=1)
     places = np.linspace(-0.1, 1.1, 300)
@@ -49,7 +49,7 @@ def draw_bands(axes, sizes):
 
 
 def draw_stream(axis):
-    """Predict each sample of a stream before learning it."""
+    """Draw intervals along a stream; each sample is predicted and then learned."""
     model = MondrianForestRegressor(n_estimators=20, seed=1)
     targets, means, bounds = [], [], []
     for x, y in datasets.TrumpApproval():

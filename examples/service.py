@@ -4,16 +4,17 @@
     SERVICE_TOKEN=secret python examples/service.py --features a b --labels yes no \
         --state state --redis redis://127.0.0.1:6379
 
-`POST /predict {"x": {"a": 0.1}}` answers with probabilities. `POST /learn` of
-`{"samples": [{"x": {"a": 0.1}, "y": "yes"}]}`, with the header `Authorization: Bearer secret`,
-appends samples to a Redis stream. A thread reads the stream as a consumer group, learns, and saves
-the model together with the position in the stream every `--save-samples` samples or
-`--save-seconds` seconds; what is saved is acknowledged. Whenever the process is killed, the next
-one loads the file and learns what came after its position: nothing is lost and nothing is learned
-twice. `GET /metrics` is for Prometheus.
+`POST /predict` with `{"x": {"a": 0.1}}` returns probabilities. `POST /learn` with
+`{"samples": [{"x": {"a": 0.1}, "y": "yes"}]}` and the header `Authorization: Bearer secret`
+appends samples to a Redis stream. `GET /metrics` returns metrics for Prometheus.
 
-It listens on loopback by default, accepts declared features and labels only, and unpickles
-nothing.
+A thread reads the stream as a consumer group and learns the samples. Every `--save-samples`
+samples or `--save-seconds` seconds it saves the model with the position in the stream, and
+acknowledges the saved samples. If the process is killed, the next process loads the file and
+learns the samples after its position. So no sample is lost, and no sample is learned twice.
+
+The service listens on loopback by default, accepts only declared features and labels, and
+unpickles nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from river_mondrian import MondrianForestClassifier, load, save
 
-# Bytes of a request, samples in it, and the largest size of a value.
+# Largest numbers of bytes and of samples in a request, and the largest absolute value.
 MOST_BYTES = 1 << 16
 MOST_SAMPLES = 500
 LARGEST = 3.4e38
@@ -47,7 +48,7 @@ READ = 256
 
 
 class Refused(Exception):
-    """A request that is not taken: a status, and why."""
+    """A refused request, with its status and the reason."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -55,13 +56,13 @@ class Refused(Exception):
 
 
 class Schema:
-    """What samples may be: declared features, which are numbers, and declared labels."""
+    """The declared features, which are numbers, and the declared labels."""
 
     def __init__(self, features: list[str], labels: list[str]) -> None:
         self.features, self.labels = frozenset(features), frozenset(labels)
 
     def values(self, x: Any) -> dict[str, float]:
-        """Check a sample's values; null is missing."""
+        """Check and return a sample's values without missing values, which are null."""
         if not isinstance(x, dict):
             raise Refused(422, f"x must be an object from feature to number, got {x!r:.80}")
         found = {}
@@ -78,7 +79,7 @@ class Schema:
         return found
 
     def sample(self, given: Any) -> tuple[dict[str, float], str]:
-        """Check a sample with its label."""
+        """Check and return a sample and its label."""
         if not isinstance(given, dict) or given.keys() != {"x", "y"}:
             raise Refused(422, f"a sample must be an object with x and y, got {given!r:.80}")
         y = given["y"]
@@ -88,7 +89,7 @@ class Schema:
 
 
 def parsed(content: bytes) -> Any:
-    """Read JSON; numbers that are none of JSON's are refused."""
+    """Parse JSON, and refuse NaN and infinities, which JSON does not have."""
 
     def refuse(text: str) -> None:
         raise Refused(422, f"{text} is no number of JSON")
@@ -100,13 +101,13 @@ def parsed(content: bytes) -> Any:
 
 
 def order(entry: str) -> tuple[int, int]:
-    """Return a stream's entry number as what can be compared."""
+    """Return the number of a stream's entry as a tuple that can be compared."""
     first, _, second = entry.partition("-")
     return int(first), int(second)
 
 
 class Learner(threading.Thread):
-    """Learns a stream's samples in order, and saves the model with the position in the stream."""
+    """A thread that learns a stream's samples in order, and saves the model with its position."""
 
     def __init__(self, schema: Schema, arguments: argparse.Namespace) -> None:
         super().__init__(daemon=True)
@@ -121,15 +122,15 @@ class Learner(threading.Thread):
         else:
             self.model = MondrianForestClassifier(arguments.trees, seed=1)
         self.saved_at, self.unsaved = time.monotonic(), 0
-        # Entries that are learned, but not acknowledged.
+        # Entries that are learned but not acknowledged.
         self.learned: list[str] = []
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Learn for ever; where that fails the service says so, and ends."""
+        """Learn until an error, and then print and store the error."""
         try:
             self._join_group()
-            # First what was delivered before the process was killed.
+            # First read the entries that were delivered before the process was killed.
             last = "0"
             while last != ">":
                 entries = self._read(last)
@@ -158,12 +159,12 @@ class Learner(threading.Thread):
 
     def _learn(self, entries: list[tuple[str, dict[str, str] | None]]) -> None:
         for entry, fields in entries:
-            # What the file has is only to be acknowledged.
+            # Entries up to the saved position are learned, and need only an acknowledgement.
             if order(entry) > order(self.position):
                 try:
                     x, y = self.schema.sample(parsed((fields or {}).get("sample", "").encode()))
                 except Refused:
-                    # Others may write to the stream, too.
+                    # Other programs may also write to the stream.
                     self.refused += 1
                 else:
                     self.model.learn_one(x, y)
@@ -181,7 +182,7 @@ class Learner(threading.Thread):
             self.learned, self.unsaved, self.saved_at = [], 0, time.monotonic()
 
     def append(self, samples: list[Any]) -> list[str]:
-        """Append checked samples to the stream; returns their entries."""
+        """Append checked samples to the stream, and return their entries."""
         with self.broker.pipeline(transaction=True) as pipeline:
             for one in samples:
                 pipeline.xadd(STREAM, {"sample": json.dumps(one)})
@@ -189,7 +190,7 @@ class Learner(threading.Thread):
 
 
 async def body_of(request: Request) -> Any:
-    """Read a request's body, up to a limit."""
+    """Read and parse a request's body, up to a limit."""
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -199,7 +200,7 @@ async def body_of(request: Request) -> Any:
 
 
 def make_app(schema: Schema, learner: Learner, token: str) -> FastAPI:
-    """Return the service."""
+    """Return the web application."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     counts = {"predictions": 0, "refused": 0, "appended": 0}
     expected = f"Bearer {token}".encode()
@@ -265,7 +266,7 @@ def main() -> None:
     if arguments.save_samples < 1 or not 0.0 < arguments.save_seconds < math.inf:
         parser.error("--save-samples and --save-seconds must be above 0")
     Path(arguments.state).mkdir(parents=True, exist_ok=True)
-    # Two that learn one stream would each learn a part of it.
+    # Two services on one stream would each learn only a part of it.
     with open(Path(arguments.state) / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""Compare three forests on a concept that turns into its opposite.
+"""Compare three forests on a stream whose labels swap.
 
-Run it with `python examples/surviving_drift.py`; it prints accuracies and saves a plot.
+`python examples/surviving_drift.py` prints accuracies and saves a plot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClass
 
 
 def stream(n):
-    """Return n samples of a sine boundary, and n with the labels swapped."""
+    """Return n samples with a sine between the classes, and n samples with swapped labels."""
     before = synth.Sine(classification_function=0, seed=1).take(n)
     after = synth.Sine(classification_function=1, seed=2).take(n)
     return list(itertools.chain(before, after))
@@ -40,7 +40,7 @@ def main():
     _, (above, below) = plt.subplots(2, 1, figsize=(9, 7), sharex=True)
     history, curves = [], {}
     print(f"{2 * n} samples, the labels swap after {n}\n")
-    # The time of compiling is not counted.
+    # Compile before the time is measured.
     AdaptiveMondrianForestClassifier.warmup()
     MondrianForestClassifier.warmup()
     for name, model in models.items():

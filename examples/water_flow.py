@@ -1,4 +1,4 @@
-"""Predict the flow through a pipeline for the next hour with intervals, and draw a week."""
+"""Predict the flow of water in the next hour with intervals, and draw a week."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WEEK = 7 * 24
 
 
 def calendar(x):
-    """Return the hour as numbers; the model learns which of them matter."""
+    """Return the hour, the weekday and the day of the year."""
     time = x["Time"]
     return {"hour": time.hour, "weekday": time.weekday(), "day": time.timetuple().tm_yday}
 
