@@ -39,7 +39,7 @@ class Steering(NamedTuple):
 # `INTERVALS` is for errors in units of their size, `SETS` for the log-odds of classes.
 INTERVALS = Steering(0.1, 20.0)
 SETS = Steering(0.3, 8.0)
-# Steps shrink to this part of the first ones.
+# Steps shrink to this fraction of the first steps.
 LAST = 0.1
 # If labels are late, several steps precede the effect of the first. Together they are at most this
 # large, so that thresholds do not overshoot.

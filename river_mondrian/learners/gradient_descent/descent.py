@@ -115,7 +115,7 @@ class GradientDescent(Record):
 
 
 class Loss(enum.IntEnum):
-    """A loss that kernels know."""
+    """A loss, by its number in kernels."""
 
     # One score for two classes, with a target of 0 or 1.
     HINGE = 0
@@ -126,7 +126,7 @@ class Loss(enum.IntEnum):
     HUBER = 4
     # The cross-entropy of all classes' scores.
     SOFTMAX = 5
-    # A loss unknown to kernels: Python writes the derivatives.
+    # A loss without a kernel. Python writes the derivatives.
     FOREIGN = 6
 
 

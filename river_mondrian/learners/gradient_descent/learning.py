@@ -236,8 +236,8 @@ def learn_lifetimes(
 ) -> None:
     """Learn a mapped sample at each lifetime, and update the shares with the losses.
 
-    `before` has the sample's cells before the map learned the sample. The losses are those of
-    predictions from these cells. Without `before`, the shares do not change.
+    `before` has the sample's cells before the map learned the sample. Predictions from these cells
+    have the losses. Without `before`, the shares do not change.
     """
     for k in range(learner.n_lifetimes):
         own, n_equal = cells.part(n * k, n), 0

@@ -5,10 +5,10 @@ chosen, waves are drawn, and rows are replayed, the latest rows first. Then the 
 design in use. Designs are made after 8, 16, 32 samples and so on. Once rows have been dropped, a
 design is made only if the units of inputs have changed.
 
-Bends and products are ranked by how much of the linear regression's errors they explain. For a
-bend, what its input explains is subtracted. A wave is the best of a few random waves, by how much
-of the additive regression's errors each explains. Most inputs of waves are drawn in proportion to
-how much they have explained.
+Bends and products are ranked by how much of the linear regression's errors they explain. The part
+that a bend's input explains is subtracted. A wave is the best of a few random waves, by how much of
+the additive regression's errors each explains. Most inputs of waves are drawn in proportion to how
+much they have explained.
 """
 
 import math
@@ -27,7 +27,7 @@ COLUMNS_PER_ROW = 0.25
 LEAST_VARIANCE = 1e-3
 # A new design is needed if a centre has moved by more units, or a unit has changed by more.
 MOVED, RESCALED = 0.5, 1.5
-# Replayed targets are clipped at so many interquartile ranges beyond the quartiles.
+# Number of interquartile ranges beyond the quartiles at which replayed targets are clipped.
 FENCES = 10.0
 
 
@@ -91,7 +91,7 @@ def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
     explained, left = rh - r_ * mean, hh - h_ * mean
     of_input = zz - z_ * z_ / n
     if second == records.BEND and of_input > 0.0:
-        # Subtract what the input itself explains.
+        # Subtract the part that the input explains.
         slope = (zh - z_ * mean) / of_input
         explained -= slope * (rz - r_ * z_ / n)
         left -= slope * (zh - z_ * mean)

@@ -5,7 +5,7 @@ second model adds bends and products of inputs, and a third model also adds rand
 learned from all samples and from late samples (`designs.py`). Inputs are in robust units and
 bounded. Columns of missing inputs are at their mean.
 
-A target too far from a regression's prediction is clipped at a largest distance. So one outlier has
+A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
 little effect. Many outliers in a row are followed, since the distance grows with them.
 """
 

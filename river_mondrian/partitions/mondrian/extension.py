@@ -129,7 +129,10 @@ def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
 
 @inlined
 def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
-    """Separate a point from a leaf if a cut is in time (Algorithm 4, 1 to 9); returns whether."""
+    """Separate a point from a leaf if a cut is in time (Algorithm 4, 1 to 9).
+
+    Returns whether the point has been separated.
+    """
     rate = sampling.distance_to(forest, tree, ref, forest.values_of(tree, p))
     if rate > 0.0:
         time = exponential(tree, rate)

@@ -54,7 +54,7 @@ class Partitions:
     rescale
         Whether trees are redrawn if widths are no longer valid.
     window
-        Largest number of samples held, the latest ones. None holds all samples.
+        Largest number of held samples, which are the latest samples. None holds all samples.
 
     """
 

@@ -499,7 +499,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         return rows.column(place, self._n_rows()[table][place], column)
 
     def table(self, t: int) -> TreeTable:
-        """Return the table of a tree's nodes, including hidden ones."""
+        """Return the table of a tree's nodes, including hidden nodes."""
         left, right, dims = (self.column("nodes", name, t) for name in ("left", "right", "dim"))
         return make_table(int(self.trees[t].root), left, right, dims < 0)
 
