@@ -1,59 +1,59 @@
-// Cells of rows in Voronoi partitions whose centres come from one pool of points.
+// Cells of rows in Voronoi partitions whose centres are points of one pool.
 //
-// `cuda.py` launches the four kernels in the order in which they stand here; `nearest.py` says why
-// the cells are those of the reference (`distances.py`, the first of equals).
+// `cuda.py` launches the four kernels in the order of this file. `nearest.py` proves that the cells
+// equal the cells of the reference (`distances.py`, the first point among equals).
 //
-//   measure_rows  how far each row's scores may be off
-//   scan_tiles    scores by a matrix product in tiles; each partition's least one while the scores
-//                 are in shared memory, for each of several splits of the tiles
-//   decide        cells by the splits' least scores; pairs of a row and a partition in which more
-//                 than one point may be the nearest are put off
-//   settle        those pairs, by distances in the reference's order of summation
+//   measure_rows  largest errors of each row's scores
+//   scan_tiles    scores by a matrix product in tiles; each partition's least score, found while
+//                 the scores are in shared memory, for each of several splits of the tiles
+//   decide        cells by the splits' least scores; pairs of a row and a partition are deferred if
+//                 more than one point may be the nearest
+//   settle        the deferred pairs, by distances in the reference's order of summation
 //
-// A score of a row x and a point p is |k|^2 - 2 c . k, where c and k are x and p less the origin:
-// the squared distance without |c|^2, which all points share.
+// The score of a row x and a point p is |k|^2 - 2 c . k, where c and k are x and p minus the
+// origin. This is the squared distance without |c|^2, which all points share.
 //
-// Arrays: rows and points have `width` floats each, a multiple of 8, zeros at the end. `starts` and
-// `owners` say which partitions own the points of a tile (`cuda.owners_by_tile`). `members` has the
-// points of each partition, `minima` a minimum for each split, partition and row, and `cells` a
-// column for each row and partition.
+// Arrays: each row and point has `width` floats, a multiple of 8, padded with zeros. `starts` and
+// `owners` list the partitions that own the points of a tile (`cuda.owners_by_tile`). `members` has
+// the points of each partition. `minima` has a minimum for each split, partition and row. `cells`
+// has a column for each row and partition.
 
 const int THREADS = 256;
 const int WARP = 32;
 const int WARPS = THREADS / WARP;
 const unsigned FULL_WARP = 0xffffffffu;
 
-// A tile is so many rows by so many points; the product takes so many features in a step.
+// Rows and points of a tile, and features of a step of the product.
 const int ROWS = 64;
 const int POINTS = 128;
 const int DEPTH = 16;
 const int QUADS = DEPTH / 4;
 
-// What a thread keeps of a tile's product: so many rows by so many points.
+// Rows and points of a thread's part of a tile's product.
 const int OWN_ROWS = 4;
 const int OWN_POINTS = 8;
-// Rows of a tile that a lane has where minima are taken.
+// Rows of a tile for each lane in the search for minima.
 const int LANE_ROWS = ROWS / WARP;
 
-// Floats from a feature to the next. Four more than there are make room for the writes: the quads
-// of a warp are in two groups of banks, not in one, and reads of four floats stay aligned.
+// Floats from one feature to the next. The four additional floats prevent bank conflicts of writes:
+// the quads of a warp are in two groups of banks, not in one. Reads of four floats stay aligned.
 const int ROW_STRIDE = ROWS + 4;
 const int POINT_STRIDE = POINTS + 4;
 
-// Partial sums of a distance.
+// Number of partial sums of a distance.
 const int LANES = 8;
 
-// A minimum's column where there is none, and its mark that another point may be as near.
+// Column of a missing minimum. Mark of a minimum if another point may be as near.
 const unsigned NO_COLUMN = 0x7fffffffu;
 const unsigned CONTESTED = 0x80000000u;
 
-// Squared norms up to which single precision holds scores, and up to which scores of whole numbers
-// have no rounding (`nearest`).
+// Squared norms up to this size have scores in single precision. Scores of whole numbers are exact
+// up to the second limit (`nearest`).
 const double FARTHEST_SQUARE = 1e30;
 const double LARGEST_WHOLE_SQUARE = 4194304.0;
 
-// How a row's scores are bounded: they take but a share of |k|^2, 1 - g in `nearest`, and a point
-// may be the nearest if its score is at most factor * least + slack.
+// Bounds for a row's scores: the factor of |k|^2 in scores, 1 - g in `nearest`. A point may be the
+// nearest if its score is at most factor * least + slack.
 struct Bound {
     float share;
     float factor;
@@ -66,17 +66,17 @@ struct __align__(8) Minimum {
     unsigned column;
 };
 
-// A tile's least score among a partition's points, the least but one, and the owner of the first:
-// its place in the tile plus `POINTS` times its column.
+// A tile's least and second least score among a partition's points, and the owner of the first: its
+// place in the tile plus `POINTS` times its column.
 struct Lowest {
     float score;
     float second;
     unsigned owner;
 };
 
-// What a thread has fetched for the next step of the product: four features of a row, of two points
-// and of the origin. It is subtracted when they are placed, as who waits for them here would not
-// multiply meanwhile.
+// Data that a thread has fetched for the next step of the product: four features of a row, of two
+// points and of the origin. The origin is subtracted when these are placed. A subtraction here
+// would wait for the data and delay the products.
 struct Fetched {
     float4 row;
     float4 points[2];
@@ -95,12 +95,12 @@ __device__ __forceinline__ bool comes_before(float score, unsigned column, const
     return score < other.score || (score == other.score && column < other.column);
 }
 
-// The first of a split's tiles; the end of the one before.
+// First tile of a split, which is also the end of the split before.
 __device__ __forceinline__ int first_tile(int n_tiles, int split, int n_splits) {
     return (int)((long long)n_tiles * split / n_splits);
 }
 
-// A warp for each row.
+// There is a warp for each row.
 extern "C" __global__ void measure_rows(
     const float *__restrict__ rows, int n, int width, const float *__restrict__ origin,
     float error, float least, int whole_pool, int bounded, Bound *__restrict__ bounds) {
@@ -124,8 +124,8 @@ extern "C" __global__ void measure_rows(
     Bound bound = {1.0f, 1.0f, infinity()};
     if (bounded && square <= FARTHEST_SQUARE) {
         if (whole && square <= LARGEST_WHOLE_SQUARE) {
-            // Scores are whole numbers and exact, so that nothing is left open: none is less than
-            // the least one, and among equals the column decides.
+            // Scores are whole numbers and exact, so no pair is undecided: no score is less than
+            // the least score, and among equals the column decides.
             bound.slack = -1.0f;
         } else {
             bound.share = 1.0f - error;
@@ -136,7 +136,7 @@ extern "C" __global__ void measure_rows(
     bounds[row] = bound;
 }
 
-// Zeros behind the last feature. Four threads fetch 64 bytes of one row or point: whole sectors.
+// Zeros follow the last feature. Four threads fetch 64 bytes of one row or point: whole sectors.
 __device__ __forceinline__ Fetched fetch(
     const float *row, const float *const (&points)[2], const float *__restrict__ origin,
     int feature, int width) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ Fetched fetch(
     return next;
 }
 
-// Of the last row or point there may be more in a tile: nobody asks for their scores.
+// A tile may repeat the last row or point. The repeated scores are not read.
 __device__ __forceinline__ const float *row_of(
     const float *__restrict__ table, long long row, int n, int width) {
     return table + (row < n ? row : n - 1) * width;
@@ -171,7 +171,8 @@ __device__ __forceinline__ void place_quad(
     start[3 * stride] = quad.w - origin.w;
 }
 
-// Add a step's products to a thread's sums. Its rows and points lie side by side in both tiles.
+// Add a step's products to a thread's sums. The thread's rows and points are contiguous in both
+// tiles.
 __device__ __forceinline__ void multiply(
     const float *row_tile, const float *point_tile, int own_row, int own_point,
     float (&sums)[OWN_POINTS][OWN_ROWS]) {
@@ -189,8 +190,9 @@ __device__ __forceinline__ void multiply(
     }
 }
 
-// Write a thread's scores, and begin the next tile's sums. Rows are side by side: a quarter of a
-// warp writes 128 bytes in a row, and a warp reads one point's score for 32 rows from all banks.
+// Write a thread's scores, and clear the sums for the next tile. Rows are contiguous: a quarter of
+// a warp writes 128 contiguous bytes, and a warp reads one point's score for 32 rows from all
+// banks.
 __device__ __forceinline__ void write_scores(
     float *scores, const float *__restrict__ squares, const float (&shares)[OWN_ROWS],
     int own_row, int own_point, float (&sums)[OWN_POINTS][OWN_ROWS]) {
@@ -216,16 +218,17 @@ __device__ __forceinline__ void take(Lowest &lowest, float score, unsigned owner
     lowest.score = fminf(lowest.score, score);
 }
 
-// Add a tile's lowest to a minimum. It is contested if any other score so far is within the limit:
-// a limit grows with the score, so that what is beyond a former one is beyond the present one, and
-// what was contested is so no more where the former minimum is beyond the present limit.
+// Add a tile's lowest score to a minimum. The minimum is contested if any other score so far is
+// within the limit. The limit grows with the least score. So a score beyond an earlier limit is
+// also beyond the present limit. A contested minimum is no longer contested once it is beyond the
+// present limit.
 __device__ __forceinline__ void merge(
     Minimum &minimum, const Lowest &lowest, float factor, float slack) {
     const bool less = lowest.score < minimum.score;
     const float limit = limit_of(fminf(lowest.score, minimum.score), factor, slack);
     const float other = fmaxf(lowest.score, minimum.score);
     const bool own = less ? !(lowest.second > limit) : (minimum.column & CONTESTED) != 0;
-    // Written so that what is not a number is within any limit.
+    // With this form of comparison, NaN is within any limit.
     const bool contested = own || !(other > limit);
     const unsigned column = lowest.owner / POINTS, former = minimum.column & ~CONTESTED;
     const bool first = less || (lowest.score == minimum.score && column < former);
@@ -233,8 +236,8 @@ __device__ __forceinline__ void merge(
     minimum.column = (first ? column : former) | (contested ? CONTESTED : 0u);
 }
 
-// Add a tile's scores to the minima. A warp has the same partitions throughout, which nobody else
-// reads; each lane has rows of its own.
+// Add a tile's scores to the minima. A warp always has the same partitions, and no other warp reads
+// these. Each lane has its own rows.
 __device__ __forceinline__ void take_minima(
     const float *scores, const int *__restrict__ starts, const unsigned *__restrict__ owners,
     int n_partitions, const float (&factors)[LANE_ROWS], const float (&slacks)[LANE_ROWS],
@@ -276,12 +279,12 @@ __device__ __forceinline__ void write_minima(
         }
 }
 
-// A block takes `ROWS` rows (x) through the tiles of a split (y).
+// A block multiplies `ROWS` rows (x) with all tiles of a split (y).
 //
-// A step ends with the operands of the next one in registers, so that they are on their way while
-// sums and minima are calculated. Two barriers are enough: behind the first all operands are placed
-// and nobody reads the former tile's scores any more; behind the second nobody reads the operands
-// and all scores are written.
+// At the end of a step, the operands of the next step are being loaded into registers while sums
+// and minima are computed. Two barriers are sufficient. After the first barrier, all operands are
+// placed, and no thread still reads the earlier tile's scores. After the second barrier, no thread
+// still reads the operands, and all scores are written.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) scan_tiles(
     const float *__restrict__ rows, const Bound *__restrict__ bounds, int n,
     const float *__restrict__ points, const float *__restrict__ squares, int n_points,
@@ -330,7 +333,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) scan_tiles(
             for (int half = 0; half < 2; ++half)
                 tile_points[half] = point_of(points, tile, place, half, n_points, width);
         }
-        // Behind the last tile it is the last point again, for nothing.
+        // After the last tile, the last point is fetched again and not used.
         next = fetch(row, tile_points, origin, feature, width);
         multiply(row_tile, point_tile, own_row, own_point, sums);
         if (tile > done)
@@ -345,8 +348,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) scan_tiles(
     write_minima(least, n_partitions, first_row, n, minima);
 }
 
-// A thread for each pair of a partition and a row, the rows side by side as in `minima`. Cells are
-// written with the partitions side by side, which is what the host takes: few bytes.
+// There is a thread for each pair of a partition and a row. Rows are contiguous as in `minima`.
+// Cells are written with contiguous partitions, which is the order of the host and few bytes.
 extern "C" __global__ void decide(
     const Minimum *__restrict__ minima, int n_splits, int n_partitions, int n,
     const Bound *__restrict__ bounds, int n_columns, int first_column, int *__restrict__ cells,
@@ -376,8 +379,8 @@ extern "C" __global__ void decide(
         cells[row * n_columns + first_column + pair / n] = (int)best.column;
 }
 
-// The squared distance that `distance.squared_distance` returns, by `LANES` neighbouring threads,
-// each with one of its partial sums. Squares of single precision are exact in double precision.
+// The squared distance of `distances.squared_distance`, computed by `LANES` neighbouring threads,
+// each with one partial sum. Squares of single precision are exact in double precision.
 __device__ __forceinline__ double exact_distance(
     const float *__restrict__ x, const float *__restrict__ p, int width, unsigned group) {
     double sum = 0.0;
@@ -397,8 +400,9 @@ __device__ __forceinline__ void keep_nearer(
     found = column;
 }
 
-// A warp for each pending pair. Of a split whose minimum is not contested that point alone may be
-// the nearest; of another one, any of the partition's points in its tiles.
+// There is a warp for each pending pair. In a split whose minimum is not contested, only the
+// minimum's point may be the nearest. In another split, any point of the partition in the split's
+// tiles may be.
 extern "C" __global__ void settle(
     const Minimum *__restrict__ minima, int n_splits, int n_partitions, int n,
     const Bound *__restrict__ bounds, const float *__restrict__ rows,
