@@ -1,4 +1,4 @@
-"""Cut directions and random lifetimes: their kernels, their pictures, and forests with them.
+"""Cut directions and random lifetimes: their kernels, pictures, and forests.
 
 Parts of the suite `stit`; each takes the data folder, a report and whether to be quick.
 """
@@ -27,11 +27,11 @@ LIFETIMES: dict[str, Any] = {
     "gamma(2, rate 1.25)": stats.gamma(2.0, scale=0.8),
     "uniform(0.5, 2.5)": stats.uniform(0.5, 2.0),
 }
-# Directions enough for the mean over them to be the isotropic kernel within Monte Carlo error.
+# With so many directions, their mean is the isotropic kernel up to Monte Carlo error.
 MANY = 400
 LEVEL = 0.01
 
-# Lifetimes of the paper are divided by the number of directions.
+# The paper's lifetimes are divided by the number of directions.
 FIGURE3_LIFETIME = 9.0 / len(THREE)
 
 
@@ -44,13 +44,13 @@ def _mapping(row: Array) -> dict[Any, float]:
 
 
 def _gaussian_directions(n: int, d: int, seed: int) -> list[dict[Any, float]]:
-    """Return directions of normal coefficients, weighted as for the isotropic kernel."""
+    """Return directions of normal coefficients, with the weights of the isotropic kernel."""
     rows = np.random.default_rng(seed).standard_normal((n, d))
     return [_mapping(row) for row in rows * math.sqrt(math.pi / 2.0) / n]
 
 
 def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
-    """Frequency of a common cell beside Equations 9 and 10 and the random lifetimes' kernels."""
+    """Frequency of a common cell, compared with Equations 9 and 10 and random lifetimes."""
     dims, seeds, n = ((2,), 2, 1000) if quick else ((2, 5, 10), 8, 4000)
     table, worst, total = [], 0.0, 0
     for d, (name, lifetime) in itertools.product(dims, LIFETIMES.items()):
@@ -78,16 +78,17 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
             table.append([*row, f"{largest:.2f}"])
     bound = float(stats.norm.isf(LEVEL / 2.0 / total))
     report.note(
-        f"Two points at random, {n} partitions: the frequency with which they share a cell, beside "
-        "the limit kernel, for the last seed; z is the largest standardised difference over the "
-        f"seeds. All of them should be below {bound:.2f} (level {LEVEL}, {total} comparisons)."
+        f"The frequency with which two random points share a cell in {n} partitions, and the "
+        "limit kernel, for the last seed. z is the largest standardized difference over the "
+        f"seeds. All z should be below {bound:.2f} (significance level {LEVEL}, {total} "
+        "comparisons)."
     )
     report.table(["d", "lifetime", "directions", "seeds", "kernel", "found", "largest z"], table)
     report.note(f"All within Monte Carlo error: {verdict(worst < bound)}.")
 
 
 def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
-    """Direction of the first cut of the unit square beside Example 2.1."""
+    """Direction of the first cut of the unit square, compared with Example 2.1."""
     n, seeds = (2000, 2) if quick else (10_000, 5)
     corners = np.array(list(itertools.product([-0.5, 0.5], repeat=2)))
     weights = np.array([1.0, 1.0, math.sqrt(2.0)]) / (2.0 + math.sqrt(2.0))
@@ -102,7 +103,7 @@ def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
         table.append([f"seed {seed}", *(f"{c / n:.4f}" for c in counts), f"{p:.3f}"])
     report.note(f"{n} STIT processes of the unit square with the three directions of Example 2.1.")
     report.table(["", "(1, 0)", "(0, 1)", "(1, 1) / sqrt 2", "p of chi-square"], table)
-    report.note(f"As the example says: {verdict(least > LEVEL / seeds)}.")
+    report.note(f"As in the example: {verdict(least > LEVEL / seeds)}.")
 
 
 def convergence(data: DataFolder, report: Report, quick: bool) -> None:
@@ -111,7 +112,7 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
     points = np.random.default_rng(0).random((100, 2))
     frame = pd.DataFrame(points, columns=["a", "b"])
     gaps = (points[:, None] - points).reshape(-1, 2)
-    # The mean over random directions is the isotropic kernel only where they are many.
+    # The mean over random directions approximates the isotropic kernel only with many directions.
     kinds: dict[str, Any] = {"axes": None, "isotropic (100)": 100, "three": THREE}
     table: list[list[Any]] = [[m] for m in sizes]
     slopes: list[Any] = ["slope"]
@@ -131,9 +132,10 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
             table[i].append(f"{middle[-1]:.3f} ({min(errors):.3f}, {max(errors):.3f})")
         slopes.append(f"{np.polyfit(np.log(sizes), np.log(middle), 1)[0]:.2f}")
     report.note(
-        "Largest absolute error over all pairs of 100 uniform points of the unit square, lifetime "
-        f"3, beside the limit kernel; median of {seeds} seeds (least, largest). The last row is "
-        "the slope of log error against log M; -1/2 is expected."
+        "Largest absolute difference from the limit kernel over all pairs of 100 uniform "
+        f"points of the unit square, with lifetime 3; median of {seeds} seeds (smallest, "
+        "largest). The last row is the slope of log error against log M; the expected slope "
+        "is -1/2."
     )
     report.table(["M", *kinds], [*table, slopes])
 
@@ -177,7 +179,7 @@ def figure1(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure3(data: DataFolder, report: Report, quick: bool) -> None:
-    """A STIT process with three directions growing in time (Figure 3)."""
+    """A STIT process with three directions that grows in time (Figure 3)."""
     plt = pyplot()
     if plt is None:
         return
@@ -190,8 +192,9 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
         features.draw_partition(time=time, ax=axis)
         axis.set(title=f"t = {len(THREE) * time:.2f}: {len(axis.patches)} cells", aspect="equal")
     report.note(
-        "One partition of the square with the directions of Example 2.1, in the paper's units of "
-        f"time (three times ours): after the first three cuts, and at t = 9 with {len(times)} cuts."
+        "One partition of the square with the directions of Example 2.1, after the first "
+        f"three cuts, and at t = 9 with {len(times)} cuts. Times are in the paper's units, "
+        "three times the package's."
     )
     report.figure(figure, "")
     plt.close(figure)
@@ -204,14 +207,14 @@ def _principal(X: Array, n: int) -> list[dict[Any, float]]:
 
 
 def _checkerboard(n: int) -> tuple[Array, Array, list[dict[Any, float]]]:
-    """Return a checkerboard turned by 45 degrees, and its own directions."""
+    """Return a checkerboard rotated by 45 degrees, and its own directions."""
     X = np.random.default_rng(0).random((n, 2))
     turn = np.array([[1.0, 1.0], [1.0, -1.0]]) * ROOT_HALF
     return X, (np.floor(4.0 * X @ turn.T).sum(axis=1) % 2).astype(int), [_mapping(r) for r in turn]
 
 
 def forests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Accuracy of forests along the axes, random and given directions, and the cost of lifting."""
+    """Accuracy of forests with cuts along the axes, random and given directions, and times."""
     n = 500 if quick else 5000
     sets: dict[str, tuple[Array, Array, list[dict[Any, float]]]] = {
         "rotated checkerboard": _checkerboard(n)
@@ -262,11 +265,12 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
             found = f"{mean:.4f} +- {spread:.4f}"
             table.append([name, d, kind, size, found, *(f"{c:.2f}" for c in cost)])
     report.note(
-        f"Progressive accuracy (kin8nm: mean absolute error), 25 trees, {n} samples in random "
-        "order in [0, 1], mean and standard deviation of the seeds. Given directions: the "
-        "checkerboard's own, elsewhere the principal directions of the first 1,000 samples, which "
-        "a user would have from older data. Time: learn_one and predict_one of 10 trees over those "
-        "along the axes, first 2,000 samples."
+        f"Progressive accuracy (kin8nm: mean absolute error), with 25 trees, on {n} samples "
+        "in random order in [0, 1]; mean and standard deviation over seeds. The given "
+        "directions are the checkerboard's own, or the principal directions of the first "
+        "1,000 samples, which a user would have from older data. Time is that of learn_one "
+        "and predict_one with 10 trees on the first 2,000 samples, relative to cuts along "
+        "the axes."
     )
     headers = ["set", "d", "directions", "n", "accuracy or MAE", "learn", "predict"]
     report.table(headers, table)

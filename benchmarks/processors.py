@@ -1,4 +1,4 @@
-"""Dependence of results on the processor: all estimators under other settings."""
+"""Dependence of results on the processor: all estimators with other settings."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def proceed(model: Any, frame: pd.DataFrame, targets: list) -> Array:
 
 
 def results(n: int) -> Iterable[tuple[str, Array]]:
-    """Compute all results, under names."""
+    """Compute all results, by name."""
     classes = scaled(datasets.ImageSegments(), n)
     binary, labels = scaled(datasets.Phishing(), n)
     numbers = scaled(synth.Friedman(seed=1), n)
@@ -121,7 +121,7 @@ def results(n: int) -> Iterable[tuple[str, Array]]:
 
 
 def settings() -> dict[str, dict[str, str]]:
-    """Return what to compare with a plain run: variables of the environment."""
+    """Return the settings that are compared with a plain run: variables of the environment."""
     extensions = " ".join(np._core._multiarray_umath.__cpu_dispatch__)
     return {
         "again": {},
@@ -136,7 +136,7 @@ def settings() -> dict[str, dict[str, str]]:
 
 
 def compare(plain: Array, other: Array) -> str:
-    """Describe the difference of two results, in units of the larger of a number and the median."""
+    """Return the difference of two results, in units of the larger of a number and the median."""
     if plain.shape != other.shape:
         return "another shape"
     if np.array_equal(plain, other, equal_nan=True):
@@ -151,7 +151,7 @@ def compare(plain: Array, other: Array) -> str:
 
 
 def digests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Results of all estimators under other processors' code, each in a process of its own."""
+    """Results of all estimators with other processors' code, in separate processes."""
     n = 300 if quick else 1000
     with tempfile.TemporaryDirectory() as folder:
 
@@ -166,9 +166,10 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
         plain = run("plain", {})
         others = {name: run(name, variables) for name, variables in settings().items()}
     report.note(
-        f"Results on {n} samples under other settings, each in a process of its own, beside those "
-        "of a plain one: the same to the last bit, or the largest difference, in units of the "
-        "larger of the number and the median of all."
+        f"Results on {n} samples with other settings, in separate processes, are compared "
+        "with those of a plain process. Equal results are the same to the last bit. "
+        "Otherwise the table has the largest difference, in units of the larger of the "
+        "number and the median of all numbers."
     )
     report.table(
         ["result", *others],

@@ -21,7 +21,7 @@ def progress(text: str) -> None:
 
 
 def machine() -> str:
-    """Describe what the benchmarks run on."""
+    """Return a description of the machine and the versions."""
     found = [f"Python {platform.python_version()}"]
     for package in ("river", "numpy", "numba", "scikit-learn"):
         try:
@@ -33,7 +33,7 @@ def machine() -> str:
 
 
 class Report:
-    """Results of one part of a suite: printed, and written to OUT/SUITE_PART.md when it ends."""
+    """Results of one part of a suite, which are printed and written to OUT/SUITE_PART.md."""
 
     def __init__(self, suite: str, part: str, out: Path, quick: bool) -> None:
         self.name = f"{suite}_{part}"
@@ -49,12 +49,12 @@ class Report:
     def __exit__(self, kind: Any, *_: Any) -> None:
         if sys.stderr.isatty():
             progress("")
-        if len(self.lines) == 1:  # skipped
+        if len(self.lines) == 1:  # The part was skipped.
             return
         spent = time.perf_counter() - self.started
         how = "broken off after" if kind else "took"
         if self.quick:
-            self._add("A quick run: its figures are not those of the full one.\n")
+            self._add("This was a quick run: its figures differ from those of the full run.\n")
         self._add(f"{machine()}; {how} {spent:.0f} s.\n")
         self.out.mkdir(parents=True, exist_ok=True)
         path = self.out / f"{self.name}.md"
@@ -70,7 +70,7 @@ class Report:
         self._add(f"{text}\n")
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Add a markdown table; no rows, no table."""
+        """Add a markdown table, or nothing without rows."""
         if not rows:
             return
         if sys.stderr.isatty():
@@ -93,7 +93,7 @@ class Report:
 
 
 def verdict(reached: bool) -> str:
-    """Write whether something holds."""
+    """Return "yes" or "NO"."""
     return "yes" if reached else "NO"
 
 

@@ -1,4 +1,4 @@
-"""STIT processes: density forests here, cut directions and random lifetimes in `oblique`.
+"""STIT processes: density forests; cut directions and random lifetimes are in `oblique`.
 
 Each part takes the data folder, a report and whether to be quick.
 """
@@ -22,7 +22,7 @@ from .data import Array, DataFolder
 from .report import Report, progress, pyplot, verdict
 
 LEVEL = 0.01
-# Sets of numbers that hardly repeat, and how many of their first columns make a density.
+# Sets whose numbers rarely repeat, and the number of first columns that are used.
 REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
 # Weight of the Gaussian that keeps densities from being 0.
 PRIOR = 0.05
@@ -46,7 +46,7 @@ def _laplace(X: Array, x: Array, lifetime: float) -> Array:
 
 
 def figure2(data: DataFolder, report: Report, quick: bool) -> None:
-    """Densities for 10 and 1,000 samples: the forest beside the Laplace kernel (Figure 2)."""
+    """Densities for 10 and 1,000 samples, compared with the Laplace kernel (Figure 2)."""
     trees = 100 if quick else 500
     grid = np.linspace(-4.0, 4.0, 801)[:, None]
     truth = stats.norm.pdf(grid[:, 0])
@@ -67,9 +67,9 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
             inner = float(curve[np.abs(grid[:, 0]) < 1.0].max())
             rows.append([n, name, f"{error:.3f}", f"{inner:.3f}"])
     report.note(
-        f"Standard Gaussian samples, lifetime n^(1/3), {trees} trees. The forest gives more weight "
-        'to where samples are than the Laplace kernel. "laplace" and "kernel" are the estimators '
-        "of that name, whose limit is the Laplace kernel's estimate."
+        f"Standard Gaussian samples, lifetime n^(1/3), {trees} trees. Compared with the "
+        'Laplace kernel, the forest has more weight near samples. "laplace" and "kernel" are '
+        "the methods of these names, whose limit is the estimate with the Laplace kernel."
     )
     report.table(["n", "estimate", "L1 error on [-4, 4]", "largest on [-1, 1]"], rows)
     plt = pyplot()
@@ -91,7 +91,7 @@ def figure2(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def exact(data: DataFolder, report: Report, quick: bool) -> None:
-    """The forest's mean over trees against the closed form of infinitely many (Theorem 5.1)."""
+    """Mean over trees, compared with the closed form of infinitely many trees (Theorem 5.1)."""
     trees, seeds, queries = (500, 2, 20) if quick else (4000, 5, 40)
     rows, reached = [], True
     for d in (1, 2, 3):
@@ -113,9 +113,9 @@ def exact(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append([d, len(z), f"{np.mean(z):.2f}", f"{np.std(z):.2f}", f"{worst:.2f}"])
         rows[-1].append(f"{limit:.2f}")
     report.note(
-        f"200 samples of two Gaussians, lifetime 1, {trees:,} trees, {queries} points for each of "
-        f"{seeds} seeds: z-scores of the forest's density against Theorem 5.1. Points of one seed "
-        "share their trees."
+        f"200 samples of two Gaussians, lifetime 1, {trees:,} trees, and {queries} points for "
+        f"each of {seeds} seeds. The table has z-scores of the forest's density against "
+        "Theorem 5.1. Points of one seed share their trees."
     )
     report.table(["d", "points", "mean z", "deviation", "largest |z|", "bound at .01"], rows)
     report.note(f"Within Monte Carlo error: {verdict(reached)}.")
@@ -159,16 +159,16 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
         reached &= bool((np.diff(means) < 0.0).all())
         rows.append([d, *(f"{e:.3f}" for e in means), f"{slope:.2f}"])
     report.note(
-        "Two Gaussians with weights .6 and .4, deviations 1 and .5; one forest of 50 trees whose "
-        f"trees run on as the lifetime grows; median L1 error of {seeds} seeds on a grid, and the "
-        "slope of its logarithm against that of n."
+        "Two Gaussians with weights .6 and .4 and deviations 1 and .5. One forest has 50 "
+        "trees that are extended as the lifetime grows. The table has the median L1 error of "
+        f"{seeds} seeds on a grid, and the slope of its logarithm against that of n."
     )
     report.table(["d", *(f"n = {n:,}" for n in sizes), "slope"], rows)
     report.note(f"The error falls with n: {verdict(reached)}.")
 
 
 def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
-    """Held-out mean log likelihood on real sets, beside scikit-learn's KernelDensity."""
+    """Held-out mean log likelihood on real sets, compared with scikit-learn's KernelDensity."""
     n = 1500 if quick else 6000
     rows = []
     for name, d in REAL.items():
@@ -178,7 +178,7 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
         rng = np.random.default_rng(0)
         X = arrays["X_train"].astype(float)[:, :d]
         X = X[rng.permutation(len(X))[:n]]
-        if name == "letter":  # integers: spread within their unit
+        if name == "letter":  # Whole numbers get uniform noise within their unit.
             X = X + rng.random(X.shape)
         cut = 2 * len(X) // 3
         train, test = X[:cut], X[cut:]
@@ -214,11 +214,11 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
         cells.append(f"{kde:.3f} ({search.best_params_['bandwidth']:.2f})")
         rows.append([f"{name}, {d}", *cells, f"{np.log(gaussian(test)).mean():.3f}"])
     report.note(
-        f"Mean log density of a third of at most {n:,} rows, held out, of the first columns of "
-        "each set, standardised. In brackets the lifetime, chosen on a third of the training rows, "
-        "and the Gaussian kernel's bandwidth, by 3-fold cross-validation. "
-        f"All but the last column are mixed with {PRIOR:.0%} of the Gaussian, so "
-        "that no density is 0. The letters' integers are spread by uniform noise."
+        f"Mean log density of a held-out third of at most {n:,} rows, of the first columns of "
+        "each set, standardized. The lifetime, selected on a third of the training rows, and "
+        "the Gaussian kernel's bandwidth, by 3-fold cross-validation, are in brackets. All "
+        f"columns except the last are mixed with {PRIOR:.0%} of the Gaussian, so no density "
+        "is 0. Uniform noise is added to the integers of letter."
     )
     headers = ["set, columns", "forest", '"kernel"', "forest, growing", "default"]
     headers += ["KernelDensity", "Gaussian"]

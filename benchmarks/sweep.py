@@ -29,9 +29,9 @@ from .data import Array, DataFolder
 from .report import Report, progress, pyplot
 
 DELTA2 = 1e-4
-LIFETIME = 1e-6  # of figure 6, on the raw scale
-LARGER = 0.1  # a ridge of figure 6 for comparison
-DENSE = 20_000  # columns below which cells are multiplied as a dense matrix
+LIFETIME = 1e-6  # The lifetime of figure 6, on the raw scale.
+LARGER = 0.1  # Another ridge for figure 6.
+DENSE = 20_000  # With fewer columns, cells are multiplied as a dense matrix.
 MONDRIAN, BINNING, FOURIER = "Mondrian", "random binning", "random Fourier"
 
 
@@ -68,7 +68,7 @@ def _mondrian(rows: Array, n: int, M: int, lifetime: float, seed: int) -> sparse
 
 
 def _mapped(kind: str, rows: Array, n: int, M: int, lifetime: float, seed: int) -> Any:
-    """Map rows with M non-zero features each, Fourier's being dense."""
+    """Map rows to M non-zero features each; Fourier features are dense."""
     if kind == MONDRIAN:
         return _mondrian(rows, n, M, lifetime, seed)
     frame = _frame(rows)
@@ -105,7 +105,7 @@ def _ridge(Phi: Any, y: Array, *ridges: float) -> list[Array]:
 
 
 def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
-    """RidgeRegressor after 10^5 updates beside a running inverse: errors and time per update."""
+    """RidgeRegressor after 10^5 updates, compared with an updated inverse: errors and time."""
     n = 5_000 if quick else 100_000
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 5))
@@ -143,9 +143,10 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"{n} samples on {C} cells of 20 partitions, targets of about 100, no intercept. Errors: "
-        "the largest difference of a prediction from that of a least squares solver (SciPy's, by "
-        "singular values) on all samples at once. The inverse is NumPy's by rank-one updates."
+        f"{n} samples on {C} cells of 20 partitions, with targets of about 100 and no "
+        "intercept. Errors are the largest difference between a prediction and that of a "
+        "least squares solver (SciPy's, by singular values) on all samples. The inverse is "
+        "updated with NumPy, by rank-one updates."
     )
     report.table(
         ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
@@ -185,12 +186,12 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
             if kind == MONDRIAN:
                 columns.append(Phi.shape[1])
     report.note(
-        f"cpu, {n} training and {len(X_test)} test rows, raw scale, lifetime {LIFETIME}, delta^2 = "
-        f"{DELTA2}, or {LARGER} where that is said, centred targets; relative error in percent, "
-        f"median of {seeds} seeds (least - largest), of one at M = 1000. M is the number of "
-        "non-zero features, half as many frequencies for Fourier; columns are Mondrian's for the "
-        f"last seed. Exact Laplace kernel: {exact:.2f} "
-        "(3.1 in the paper)."
+        f"cpu, {n} training and {len(X_test)} test rows, raw scale, lifetime {LIFETIME}, "
+        f"delta^2 = {DELTA2} (or {LARGER} in the columns with this number), centred targets. "
+        f"Relative error in percent, median of {seeds} seeds (smallest - largest), for M = "
+        "1000 of one seed. M is the number of non-zero features, with half as many "
+        "frequencies for Fourier; columns are Mondrian's for the last seed. Exact Laplace "
+        f"kernel: {exact:.2f} (3.1 in the paper)."
     )
     report.table(
         ("M", "columns", *errors),
@@ -219,7 +220,7 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure7(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 7: a known lifetime of 10 recovered by validation error and marginal likelihood."""
+    """Figure 7: estimates of a lifetime of 10, by validation error and marginal likelihood."""
     truth, noise, D = 10.0, 0.01, 2
     n, seeds, M, more = (200, 2, 10, 20) if quick else (1000, 10, 50, 200)
     criteria = ("validation", "marginal")
@@ -258,13 +259,12 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
         again = "-" if all(good) else f"{sweep(more, 4.0 * truth).best():.1f}"
         rows.append((seed, *(f"{v:.1f}" for v in found), f"{path.seconds[-1]:.1f}", again))
     report.note(
-        f"{n} training and {n} validation points, uniform in [0, 1]^{D}, targets from a Gaussian "
-        f"process with the Laplace kernel of lifetime {truth:.0f}, noise of variance {noise} = "
-        f"delta^2; M = {M}, swept to {10 * truth:.0f} in steps of 20 cuts. Within a factor of 3: "
-        f"by validation error {reached['validation']} of {seeds}, by marginal likelihood "
-        f"{reached['marginal']} of {seeds}. "
-        f"Where one is not, the last column is by validation error with M = {more}, swept to "
-        f"{4 * truth:.0f}."
+        f"{n} training and {n} validation points, uniform in [0, 1]^{D}. The targets are from "
+        f"a Gaussian process with the Laplace kernel of lifetime {truth:.0f} and noise of "
+        f"variance {noise} = delta^2. M = {M}, swept to {10 * truth:.0f} in steps of 20 cuts. "
+        f"Within a factor of 3: {reached['validation']} of {seeds} by validation error, "
+        f"{reached['marginal']} of {seeds} by marginal likelihood. For the other seeds, the "
+        f"last column is by validation error with M = {more}, swept to {4 * truth:.0f}."
     )
     report.table(
         ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}"), rows
@@ -278,10 +278,10 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float, float]]:
-    """Search widths as the paper does: double or halve from 1 on, then between the best ones.
+    """Search widths like the paper: double or halve from 1 on, then search between the best.
 
-    Far from a good width errors are level: if both ends are within 1 %, the lower one is halved.
-    The search continues until a width between them is 10 % better than both.
+    Errors are nearly constant far from a good width. If both ends are within 1 %, the lower one is
+    halved. The search continues until a width between them is 10 % better than both.
     """
     known = {1.0: error(1.0)}
     yield 1.0, known[1.0]
@@ -301,7 +301,7 @@ def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float
 
 
 def figure8(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 8: validation error on cpu against time, one sweep against maps built per width."""
+    """Figure 8: validation error on cpu against time, for one sweep and for maps by width."""
     sets = _cpu(data)
     if sets is None:
         return
@@ -345,10 +345,11 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
 
     own = reach("Mondrian, one sweep")
     report.note(
-        f"cpu, {n} training rows, validated on {len(X_val)}, M = {M}. The sweep: stochastic "
-        f"gradient descent, a pass after every {every} of {len(path.cuts)} cuts up to {last}. The "
-        "others: features built and exact ridge regression solved anew for each lifetime, which is "
-        "doubled or halved from 1 on and then searched between the best two."
+        f"cpu, {n} training rows, validated on {len(X_val)} rows, M = {M}. The sweep uses "
+        f"stochastic gradient descent, with a pass after every {every} of {len(path.cuts)} "
+        f"cuts up to {last}. The others build features and solve exact ridge regression for "
+        "each lifetime. The lifetime is doubled or halved from 1 on, and then searched "
+        "between the best two."
     )
     report.table(
         ("scheme", "widths", "best, %", "s to within 10 % of it", "to ours", "s in all"),
@@ -369,13 +370,13 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
         figure, axes = plt.subplots(figsize=(6, 4))
         for kind, (times, errors) in curves.items():
             axes.plot(times, np.minimum.accumulate(errors), label=kind)
-        axes.set(xscale="log", xlabel="seconds", ylabel="least relative validation error so far, %")
+        axes.set(xscale="log", xlabel="seconds", ylabel="smallest validation error so far, %")
         axes.legend()
         report.figure(figure, "")
 
 
 def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Array] | None:
-    """Sweep cpu with all learners up to the lifetime of Figure 10; the test targets are with it."""
+    """Sweep cpu with all learners up to the lifetime of Figure 10; also return the targets."""
     sets = _cpu(data)
     if sets is None:
         return None
@@ -387,7 +388,7 @@ def _kernel_and_forest(data: DataFolder, quick: bool) -> tuple[LifetimePath, Arr
 
 
 def figure9(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 9: kernel and forest on the same partitions of cpu, by lifetime."""
+    """Figure 9: kernel and forest on the same partitions of cpu, against the lifetime."""
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return
@@ -399,8 +400,9 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
     lifetimes = [x for x in grid if x <= path.lifetime_max]
     places = [int(np.searchsorted(path.lifetimes, x, side="right")) - 1 for x in lifetimes]
     report.note(
-        f"cpu, M = {M}, delta^2 = {DELTA2} for all, seed 1; relative test error in percent. The "
-        f"sweep over {len(path.cuts)} cuts with all three took {path.seconds[-1]:.0f} s."
+        f"cpu, M = {M}, delta^2 = {DELTA2} for all, seed 1; relative test error in percent. "
+        f"The sweep over {len(path.cuts)} cuts with all three learners took "
+        f"{path.seconds[-1]:.0f} s."
     )
     report.table(
         ("lifetime", "cells", "kernel, ridge", "kernel, SGD", "forest"),
@@ -420,23 +422,24 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def figure10(data: DataFolder, report: Report, quick: bool) -> None:
-    """Figure 10: terms of the cells of kernel and forest for the target, at lifetime 2e-6."""
+    """Figure 10: weights of the cells of kernel and forest, at lifetime 2e-6."""
     swept = _kernel_and_forest(data, quick)
     if swept is None:
         return
     path, _ = swept
     M = int(path.n_cells[0])
-    # The kernel adds the terms of its cells, the forest averages them.
+    # The kernel sums the weights of its cells, the forest averages them.
     terms = {name: w if name == "forest" else w / M for name, w in path.weights.items()}
     rows = []
     for name, weights in path.weights.items():
         sizes = [np.quantile(np.abs(terms[name]), q) for q in (0.25, 0.5, 0.9)]
         rows.append((name, *(f"{v:.2f}" for v in (*sizes, np.median(np.abs(weights))))))
     report.note(
-        f"cpu, M = {M}, delta^2 = {DELTA2} for all, seed 1, lifetime {path.lifetime_max}: sizes of "
-        f"the weights of {path.n_cells[-1]} cells, in units of the target. Of the kernel's, the "
-        "prediction is the sum over a row's M cells, of the forest's the mean. The last column is "
-        "the median where both are taken by the mean."
+        f"cpu, M = {M}, delta^2 = {DELTA2} for all, seed 1, lifetime {path.lifetime_max}: "
+        f"absolute weights of {path.n_cells[-1]} cells, in units of the target. A kernel's "
+        "prediction is the sum over a row's M cells, the forest's prediction is the mean. "
+        "The last column is the median if every prediction is written as a mean: M times the "
+        "kernel's weights."
     )
     report.table(("learner", "lower quarter", "median", "upper tenth", "median, by the mean"), rows)
     plt = pyplot()
@@ -447,7 +450,7 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
             axes.hist(
                 weights, np.linspace(-reach, reach, 81), histtype="step", density=True, label=name
             )
-        axes.set(xlabel="weight (kernel: added, forest: averaged)", ylabel="density of cells")
+        axes.set(xlabel="weight (kernel: summed, forest: averaged)", ylabel="density of cells")
         axes.legend()
         report.figure(figure, "")
 

@@ -1,4 +1,4 @@
-"""Timing of peers side by side, so that the machine's load hits all of them."""
+"""Timing of models in turns, so the machine's load affects all of them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from typing import Any
 
 from .data import Stream
 
-Seconds = dict[str, dict[str, float]]  # by peer, by phase
+Seconds = dict[str, dict[str, float]]  # By model, by phase.
 
 BLOCK = 100
-TURN = 10  # blocks before peers alternate: fewer would time refilling the caches, mostly
-WARM_START = 3 * BLOCK  # samples that `test_then_learn` tells apart: a model's start
+# Blocks before models alternate. With fewer, most of the time would be to refill the caches.
+TURN = 10
+# Samples of the start of a model, which `test_then_learn` reports as a separate phase.
+WARM_START = 3 * BLOCK
 
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """Switch the garbage collector off while something is timed."""
+    """Switch the garbage collector off during a timed block."""
     gc.collect()
     gc.disable()
     try:
@@ -33,7 +35,7 @@ def no_gc() -> Iterator[None]:
 def alternate(peers: Mapping[str, Iterator[str]], steps: int) -> Seconds:
     """Run iterators in turn, some steps each, in an order that is reversed every round.
 
-    Each yields the name of the phase of its step. Return the sums of the seconds.
+    Each iterator yields the name of the phase of its step. Returns the sums of the seconds.
     """
     seconds: Seconds = {name: defaultdict(float) for name in peers}
     running = dict(peers)
@@ -55,7 +57,7 @@ def alternate(peers: Mapping[str, Iterator[str]], steps: int) -> Seconds:
 def test_then_learn(
     model: Any, samples: Stream, method: str = "predict_proba_one"
 ) -> Iterator[str]:
-    """Predict a block of samples, then learn it: phases "predict" and "learn, first" or later."""
+    """Predict a block of samples, then learn it: phases "predict" and "learn, first" or "later"."""
     predict, learn = getattr(model, method), model.learn_one
     for start in range(0, len(samples), BLOCK):
         block = samples[start : start + BLOCK]
@@ -70,17 +72,17 @@ def test_then_learn(
 def repeated(
     repeats: int, peers: Callable[[int], Mapping[str, Iterator[str]]], steps: int = 1
 ) -> list[Seconds]:
-    """Run `alternate` on fresh peers, which get the number of the repeat as their seed."""
+    """Run `alternate` on new models, which get the number of the repeat as their seed."""
     return [alternate(peers(i), steps) for i in range(repeats)]
 
 
 def median(runs: list[Seconds], peer: str, phase: str) -> float:
-    """Return the median time of a phase, or of all that start with its name; "both" are all."""
+    """Return the median time of all phases whose name starts with this; "both" are all phases."""
     return statistics.median(_spent(run[peer], phase) for run in runs)
 
 
 def ratio(runs: list[Seconds], slow: str, fast: str, phase: str) -> tuple[float, float, float]:
-    """Return the median, least and largest ratio of two peers over the runs."""
+    """Return the median, smallest and largest ratio of two models over the runs."""
     ratios = [_spent(run[slow], phase) / _spent(run[fast], phase) for run in runs]
     return statistics.median(ratios), min(ratios), max(ratios)
 

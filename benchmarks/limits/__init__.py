@@ -1,4 +1,4 @@
-"""Time and memory of models near their limits, a part for each limit."""
+"""Time and memory of models near their limits, with a part for each limit."""
 
 from . import batches, calls, classes, rows, text, width
 

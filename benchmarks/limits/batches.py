@@ -1,4 +1,4 @@
-"""Rows that are learned one by one, at once, by two threads, and by two processes."""
+"""Rows that are learned one by one, in one call, by two threads, and by two processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _one_by_one(model: Any, frame: Any, labels: list[Any]) -> float:
 
 
 def _is_same(start: Block, frame: Any, labels: list[Any]) -> bool:
-    """Return whether all ways of learning rows end in the same model."""
+    """Return whether all ways to learn rows lead to the same model."""
     single, whole, threads = (begun(start, N_TREES, n_jobs=n) for n in (1, 1, 2))
     _one_by_one(single, frame, labels)
     whole.learn_many(frame, labels)
@@ -39,7 +39,7 @@ def _is_same(start: Block, frame: Any, labels: list[Any]) -> bool:
 
 
 def _seconds(start: Block, frame: Any, labels: list[Any]) -> dict[str, float]:
-    """Return the seconds by the clock that each peer takes for all rows."""
+    """Return the seconds by the clock that each way takes for all rows."""
     n, blocks = len(labels), [(frame, labels)]
     return {
         "learn_one": _one_by_one(begun(start, N_TREES), frame, labels),
@@ -57,7 +57,7 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
         start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
         frame, labels = blocks_of(X[WARM_UP:], y[WARM_UP:], len(X))[0]
         progress(f"batches: {name}")
-        # Kernels are compiled or loaded by that.
+        # This compiles or loads kernels.
         is_same = _is_same(start, frame, labels)
         found = []
         for repeat in range(QUICK_REPEATS if quick else REPEATS):
@@ -75,11 +75,12 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
             ]
         )
     report.note(
-        f"{N_TREES} trees, all rows in one call after the first {WARM_UP}. Microseconds of a row "
-        "by the clock, medians of repeats in which all take turns: one by one, at once, by two "
-        "threads, by two processes at the same time with half the trees each, and by one such "
-        "process alone. The share is the rate of two threads over that of two processes, a median "
-        "over the repeats. All ways must end in the same model, bit for bit."
+        f"{N_TREES} trees learn all rows after the first {WARM_UP} in one call. Figures are "
+        "microseconds per row by the clock, medians of repeats in which all ways take turns: "
+        "one by one, in one call, by two threads, by two parallel processes with half of the "
+        "trees each, and by one such process alone. The share is the rate of two threads "
+        "relative to that of two processes, a median over the repeats. All ways must lead to "
+        "the same model, bit for bit."
     )
     report.table(
         ["stream", "rows", *PEERS, "share", "same"],

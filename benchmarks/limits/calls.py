@@ -1,4 +1,4 @@
-"""First calls: seconds to the first predictions, compiled, from the cache and in a wheel."""
+"""First calls: seconds to the first predictions, compiled, from the cache and from a wheel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = (
 )
 PACKAGE = Path(river_mondrian.__file__).parent
 
-# Every program prints the processor's seconds from its start, and functions compiled.
+# Every program prints the processor time since its start, and the number of compiled functions.
 IMPORTS = """
 import json, time
 import numba, river.base
@@ -66,7 +66,7 @@ PEERS += [("ARFClassifier", RIVERS), ("ARFRegressor", RIVERS), ("rrcf", RRCF)]
 
 
 def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int] | None:
-    """Return what a program prints; None if it needs a package that is not installed."""
+    """Return the output of a program; None if it needs a package that is not installed."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, *arguments],
         env=os.environ | environ,
@@ -83,7 +83,7 @@ def _probe(code: str, *arguments: str, **environ: str) -> tuple[float, int] | No
 
 
 def _seconds(code: str, *arguments: str, **environ: str) -> float | None:
-    """Return the seconds of a program that compiles nothing; None if a package is not installed."""
+    """Return the seconds of a program that compiles nothing; None without its package."""
     found = _probe(code, *arguments, **environ)
     if found is None:
         return None
@@ -93,8 +93,9 @@ def _seconds(code: str, *arguments: str, **environ: str) -> float | None:
 
 
 def _starts(name: str, folder: Path) -> tuple[int, list[float | None]]:
-    """Return functions compiled by first calls, and seconds compiled, cached and in a wheel."""
-    # The package as a wheel installs it, but with code for this processor, which loads as fast.
+    """Return the functions compiled by first calls, and seconds compiled, cached and in a wheel."""
+    # The package as a wheel installs it, but with code for this processor, which loads equally
+    # fast.
     wheel = folder / "wheel"
     shutil.copytree(PACKAGE, wheel / PACKAGE.name, ignore=shutil.ignore_patterns("compiled"))
     code = wheel / PACKAGE.name / "compiled"
@@ -108,7 +109,7 @@ def _starts(name: str, folder: Path) -> tuple[int, list[float | None]]:
 
 
 def calls(data: DataFolder, report: Report, quick: bool) -> None:
-    """Seconds until the first predictions of a new process: compiled, cached and in a wheel."""
+    """Seconds to the first predictions of a new process: compiled, cached and in a wheel."""
     imports = _seconds(IMPORTS)
     assert imports is not None
     rows = []
@@ -122,13 +123,14 @@ def calls(data: DataFolder, report: Report, quick: bool) -> None:
         progress(f"calls: {name}")
         spent = _seconds(code, name)
         if spent is None:
-            report.note(f"`{name}` is not installed, and so not among the peers.")
+            report.note(f"`{name}` is not installed, so it is not compared.")
         else:
             rows.append([name, "", "", f"{spent - imports:.2f}", ""])
     report.note(
-        "Three samples are learned and predicted in a new process. Seconds are the processor's, "
-        "from the start to the last prediction, beyond those of `import numba, river.base` "
-        f"({imports:.2f} s). Compiled: with an empty cache. Cached: in a second process. Wheel: "
-        "with the code in the package. Functions are those compiled to machine code of their own."
+        "Three samples are learned and predicted in a new process. Seconds are processor "
+        "times from the start to the last prediction, without the time of `import numba, "
+        f"river.base` ({imports:.2f} s). Compiled: with an empty cache. Cached: in a second "
+        "process. Wheel: with the code in the package. Functions is the number of separately "
+        "compiled functions."
     )
     report.table(["model", "functions", "compiled", "cached", "wheel"], rows)

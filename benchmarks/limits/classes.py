@@ -1,4 +1,4 @@
-"""Many classes: time and memory of the forests beside River's."""
+"""Many classes: time and memory of the forests, compared with River's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_TREES = 10
 N_FEATURES = 16
 # Standard deviation of a class around its centre, in the unit cube.
 SPREAD = 0.2
-# Samples that are predicted after the last one that is learned, and the latest that are timed.
+# Number of samples that are predicted after learning, and of the latest samples that are timed.
 N_PREDICTED = 200
 N_TIMED = 1000
 
@@ -53,7 +53,7 @@ def _draw(n: int, n_classes: int, seed: int = 0) -> Stream:
 
 
 def _microseconds(call: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> float:
-    """Return the processor's time of a call, a mean."""
+    """Return the mean processor time of a call."""
     with no_gc():
         start = time.process_time()
         for one in arguments:
@@ -77,7 +77,7 @@ def _cost(model: base.Classifier, samples: Stream, fresh: Stream) -> Cost:
 
 
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time and memory by the number of classes."""
+    """Time and memory against the number of classes."""
     n = 2000 if quick else 10_000
     rows = []
     for n_classes in (26, 100, 1000):
@@ -93,10 +93,11 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                 times = (f"{t:,.0f}" for t in cost[:3])
                 rows.append([n_classes, n_learned, name, *times, f"{cost.accuracy:.3f}", each])
     report.note(
-        f"Normal classes around centres in the unit cube of {N_FEATURES} dimensions, standard "
-        f"deviation {SPREAD}; {N_TREES} trees. Processor's microseconds of one call: of the latest "
-        f"{N_TIMED} samples that are learned, then of {N_PREDICTED} others that are predicted, on "
-        "which the accuracy is, too. Bytes of the whole model for a sample and a tree."
+        f"Classes are normal around centres in the unit cube of {N_FEATURES} dimensions, with "
+        f"standard deviation {SPREAD}. Forests have {N_TREES} trees. Times are processor "
+        f"times of a call in microseconds: learn_one for the latest {N_TIMED} samples, "
+        f"predictions for {N_PREDICTED} other samples. The accuracy is on these other "
+        "samples. Bytes are those of the whole model per sample and tree."
     )
     report.table(
         [

@@ -1,4 +1,4 @@
-"""Where the bytes of exact forests are: rows of nodes, with their boxes, and points."""
+"""Memory of exact forests by part: rows of nodes, their boxes, and stored samples."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..data import DataFolder, Stream, stream
 from ..report import Report, progress
 
 N_TREES = 10
-# Samples below a node up to which boxes are counted.
+# Boxes are counted for nodes of at most so many samples.
 SIZES = (2, 4, 8, 16)
-# Bytes of the number of a box's row, which a node has whose box is in one of its own.
+# Bytes of a row number, which a node has if its box is in a separate row.
 NUMBER = 4
 
 
 def _counted(what: str, model: Any, samples: Stream) -> list[Any]:
-    """Let a model learn and return the bytes of its parts, for a sample and a tree."""
+    """Let a model learn, and return the bytes of its parts per sample and tree."""
     progress(f"rows: {what}")
     for x, y in samples:
         model.learn_one(x, y)
@@ -37,7 +37,7 @@ def _counted(what: str, model: Any, samples: Stream) -> list[Any]:
 
 
 def rows(data: DataFolder, report: Report, quick: bool) -> None:
-    """Bytes of nodes' rows, and what they would be without the boxes of nodes of few samples."""
+    """Bytes of nodes' rows, with and without the boxes of nodes of few samples."""
     n = 3000 if quick else 30_000
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 21))
@@ -54,10 +54,12 @@ def rows(data: DataFolder, report: Report, quick: bool) -> None:
         classifier = MondrianForestClassifier(N_TREES, seed=1)
         lines.append(_counted("exact, letter, 16", classifier, samples))
     report.note(
-        f"{N_TREES} trees; nothing is timed. Rows of nodes for a sample and a tree, bytes of a row "
-        "besides its box, and of that. For a sample and a tree, the bytes of the points and of the "
-        "whole model. Then the share of rows of so many samples at most, and the bytes that would "
-        "be left if these had no boxes, but all a number that names theirs."
+        f"{N_TREES} trees; nothing is timed. The columns have the rows of nodes per sample "
+        "and tree, the bytes of a row without its box, and the bytes of a box. Then follow "
+        "the bytes of the stored samples and of the whole model per sample and tree. The "
+        "last columns have the share of rows with at most so many samples. They also have "
+        "the bytes of the model if these rows had no boxes, and all rows had a number of a "
+        "box."
     )
     headers = ["forest", "samples", "rows", "header", "box", "points", "bytes"]
     report.table([*headers, *(f"at most {size}" for size in SIZES)], lines)

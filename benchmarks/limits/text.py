@@ -1,4 +1,4 @@
-"""Text of many classes: accuracy and time of one pass beside River's and scikit-learn's."""
+"""Text of many classes: accuracy and time of one pass, compared with other libraries."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..data import Array, DataFolder
 from ..report import Report, progress
 
 SEED = 1
-# Samples on which all is compiled before the clock starts.
+# Samples that compile all kernels before times are measured.
 N_WARM = 1200
 
 
 class Part(NamedTuple):
-    """The rows of a set that are for learning or for testing, and their classes."""
+    """Rows of a set for training or testing, and their classes."""
 
     X: sparse.csr_matrix
     y: Array
@@ -48,7 +48,7 @@ def _read(arrays: dict[str, Array]) -> TextSet:
 
 
 def _weighted(found: TextSet) -> TextSet:
-    """Weigh counts of words: 1 + log(count), by how few training documents have the word."""
+    """Weight the counts of words by 1 + log(count), and by the frequency in training documents."""
     n = found.train.X.shape[0]
     n_with = np.asarray((found.train.X > 0).sum(axis=0)).ravel()
     weights = sparse.diags(np.log((1 + n) / (1 + n_with)) + 1.0)
@@ -69,14 +69,14 @@ def _of_classes(found: TextSet, classes: Array) -> TextSet:
 
 
 def _sets(data: DataFolder) -> dict[str, TextSet]:
-    """Return the sets by name; settings were chosen on the first two."""
+    """Return the sets by name; settings were selected on the first two."""
     found = {}
     reuters, docstrings = data.load("reuters_acq"), data.load("docstrings")
     if reuters is not None:
         found["reuters_acq"] = _read(reuters)
     if docstrings is not None:
         counts = _read(docstrings)
-        # Idf of a half is that of its own training documents.
+        # The idf of each half is computed from its own training documents.
         classes = np.unique(counts.train.y)
         found["packages, 1st half"] = _weighted(_of_classes(counts, classes[::2]))
         found["packages, 2nd half"] = _weighted(_of_classes(counts, classes[1::2]))
@@ -117,7 +117,7 @@ RIVERS: dict[str, Callable[[], Any]] = {
         preprocessing.Normalizer() | linear_model.SoftmaxRegression(optim.AdaGrad(0.5), l2=0.0)
     ),
 }
-# River's model of many classes keeps a mapping of all words for each.
+# River's model of many classes stores a mapping of all words for each class.
 MOST_CLASSES_OF_RIVERS = 2
 
 
@@ -152,7 +152,7 @@ def _stream_row(make: Callable[[], Any], found: TextSet) -> list[str]:
 
 
 def _batch_rows(found: TextSet) -> list[list[str]]:
-    """Return scikit-learn's models on matrices: one pass, and as long as it takes."""
+    """Return scikit-learn's models on matrices: one pass, and until convergence."""
     from sklearn.linear_model import SGDClassifier
     from sklearn.svm import LinearSVC
 
@@ -167,7 +167,7 @@ def _batch_rows(found: TextSet) -> list[list[str]]:
             model.partial_fit(X, y, classes=np.unique(y))
         else:
             with warnings.catch_warnings():
-                # On counts it does not converge.
+                # It does not converge on counts.
                 warnings.simplefilter("ignore")
                 model.fit(X, y)
         learned = time.process_time()
@@ -185,8 +185,8 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
         n_classes = len(np.unique(found.train.y))
         n_words = len(np.unique(np.concatenate([part.X.indices for part in found])))
         sizes.append(
-            f"{name}: {n_classes} classes, {len(found.train.y)} documents, "
-            f"{len(found.test.y)} for the test, {n_words} words"
+            f"{name}: {n_classes} classes, {len(found.train.y)} training and "
+            f"{len(found.test.y)} test documents, {n_words} words"
         )
         if quick:
             found = TextSet(*(Part(part.X[:1500], part.y[:1500]) for part in found))
@@ -198,12 +198,15 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
     if not rows:
         return
     report.note(
-        "; ".join(sizes) + ". One pass, tf-idf of length 1 but for the last set, which is counts. "
-        "Documents of `python -m benchmarks.docstrings` are what modules say of themselves, their "
-        "classes the packages. Accuracy on the test, and of predictions before each training "
-        "document is learned. Processor's seconds for all documents; scikit-learn's models take "
-        "matrices, others mappings. Rates, and how words count, were chosen on reuters_acq and on "
-        "the first half of the packages, as tf-idf and as counts; the second half proves them."
+        "; ".join(sizes)
+        + ". One pass. All sets have tf-idf of length 1, except the last set, which has "
+        "counts. Documents of `python -m benchmarks.docstrings` are the docstrings of "
+        "modules, and their classes are the packages. The accuracies are on the test "
+        "documents, and of predictions before each training document is learned. Seconds are "
+        "processor times for all documents. scikit-learn's models get matrices, others get "
+        "mappings. Learning rates and weights of words were selected on reuters_acq and on "
+        "the first half of the packages, as tf-idf and as counts. The second half of the "
+        "packages is held out."
     )
     report.table(
         ["data", "model", "accuracy", "before learning", "learn, s", "predict, s", "MB"], rows

@@ -15,18 +15,18 @@ from ..data import Array, DataFolder, Stream, stream
 from ..report import Report, progress
 from ..timing import no_gc
 
-# Samples that are predicted after the last one that is learned, and the latest that are timed.
+# Number of samples that are predicted after learning, and of the latest samples that are timed.
 N_PREDICTED = 200
 N_TIMED = 1000
-# Calls at first whose longest does not count: kernels are compiled or loaded there.
+# Number of first calls that are not timed, because they compile or load kernels.
 N_FIRST = 1000
-# Number of samples that peers learn and predict: they take milliseconds for each.
+# Number of samples for other libraries, which take milliseconds per sample.
 N_OF_PEERS = 400
 SIDE = 28
 
 
 class Cost(NamedTuple):
-    """Medians of microseconds of a call, milliseconds of the longest one, bytes of the model."""
+    """Median microseconds of a call, milliseconds of the longest call, bytes of the model."""
 
     learn: float
     predict: float
@@ -99,7 +99,7 @@ def _images(data: DataFolder, quick: bool) -> list[list[Any]]:
 
 
 def width(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time and memory by the number of features, and of long streams."""
+    """Time and memory against the number of features, and on long streams."""
     rows = _images(data, quick)
     letter = data.load("letter")
     if letter is not None:
@@ -120,10 +120,11 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
     cost = _cost(MondrianForestClassifier(10, seed=1), stream(X, rng.integers(10, size=len(X))))
     rows.append(_line(f"normal, {SIDE**2}", len(X) - N_PREDICTED, "exact", 10, cost))
     report.note(
-        "Pixels are those in the middle of MNIST's images, shuffled. Medians of microseconds of a "
-        f"call: of the latest {N_TIMED} samples that are learned, and of {N_PREDICTED} others; the "
-        f"longest call in milliseconds, without the first {N_FIRST} samples. Bytes of the whole "
-        "model for a sample and a tree, and its megabytes."
+        "Pixels are those in the middle of MNIST's images, shuffled. Times are medians of a "
+        f"call in microseconds: learn_one for the latest {N_TIMED} samples, predict_one for "
+        f"{N_PREDICTED} other samples. The longest call is in milliseconds and excludes the "
+        f"first {N_FIRST} samples. Bytes are those of the whole model per sample and tree, MB "
+        "the whole model."
     )
     report.table(
         [

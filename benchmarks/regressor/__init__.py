@@ -1,4 +1,4 @@
-"""The Mondrian forest regressor: errors, distributions and speed beside River's and scikit-learn's.
+"""The Mondrian forest regressor: errors, distributions and speed, compared with other libraries.
 
 Each part takes the data folder, a report and whether to be quick.
 """

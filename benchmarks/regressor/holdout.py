@@ -1,4 +1,4 @@
-"""Errors and densities on test data beside scikit-learn's."""
+"""Errors and densities on test data, compared with scikit-learn's models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .peers import GAUSSIAN
 
 
 def holdout(data: DataFolder, report: Report, quick: bool) -> None:
-    """RMSE and negative log predictive density on test data, beside scikit-learn's."""
+    """RMSE and negative log density on test data, compared with scikit-learn's models."""
     from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -51,7 +51,7 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
             begun = time.perf_counter()
             forest = kind(trees, min_samples_leaf=5, random_state=0).fit(X_train, y_train)
             each = np.array([one.predict(X_test) for one in forest.estimators_])
-            # The spread of the trees' means and of the targets around them on the training part.
+            # The variance of the trees' means, and of the targets around them in the training part.
             within = np.mean([(one.predict(X_train) - y_train) ** 2 for one in forest.estimators_])
             spread = np.sqrt(each.var(axis=0) + within)
             density = -stats.norm.logpdf(y_test, each.mean(axis=0), spread).mean()
@@ -78,11 +78,12 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
     if not rows:
         return
     report.note(
-        f"Half of the rows (at most {most // 2}) for training, as many for testing, in random "
-        f"order, features scaled by the training range; {trees} trees, normal tails. NLPD: mean "
-        "negative log predictive density. scikit-learn's forests have no density: a normal one of "
-        "the trees' spread (and the error within them) or of the quantiles of the trees' "
-        "predictions stands in. Seconds: fitting and predicting."
+        f"Half of the rows (at most {most // 2}) are for training and as many for testing, in "
+        f"random order. Features are scaled by the training range. Forests have {trees} trees "
+        "and normal tails. NLPD is the mean negative log predictive density. scikit-learn's "
+        "forests predict no density. Their density is a normal one, with the variance of the "
+        "trees (and of the errors within them), or by the quantiles of the trees' "
+        "predictions. Seconds include fitting and predicting."
     )
     report.table(("data", "model", "RMSE", "NLPD", "seconds"), rows)
 

@@ -1,4 +1,4 @@
-"""Speed and memory beside River's AMFRegressor."""
+"""Speed and memory, compared with River's AMFRegressor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMED = ("cpu", "TrumpApproval")
 
 
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of learning and predicting one sample against AMFRegressor, and memory."""
+    """Time to learn and predict a sample, compared with AMFRegressor, and memory."""
     MondrianForestRegressor.warmup()
     n, repeats = (500, 1) if quick else (3000, 3)
     rows, memory = [], []
@@ -51,10 +51,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         per = model._raw_memory_usage / len(samples) / model.n_estimators
         memory.append((name, len(samples), len(names), f"{per:.0f}"))
     report.note(
-        f"The first {n} samples at most, 10 trees, median of {repeats} repeats in one process, "
-        f"test-then-learn by blocks of {BLOCK} samples; both fed the same min-max scaled stream. "
-        "The ratio is AMF's time over that of the Gaussian posterior, choices of hyperparameters "
-        f"included; learn, later: after the first {WARM_START} samples."
+        f"At most the first {n} samples, with 10 trees, medians of {repeats} repeats in one "
+        f"process. Both models get the same min-max scaled stream, in blocks of {BLOCK} "
+        "samples that are predicted and then learned. The ratio is AMF's time relative to "
+        "the Gaussian posterior, including choices of hyperparameters. Learn, later: after "
+        f"the first {WARM_START} samples."
     )
     report.table(
         (
@@ -68,7 +69,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         ),
         rows,
     )
-    report.note("Memory, everything counted, after the whole stream:")
+    report.note("Memory of the whole model after the whole stream:")
     report.table(("data", "samples", "features", "bytes per sample and tree"), memory)
 
 

@@ -1,4 +1,4 @@
-"""How much wrong values, streams that start in a corner and changes of units cost, and renewals.
+"""Accuracy with wrong values, changes of units and streams that start in a corner.
 
 Each part takes the data folder, a report, whether to be quick, and limits.
 """

@@ -1,4 +1,4 @@
-"""Streams whose features change: units, growth, late ones, tails."""
+"""Streams whose features change: units, growth, late features, tails."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _months(u: Array) -> Array:
     return np.floor(24.0 * _place(len(u))) % 12.0 / 11.0
 
 
-# Changes of the first feature, uniform on [0, 1]: its numbers in known units, for models without
-# scaling, and the numbers that other models get instead.
+# Changes of the first feature, uniform on [0, 1]. The first function returns its numbers in known
+# units, for models without scaling. The second function returns the numbers for other models.
 CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
     "units up": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e3, 1.0)),
     "units down": (lambda u: u, lambda u: u * np.where(_later(len(u)), 1e-3, 1.0)),
@@ -55,7 +55,7 @@ def _made(change: str, n: int, seed: int) -> tuple[Array, Array, Array, Array]:
     U[:, 0] = tell(U[:, 0])
     X = U.copy()
     X[:, 0] = show(U[:, 0])
-    # A missing first feature counts as its middle.
+    # A missing first feature is replaced by 0.5.
     first = np.where(np.isnan(U[:, 0]), 0.5, U[:, 0])
     signal = 10.0 * np.sin(np.pi * first * U[:, 1]) + 10.0 * first + 5.0 * U[:, 2]
     classes = np.searchsorted(np.quantile(signal, (1 / 3, 2 / 3)), signal)
@@ -81,9 +81,9 @@ def _peers(regression: bool) -> dict[str, Callable[[], Any]]:
 def _ours(
     change: str, model: str, regression: bool, n: int, seeds: int
 ) -> tuple[Array, Array, Array]:
-    """Return mean losses by sample: with learned ranges, with known units, and from the middle on.
+    """Return mean losses by sample: with learned widths, with known units, and restarted.
 
-    The last model knows the units, too, and starts in the middle.
+    The last model also has known units, and starts in the middle.
     """
     make = (REGRESSORS if regression else CLASSIFIERS)[model]
     run = deviations if regression else misses
@@ -112,7 +112,7 @@ def _peer(change: str, name: str, regression: bool, n: int) -> Array | None:
 def _row(
     change: str, model: str, regression: bool, learned: Array, told: Array, anew: Array
 ) -> list[str]:
-    """Write what a model loses in the second half beside what it loses that was told."""
+    """Return the loss in the second half, and the loss of a model with known units."""
     half = len(anew)
     own, known, late = learned[-half:].mean(), told[-half:].mean(), anew.mean()
     last = excess(learned[-half // 2 :].mean(), told[-half // 2 :].mean(), regression)
@@ -126,17 +126,18 @@ def _row(
 
 
 def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """One feature changes its units, appears late, grows for ever and so on."""
+    """One feature changes its units, appears late, grows without end and so on."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     report.note(
-        f"Five features uniform on [0, 1], the first of which is then changed; {n} samples, 10 "
-        "trees. Signal: 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classifiers: which third of the signal; "
-        "regressors: the signal with normal noise of 0.5. Accuracy or mean absolute error over the "
-        "second half, at whose beginning units change and what is late appears. Told: a model with "
-        "scale=False that gets the first feature as it was before it was changed, so its units "
-        "never change. Anew: the same, started with the second half. Excess over told: mistakes, "
-        f"or percent of the error; then the same for the last quarter. "
-        f"Means of {seeds} seeds of data and model, River's AMF of one."
+        "Five features are uniform on [0, 1], and then the first one is changed. There are "
+        f"{n} samples and 10 trees. The signal is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes "
+        "are the thirds of the signal, targets are the signal with normal noise of 0.5. The "
+        "tables have the accuracy or mean absolute error over the second half. At its "
+        "beginning units change and late features appear. Told: a model with scale=False "
+        "that gets the first feature before the change, so its units never change. Anew: the "
+        "same, but started with the second half. Excess over told: the difference of "
+        "mistakes, or percent of the error; then the same for the last quarter. Means of "
+        f"{seeds} seeds of data and model, for River's AMF one seed."
     )
     for regression in (False, True):
         rows, curves = [], {}

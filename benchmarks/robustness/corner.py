@@ -1,4 +1,4 @@
-"""Streams that start in a corner, beside models that were given the ranges."""
+"""Streams that start in a corner, compared with models with given ranges."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _entropy(values: Array) -> float:
 
 
 def sorted_start(X: Array, rank: int, start: int) -> Array:
-    """Return an order: first the least values of one feature, ascending, then the rest.
+    """Return an order: first the smallest values of one feature, ascending, then the rest.
 
     The feature is the one whose values have the largest entropy, the second largest, and so on.
     """
@@ -57,7 +57,7 @@ def sorted_start(X: Array, rank: int, start: int) -> Array:
 def _pair(
     name: str, make: Callable[..., Any], X: Array, y: Array, regression: bool, seed: int
 ) -> tuple[Array, Array]:
-    """Return losses of a model that learns the ranges, and of one that was given them."""
+    """Return losses of a model that learns the widths, and of a model with given ranges."""
     run = deviations if regression else misses
     samples = stream(X, y.astype(float) if regression else y)
     progress(f"{name}, seed {seed}")
@@ -67,7 +67,7 @@ def _pair(
 
 
 def _row(stream: str, n: int, model: str, found: Array, regression: bool) -> list[Any]:
-    """Write mean losses, by seed: with learned ranges, with given ones."""
+    """Return mean losses and their difference: with learned widths, and with given ranges."""
     learned, told = found.mean(axis=0).tolist()
     more = excess(learned, told, regression)
     each = [excess(a, b, regression) for a, b in found.tolist()]
@@ -83,7 +83,7 @@ def _row(stream: str, n: int, model: str, found: Array, regression: bool) -> lis
 
 
 def corner(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """Sets sorted by one feature for the first 2,000 samples, then shuffled; bike_hour as it is."""
+    """Sets whose first 2,000 samples are sorted by one feature; bike_hour in its own order."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     _sets(data, report, n, seeds)
     _bikes(data, report, n, seeds)
@@ -111,12 +111,12 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
     if not rows:
         return
     report.note(
-        f"{START} samples with the least values of one feature in ascending order (at most a third "
-        f"of the samples), then the rest at random; at most {n} random rows, 10 trees, {seeds} "
-        "seeds. The feature is another one for each seed: that whose values have the largest "
-        "entropy, the second largest, and so on. Accuracy or mean absolute error over the last "
-        "half. Told: inputs scaled by the range of the whole stream, and scale=False. Worst: of "
-        "the seeds."
+        f"The first {START} samples (at most a third) have the smallest values of one "
+        f"feature, in ascending order. The rest is in random order. At most {n} random rows, "
+        f"10 trees, {seeds} seeds. Each seed has another feature: the feature whose values "
+        "have the largest entropy, the second largest, and so on. Accuracy or mean absolute "
+        "error over the last half. Told: inputs scaled by the range of the whole stream, and "
+        "scale=False. Worst: of the seeds."
     )
     headers = ["stream", "n", "model", "learned", "told", "excess", "worst"]
     report.table(headers, rows)
@@ -136,6 +136,6 @@ def _bikes(data: DataFolder, report: Report, n: int, seeds: int) -> None:
         for what, first in (("all", 0), ("last half", len(y) // 2)):
             found = [[losses[first:].mean() for losses in pair] for pair in pairs]
             rows.append(_row(what, len(y), model, np.array(found), True))
-    report.note("bike_hour in its order.")
+    report.note("bike_hour in its own order.")
     headers = ["samples", "n", "model", "learned", "told", "excess", "worst"]
     report.table(headers, rows)

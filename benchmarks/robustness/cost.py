@@ -1,4 +1,4 @@
-"""The cost of learning if widths hold, and if a stream starts in a corner."""
+"""Time to learn if widths hold, and if a stream starts in a corner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _streams(n: int) -> dict[str, tuple[Array, Array]]:
 
 
 def _calls(models: dict[str, Any], streams: dict[str, Stream]) -> dict[str, Array]:
-    """Return the milliseconds of CPU of every call, of models that take turns."""
+    """Return the CPU milliseconds of every call, of models that take turns."""
     spent = {name: np.empty(len(samples)) for name, samples in streams.items()}
     names = list(models)
     with no_gc():
@@ -65,11 +65,11 @@ def _measure(name: str, make: Callable[..., Any], n: int, repeats: int) -> dict[
 
 
 def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """Learning if widths hold and from a corner, beside given ranges; the longest calls."""
+    """Time to learn if widths hold and from a corner, compared with given ranges; longest calls."""
     n, repeats, _ = limits.over(QUICK if quick else FULL)
     rows, curves = [], {}
     for name, make in {**CLASSIFIERS, **REGRESSORS}.items():
-        _measure(name, make, 300, 1)  # compile
+        _measure(name, make, 300, 1)  # Compile.
         found = _measure(name, make, n, repeats)
         for what in ("even", "corner"):
             own, told = found[what], found[f"{what}, told"]
@@ -86,13 +86,13 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
                 ]
             )
     report.note(
-        f"Microseconds of CPU of a learn_one, {N_TREES} trees, {DIMENSION} normal features, {n} "
-        f"samples; each call's time is the median of {repeats} repeats with one seed, in one "
-        f"process in which models take turns. Told: inputs scaled by the range of the whole "
-        f"stream, scale=False. Corner: the first {START} samples (at most a third) have the least "
-        "values of one feature in ascending order, and half of the features within a twentieth of "
-        "their range. Then the longest call in milliseconds, within the first "
-        f"{WARM_UP} samples and after them."
+        f"CPU microseconds of a learn_one with {N_TREES} trees, {DIMENSION} normal features "
+        f"and {n} samples. Each call's time is the median of {repeats} repeats with one seed, "
+        "in one process in which models take turns. Told: inputs scaled by the range of the "
+        f"whole stream, scale=False. Corner: the first {START} samples (at most a third) have "
+        "the smallest values of one feature in ascending order, and half of the features are "
+        "within a twentieth of their range. First and later are the longest calls in "
+        f"milliseconds, within the first {WARM_UP} samples and after them."
     )
     headers = ["model", "stream", "us", "told, us", "ratio", "first", "later"]
     headers += ["told, first", "told, later"]

@@ -1,4 +1,4 @@
-"""Sets in the order of their files: the first part is learned, the rest predicted."""
+"""Sets in the order of their files: the first part is learned, the rest is predicted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .runs import CLASSIFIERS, REGRESSORS, Limits, hit, scored
 
 FULL, QUICK = Limits(60_000, 3), Limits(500, 1)
 TRAINED = 0.8
-# Sets in which neighbours are alike: in time, or in space.
+# Sets in which neighbouring rows are similar, in time or in space.
 CLASSES = ("elec2", "covtype", "satimage")
 NUMBERS = ("bike_hour", "california")
 
 
 def _rows(arrays: dict[str, Array], n: int) -> tuple[Array, Array]:
-    """Return rows at even distances, at most n of them, in the order of the file."""
+    """Return at most n rows at even distances, in the order of the file."""
     X, y = arrays["X_train"], arrays["y_train"]
     step = -(-len(X) // n)
     return X[::step], y[::step]
@@ -36,7 +36,7 @@ def _loss(model: Any, train: Stream, test: Stream, regression: bool) -> float:
 
 
 def _row(name: str, X: Array, y: Array, seeds: int, regression: bool) -> list[Any]:
-    """Write the losses of constants, of AMF and of the forests on the last rows of a set."""
+    """Return the losses of constants, of AMF and of the forests on the last rows of a set."""
     n = int(TRAINED * len(y))
     train, test = stream(X[:n], y[:n]), stream(X[n:], y[n:])
     progress(f"{name}, AMF")
@@ -60,7 +60,7 @@ def _row(name: str, X: Array, y: Array, seeds: int, regression: bool) -> list[An
 
 
 def order(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
-    """The first 80 % of ordered sets in the order of their files, tested on the rest."""
+    """The first 80 % of ordered sets are learned, the rest is predicted."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     classes, numbers = [], []
     for name in (*CLASSES, *NUMBERS):
@@ -77,10 +77,11 @@ def order(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None
     if not classes:
         return
     report.note(
-        f"At most {n} rows at even distances in the order of the file, the first 80 % learned, the "
-        f"rest predicted, 10 trees; means of {seeds} seeds, of River's AMF without a scaler one. "
-        "Sets in which neighbouring rows are alike. The classes of sets with a target are made: "
-        "above the median of the learned rows."
+        f"At most {n} rows are used, at even distances in the order of the file. The first 80 "
+        f"% are learned, the rest is predicted, with 10 trees. Means of {seeds} seeds, for "
+        "River's AMF without a scaler one seed. Neighbouring rows of these sets are similar. "
+        "For sets with a target, the class is whether the target is above the median of the "
+        "learned rows."
     )
     headers = ["set", "n", "commonest class", "AMF"]
     report.table([*headers, *CLASSIFIERS], classes)

@@ -1,4 +1,4 @@
-"""All streams of the benchmarks with four wild values each."""
+"""All streams of the benchmarks with four outliers each."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .runs import (
 
 FULL, QUICK = Limits(5000, 5, 10), Limits(500, 1, 1)
 QUICK_STREAMS = ("Bananas", "Friedman")
-WILD = 1e6  # interquartile ranges
+WILD = 1e6  # Interquartile ranges.
 N_WILD = 4
-START = 500  # of errors, whose first are left out
-# Excesses that count as large: of accuracy; percent of the mean absolute error.
+START = 500  # Number of first samples whose errors do not count.
+# Large excesses: of accuracy, and percent of the mean absolute error.
 LARGE = {False: 0.003, True: 2.0}
 
 
@@ -47,7 +47,7 @@ def _streams(data: DataFolder, n: int, quick: bool) -> Iterator[tuple[str, Strea
 
 
 def _with_wild(samples: Stream, placement: int) -> tuple[Stream, list[int]]:
-    """Return a stream with wild values, and their samples."""
+    """Return a stream with outliers, and their samples."""
     rng = np.random.default_rng(placement)
     places = sorted(rng.choice(len(samples), N_WILD, replace=False).tolist())
     names = [name for name, value in samples[0][0].items() if not isinstance(value, (str, bool))]
@@ -78,7 +78,7 @@ def _compare(
     seeds: int,
     placements: int,
 ) -> tuple[float, Array]:
-    """Return the mean loss without wild values, and the excess by placement and seed with them."""
+    """Return the mean loss without outliers, and the excess by placement and seed with them."""
     run = deviations if regression else misses
     clean = []
     for seed in range(seeds):
@@ -96,7 +96,7 @@ def _compare(
 
 
 def _standard_error(excesses: Array, regression: bool) -> str:
-    """Write the standard error of a mean excess, given by placement and seed."""
+    """Return the standard error of a mean excess, given by placement and seed."""
     by_seed = excesses.mean(axis=0)
     if len(by_seed) < 2:
         return "-"
@@ -131,17 +131,17 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
     if not rows:
         return
     report.note(
-        f"{N_WILD} values, each {WILD:.0e} interquartile ranges above or below the median of a "
-        f"random feature (where the range is 0, the whole range), in random samples; {placements} "
-        f"placements, {seeds} seeds each (one on mnist), the same seeds without the values. At "
-        f"most {n} samples (twice as many with one abrupt change), 10 trees. Classifiers: "
-        f"progressive accuracy, and more mistakes. Regressors: mean "
-        f"absolute error after {START} samples (after half of a stream that has less than twice as "
-        f"many), and its excess. "
-        "Samples with a wild value do not count. Error: the standard error of the excess, from the "
-        "seeds, since a seed's run without wild values is shared. Worst: of the placements' means "
-        f"over seeds; beyond: placements whose mean is more than {LARGE[False]}, or "
-        f"{LARGE[True]:.0f} %."
+        f"{N_WILD} values are {WILD:.0e} interquartile ranges above or below the median of a "
+        "random feature (if this range is 0, the whole range), in random samples. There are "
+        f"{placements} placements with {seeds} seeds each (one on mnist), compared with the "
+        f"same seeds without the values. At most {n} samples (twice as many with one abrupt "
+        "change), 10 trees. For classifiers, the table has the progressive accuracy and the "
+        f"increase of mistakes. For regressors it has the mean absolute error after {START} "
+        "samples (after half of a stream of fewer than twice as many), and its increase. "
+        "Samples with an outlier do not count. Error: the standard error of the excess over "
+        "seeds, because a seed's run without outliers is shared. Worst: the largest mean of "
+        f"a placement over seeds. Beyond: placements whose mean is more than {LARGE[False]}, "
+        f"or {LARGE[True]:.0f} %."
     )
     headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond"]
     report.table(headers, rows)

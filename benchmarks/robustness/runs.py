@@ -1,4 +1,4 @@
-"""Functions of several parts: forests, their losses on a stream, and sizes of runs."""
+"""Functions that several parts use: forests, their losses on a stream, and sizes of runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from river_mondrian import (
 from ..data import Array, Stream
 from ..report import Report, pyplot
 
-# Lines of a picture: for each its name, whether it is of errors, and the excesses.
+# Lines of a picture: for each its name, whether it shows errors, and the excesses.
 Excesses = list[tuple[str, bool, list[float]]]
 
 # Constructors, which take a seed and other arguments.
@@ -31,14 +31,14 @@ REGRESSORS: dict[str, Callable[..., Any]] = {
 
 
 class Limits(NamedTuple):
-    """Sizes of a run; 0 leaves the part's own."""
+    """Sizes of a run; 0 selects the part's own."""
 
     samples: int = 0
     seeds: int = 0
     placements: int = 0
 
     def over(self, own: Limits) -> Limits:
-        """Return these sizes, or the part's own where a size is 0."""
+        """Return these sizes, or the part's own if a size is 0."""
         return Limits(*(given or size for given, size in zip(self, own, strict=True)))
 
 
@@ -61,24 +61,24 @@ def deviations(model: Any, samples: Stream) -> Array:
     """Predict each sample, then learn it; return the absolute errors."""
     found = np.empty(len(samples))
     for i, (x, y) in enumerate(samples):
-        # River's AMF predicts nothing at first.
+        # River's AMF returns nothing before its first sample.
         found[i] = abs((model.predict_one(x) or 0.0) - y)
         model.learn_one(x, y)
     return found
 
 
 def excess(loss: float, least: float, regression: bool) -> float:
-    """Return how much larger a loss is: of errors in percent, of misses as a difference."""
+    """Return the excess of a loss: of errors in percent, of misses as a difference."""
     return 100.0 * (loss / least - 1.0) if regression else loss - least
 
 
 def written(value: float, regression: bool) -> str:
-    """Write an excess."""
+    """Return an excess as text."""
     return f"{value:+.1f} %" if regression else f"{value:+.4f}"
 
 
 def scored(loss: float, regression: bool) -> str:
-    """Write a loss: an error as it is, misses as an accuracy."""
+    """Return a loss as text: an error unchanged, misses as an accuracy."""
     return f"{loss:.4g}" if regression else f"{1.0 - loss:.4f}"
 
 

@@ -11,7 +11,8 @@ from .runs import CLASSIFIERS, Limits, misses
 
 FULL, QUICK = Limits(8000, 10), Limits(600, 1)
 VALUES = (1e3, 1e6, 1e12, 1e30)
-PLACES = ("1", "100", "255", "1000", "1 %")  # samples, counted from 1, or their share
+# Number of a sample, from 1, or a share of all samples.
+PLACES = ("1", "100", "255", "1000", "1 %")
 # Losses below this are drawn on a linear scale.
 LINEAR = 0.005
 
@@ -29,7 +30,7 @@ def _wrong(place: str, n: int, seed: int) -> Array:
 
 
 def _losses(name: str, value: float, place: str, n: int, seeds: int, clean: list[Array]) -> Array:
-    """Return misses on right samples, with wrong values elsewhere and without, by seed."""
+    """Return misses on correct samples, with wrong values elsewhere and without, by seed."""
     found = []
     for seed in range(seeds):
         progress(f"{name}: {value:.0e} at {place}, seed {seed}")
@@ -67,9 +68,10 @@ def xor(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
             cells = [f"{1.0 - both[:, 0].mean():.4f}" for both in found]
             rows.append([name, f"{value:.0e}", *cells])
     report.note(
-        f"Label: the sign of the product of two normals; {n} samples, 10 trees, means of {seeds} "
-        "seeds of data and model (River's AMF without a scaler: 1). Progressive accuracy on the "
-        "samples without a wrong value, by the wrong value of one feature and by its place."
+        f"The label is the sign of the product of two normals. {n} samples, 10 trees, means "
+        f"of {seeds} seeds of data and model (for River's AMF without a scaler one seed). The "
+        "table has the progressive accuracy on the samples without a wrong value, by the "
+        "wrong value of one feature and by its position."
     )
     report.table(["model", "value", *places], rows)
     _plot(report, places, losses)

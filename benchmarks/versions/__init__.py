@@ -1,7 +1,7 @@
-"""A commit's package against that of the working tree: predictions of both, and their speed.
+"""Compare the packages of a commit and of the working tree: predictions and speed.
 
-Each of the two runs in a process of its own and gets the same tasks in turn, never at the same
-time. Both use only public names, since private ones differ between versions.
+Each package runs in a separate process. Both get the same tasks in turn, never at the same time.
+They use only public names, because private names differ between versions.
 
 Each part takes the data folder, a report, whether to be quick, and the commit to compare with.
 """

@@ -12,10 +12,10 @@ from ..data import Array, DataFolder
 from ..report import Report, progress
 from .peers import SAMPLES, Failed, Peers
 
-# Relative difference from which on predictions count as different.
+# Relative difference above which predictions count as different.
 TOLERANCE = 1e-6
-# What is smaller than this share of the median size of a configuration's values, those not 0, is
-# compared as if it were as large: a sum that is nearly 0 has few digits.
+# Smaller values are compared as if they were this share of the configuration's median size (of
+# values other than 0), because a sum near 0 has few digits.
 SMALL = 1e-6
 
 QUICK_SAMPLES = 300
@@ -23,7 +23,7 @@ QUICK_SAMPLES = 300
 
 @dataclass
 class Difference:
-    """How two arrays differ: the first place, and the largest differences."""
+    """The first different place of two arrays, and the largest differences."""
 
     same_bits: bool
     first: int
@@ -41,7 +41,7 @@ def compare(old: Array, new: Array) -> Difference:
     first = int(differ.argmax()) if differ.any() else n
     if len(old) != len(new):
         return Difference(False, first, np.inf, np.inf)
-    if not differ.any():  # the sign of a zero
+    if not differ.any():  # The sign of a zero differs.
         bits = a.view(np.int64) != b.view(np.int64)
         return Difference(False, int(bits.argmax()), 0.0, 0.0)
     sizes = np.abs(old[np.isfinite(old) & (old != 0.0)])
@@ -57,7 +57,7 @@ def compare(old: Array, new: Array) -> Difference:
 
 
 def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> bool:
-    """Predictions of many configurations, which should be the same bit for bit."""
+    """Predictions of many configurations, which should be equal bit for bit."""
     n = QUICK_SAMPLES if quick else SAMPLES
     rows, others, not_same = [], [], []
     with Peers(base) as peers:
@@ -72,12 +72,13 @@ def digests(data: DataFolder, report: Report, quick: bool, base: str, repeats: i
             elif not same:
                 not_same.append(name)
     report.note(
-        f"Old: {base}; new: the working tree. {len(names)} configurations on synthetic streams of "
-        f"about {n} samples, all that a model says (predictions before each sample, trees, "
-        "weights) as float64: a checksum of the old one's, whether the new one's are the same bit "
-        "for bit, and where not, the first place that differs and the largest differences. A "
-        f"relative difference above {TOLERANCE:g} counts as another prediction; values below "
-        f"{SMALL:g} of a configuration's median size are taken to be as large as that."
+        f"Old: {base}; new: the working tree. {len(names)} configurations run on synthetic "
+        f"streams of about {n} samples. All outputs of a model (predictions before each "
+        "sample, trees, weights) are compared as float64. The columns have a checksum of the "
+        "old outputs, and whether the new outputs are the same bit for bit. If not, they "
+        "have the first different place and the largest differences. A relative difference "
+        f"above {TOLERANCE:g} counts as another prediction. Values below {SMALL:g} of a "
+        "configuration's median size are treated as having this size."
     )
     report.table(
         ("configuration", "values", "checksum", "same bits", "from", "absolute", "relative", ""),
@@ -96,7 +97,7 @@ def _list(names: list[str]) -> str:
 
 
 def _row(name: str, old: Any, new: Any) -> tuple[tuple[Any, ...], bool, bool]:
-    """Return a row of the table, whether all is well, and whether all bits are the same."""
+    """Return a row of the table, whether there is no error, and whether all bits are the same."""
     if isinstance(new, Failed):
         return (name, "", "", "NO", "", "", "", f"raises {new.last_line}"), False, False
     if isinstance(old, Failed):

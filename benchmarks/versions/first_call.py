@@ -1,4 +1,4 @@
-"""How long both versions take from the start of a process to the first predictions."""
+"""Time of both versions from the start of a process to the first predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .speed import LIMIT, Pairs, ratios
 
 REPEATS = 3
 
-# River's own import is measured separately: it is the same for both.
+# River's own import is excluded, because it is the same for both versions.
 PROBE = """
 import json, sys, time
 import river.base
@@ -58,7 +58,8 @@ MODELS = {
     ),
     "density": ("DensityForest", "DensityForest(seed=1)", "model.learn_one(x); model.score_one(x)"),
 }
-WALL = "300 samples, wall clock"  # to be read, not judged: other processes are in it
+# This column is not compared, because other processes influence it.
+WALL = "300 samples, wall clock"
 TIMES = ("first prediction", "300 samples", WALL, "import")
 
 
@@ -71,7 +72,7 @@ def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats
         pairs: dict[tuple[str, str], Pairs] = {}
         for repeat in range(repeats):
             with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-                # A quick run leaves out what takes long: compiling.
+                # A quick run compiles nothing.
                 for how in ("cached",) if quick else ("compiled", "cached", "cached"):
                     progress(f"first_call: {model}, {how}, {repeat + 1} of {repeats}")
                     caches = (None, None) if quick else (Path(one), Path(other))
@@ -85,11 +86,11 @@ def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats
             old, new = (min(values) for values in zip(*found, strict=True))
             rows.append((model, how, time, *ratios(found, new / old, limit)))
     report.note(
-        f"Old: {base}; new: the working tree. Seconds of the processor in new processes, from "
-        f"before the package's import (River has been imported), medians of {repeats}; cached "
-        "twice as many in a full run. Compiled: numba's cache was empty. New / old: median (least "
-        "to largest) of the ratios; fastest: the ratio of the fastest of all. SLOWER: both are "
-        f"above {LIMIT}; unsure: one is."
+        f"Old: {base}; new: the working tree. Processor seconds in new processes, from before "
+        f"the package's import (River has been imported), medians of {repeats}; cached runs "
+        "are repeated twice as often in a full run. Compiled: numba's cache was empty. New / "
+        "old: median (smallest to largest) of the ratios; fastest: the ratio of the fastest "
+        f"runs. SLOWER: both ratios are above {LIMIT}; unsure: one ratio is."
     )
     headers = ("model", "start", "until", "old, s", "new, s", "new / old", "least - largest")
     report.table((*headers, "fastest", ""), rows)

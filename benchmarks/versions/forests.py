@@ -1,6 +1,6 @@
 """Configurations of the forests, whose predictions are compared between versions.
 
-Each takes a number of samples and returns all outputs of the model as float64.
+Each configuration takes a number of samples and returns all outputs of the model as float64.
 """
 
 from __future__ import annotations

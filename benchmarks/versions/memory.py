@@ -10,28 +10,28 @@ from ..report import Report, progress
 from .peers import Failed, Peers
 
 LIMIT = 1.05
-PAGES = 2**19  # bytes by which the process' memory differs between two runs of the same code
+PAGES = 2**19  # Bytes by which the memory of a process varies between two runs of the same code.
 REPEATS = 3
 SAMPLES, QUICK_SAMPLES = 10_000, 1000
 
 
 def memory(data: DataFolder, report: Report, quick: bool, base: str, repeats: int) -> None:
-    """Bytes that models count, and those that the process takes for them."""
+    """Bytes by the models' own count, and by the memory of the process."""
     n, repeats = (QUICK_SAMPLES, 1) if quick else (SAMPLES, min(repeats, REPEATS))
     rows: list[tuple[Any, ...]] = []
     for name in ["exact"] if quick else _names(base, data):
         found = []
         for i in range(repeats):
             progress(f"memory: {name}, {i + 1} of {repeats}")
-            # A process that has learned before has memory left to use.
+            # A process that has learned before has free memory that would be used first.
             with Peers(base, turns=i) as peers:
                 found.append(peers.both("memory", data.folder, name, n))
         rows += _rows(name, found)
     report.note(
-        f"Old: {base}; new: the working tree. MiB after the first {n} samples of a stream, each "
-        "predicted and learned. Counted: the model's own account of its memory. Process: the most "
-        "that a new process held while it learned, above what it held before with the kernels "
-        f"loaded, median of {repeats}."
+        f"Old: {base}; new: the working tree. MiB after the first {n} samples of a stream, "
+        "each predicted and learned. Counted: the model's own count of its memory. Process: "
+        "the peak memory of a new process during learning, minus its memory before learning "
+        f"with the kernels loaded; median of {repeats}."
     )
     headers = ("model", "stream", "n", "what", "old, MiB", "new, MiB", "new / old", "")
     report.table(headers, rows)

@@ -1,4 +1,4 @@
-"""The two processes that do the same tasks in turn."""
+"""Two processes that do the same tasks in turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 from ..report import progress
 from . import snapshots
 
-SAMPLES = 1500  # of each configuration: what is smaller does not reach all kernels
+SAMPLES = 1500  # Samples of each configuration; with fewer, some kernels are not called.
 
 
 class Failed(Exception):
@@ -34,7 +34,7 @@ class Peer:
         )
 
     def do(self, task: str, *arguments: Any) -> Any:
-        """Have a task done; return its result, or its error as a `Failed`."""
+        """Send a task, and return its result, or its error as a `Failed`."""
         process = self.process
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -54,10 +54,10 @@ class Peer:
 
 
 def _compile(name: str, folder: Path) -> None:
-    """Have a version compiled by a process of its own, once.
+    """Compile a version once in a separate process.
 
-    A process that has compiled a kernel itself holds more memory, and may round in another way
-    than one that has loaded it.
+    A process that has compiled a kernel itself holds more memory, and may round differently from a
+    process that has loaded it.
     """
     compiled = folder / "compiled"
     if compiled.exists():
@@ -70,9 +70,9 @@ def _compile(name: str, folder: Path) -> None:
 
 
 class Peers:
-    """The old version, that of a commit, and the new one, that of the working tree.
+    """The old version, from a commit, and the new version, from the working tree.
 
-    `turns` says how many tasks they have had before, which decides who is first.
+    `turns` is the number of previous tasks, which determines the version that is first.
     """
 
     def __init__(self, base: str, turns: int = 0) -> None:
@@ -90,9 +90,9 @@ class Peers:
             peer.close()
 
     def both(self, task: str, *arguments: Any) -> tuple[Any, Any]:
-        """Have both do a task, one after the other: A B, B A, A B, ...
+        """Send a task to both, one after the other: A B, B A, A B, ...
 
-        Return the results of the old and the new version.
+        Returns the results of the old and the new version.
         """
         order = (0, 1) if self.turns % 2 == 0 else (1, 0)
         self.turns += 1
@@ -102,7 +102,7 @@ class Peers:
         return results[0], results[1]
 
     def one(self, task: str, *arguments: Any) -> Any:
-        """Have the new one do a task."""
+        """Send a task to the new version only."""
         result = self.peers[1].do(task, *arguments)
         if isinstance(result, Failed):
             raise RuntimeError(f"{task} failed:\n{result}")

@@ -1,4 +1,4 @@
-"""Outputs of configurations as float64, and the steps of configurations."""
+"""Outputs of configurations as float64, and steps in the middle of configurations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Step = Callable[[Any], Any]
 
 
 def number(value: Any) -> float:
-    """Return a number as such, None as NaN, and a checksum of anything else."""
+    """Return a number as such, None as NaN, and a checksum of any other output."""
     if value is None:
         return math.nan
     if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
@@ -96,7 +96,7 @@ def resampled(model: Any) -> Any:
 
 
 def trees(model: Any) -> list[float]:
-    """All columns of the first trees, and the directions that they cut."""
+    """Return all columns of the first trees, and the directions that they cut."""
     found: list[float] = []
     for tree in range(1 if model.n_estimators < 4 else 2):
         frame = model.to_dataframe(tree)
@@ -117,10 +117,10 @@ def run(
     weights: Sequence[float] | None = None,
     supervised: bool = True,
 ) -> Array:
-    """Predict each sample, then learn it; return all outputs.
+    """Predict each sample and then learn it; return all outputs.
 
-    `steps` are taken after a share of the samples, and the stream continues with the model that
-    they return. At the end every fifth sample, one far away and one without any feature are
+    `steps` are called after a share of the samples, and the stream continues with the model that
+    they return. At the end every fifth sample, a distant sample and a sample without features are
     predicted.
     """
     n = len(samples)

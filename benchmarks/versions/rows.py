@@ -33,11 +33,11 @@ from river_mondrian import (
 from ..data import DataFolder, Stream, min_max, min_max_stream, stream, take
 from ..timing import BLOCK, no_gc
 
-Times = dict[str, list[float]]  # by call, seconds of each block of samples
+Times = dict[str, list[float]]  # Seconds of each block of samples, by call.
 Run = Callable[[Stream, int], Times]
 
 SEED = 1
-LIFETIME = 2.0  # of maps and densities, on features from 0 to 1
+LIFETIME = 2.0  # Lifetime of maps and densities, for features from 0 to 1.
 
 
 @functools.cache
@@ -55,12 +55,12 @@ def samples(folder: Path | None, name: str, n: int, scaled: bool) -> Stream | No
     return stream(min_max(X)[0] if scaled else X, y, n)
 
 
-# The processor's time: another process may interrupt this one at any time.
+# Processor time, because another process may interrupt this process at any time.
 clock = time.process_time
 
 
 def _each(calls: Mapping[str, Callable[[Any, Any], Any]], found: Stream) -> Times:
-    """Make calls of each block of samples, one kind after the other."""
+    """Call each kind of method on each block of samples, one kind after the other."""
     times: Times = {name: [] for name in calls}
     for start in range(0, len(found), BLOCK):
         block = found[start : start + BLOCK]
@@ -154,13 +154,12 @@ def density(seed: int) -> Any:
     return DensityForest(10, lifetime=LIFETIME, seed=seed)
 
 
-# Streams of several features, and one of River's that stands in where there are no files.
+# Streams of several features, and one of River's as a replacement without files.
 LETTER = ("letter", "ImageSegments")
 CPU = ("cpu", "TrumpApproval")
 ELEC = ("elec2", "Bananas")
 
-# Name: run, streams of which the first that is there is taken, whether scaled, share of the
-# samples.
+# By name: run, possible streams in order of preference, whether scaled, share of the samples.
 ROWS: dict[str, tuple[Run, tuple[str, ...], bool, float]] = {
     **{
         f"exact, {name}": (_with_end_to_end(exact), (name,), False, 1.0)
@@ -208,10 +207,10 @@ FORESTS: dict[str, tuple[Callable[[int], Any], tuple[str, ...], bool]] = {
 
 
 def memory(folder: Path | None, name: str, n: int) -> tuple[str, int, int, int] | None:
-    """Return the stream, its samples, the bytes that a model counts and those the process took.
+    """Return the stream, its samples, the model's own count of bytes and the bytes of the process.
 
-    The latter are the most that the process held while the model learned, above what it held
-    before, with the kernels loaded. It has to be a process that has done nothing before.
+    The latter is the peak memory of the process during learning, minus its memory before learning
+    with the kernels loaded. The process must be new.
     """
     make, sets, scaled = FORESTS[name]
     for one in sets:
@@ -243,7 +242,7 @@ def _learned(model: Any, found: Stream) -> Iterator[int]:
 
 
 def _give_back() -> None:
-    """Have the C library return freed memory, which would be used first."""
+    """Return freed memory to the system, because it would be used first."""
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

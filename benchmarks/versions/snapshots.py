@@ -1,8 +1,8 @@
-"""Copies of the package as it was at a commit and as it is in the working tree.
+"""Copies of the package at a commit and in the working tree.
 
-A copy's name is a checksum of its files, and its compiled code lies beside it. So code that numba
-has cached is never that of other sources, a second run has nothing to compile, and the tree may be
-edited while a comparison runs.
+A copy's name is a checksum of its files, and its compiled code is next to it. So numba's cache
+never contains code of other sources, and a second run compiles nothing. The working tree may be
+edited during a comparison.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "river_mondrian"
-KEPT = 7 * 24 * 3600.0  # seconds since its last use that a copy is kept
-# Prefixes of variables that would change compiled code, or the place of its cache.
+KEPT = 7 * 24 * 3600.0  # Seconds for which an unused copy is kept.
+# Prefixes of variables that would change compiled code, or the location of its cache.
 OURS = ("NUMBA_", "RIVER_MONDRIAN_")
 
 Files = dict[str, bytes]
@@ -43,7 +43,7 @@ def of_commit(commit: str) -> Path:
 
 
 def of_working_tree() -> Path:
-    """Copy the package as it is now; return its folder."""
+    """Copy the package of the working tree; return its folder."""
     paths = [path for path in (ROOT / PACKAGE).rglob("*") if path.is_file()]
     return _kept(
         {
@@ -68,7 +68,7 @@ def _kept(files: Files) -> Path:
                 path = Path(scratch, "copy", name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            # Another run may have been faster.
+            # Another run may have created it first.
             if not folder.exists():
                 Path(scratch, "copy").rename(folder)
     os.utime(folder)
@@ -94,7 +94,7 @@ def _forget_old(home: Path) -> None:
 def environment(folder: Path, cache: Path | None = None) -> dict[str, str]:
     """Return the environment in which Python imports the package from a copy.
 
-    Linear algebra uses one thread, so that sums have one order, and names have the same hashes.
+    Linear algebra uses one thread, so the order of sums is fixed. Hashes of names are fixed, too.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     path = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -1,4 +1,4 @@
-"""How long both versions take for a sample."""
+"""Time of both versions per sample."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from .peers import Failed, Peers
 LIMIT = 1.05
 SAMPLES, QUICK_SAMPLES = 3000, 300
 PASSES = 3
-# Repeats after which there are new processes: where a process has its memory makes it faster or
-# slower throughout.
+# Repeats before new processes start, because the addresses of a process's memory change its speed.
 SAME_PROCESSES = 3
 
-Pairs = list[tuple[float, float]]  # old and new, taken one after the other
+Pairs = list[tuple[float, float]]  # Old and new times, taken one after the other.
 
 
 @dataclass
 class Call:
-    """Times of a call of a row: us by repeat, and seconds of each block, the fastest of all."""
+    """Times of a call of a row: us by repeat, and the fastest seconds of each block."""
 
     row: str
     stream: str
@@ -43,7 +42,7 @@ class Call:
 
     @property
     def fastest(self) -> float:
-        """New / old, by the fastest of all repeats for each block."""
+        """Return new / old, by the fastest of all repeats for each block."""
         return float(self.blocks[1].sum() / self.blocks[0].sum())
 
     def cells(self) -> tuple[str, ...]:
@@ -55,7 +54,7 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
     """Time of single calls, old and new in turn."""
     n, repeats, passes = (QUICK_SAMPLES, 1, 1) if quick else (SAMPLES, repeats, PASSES)
     left_out: list[str] = []
-    calls: dict[tuple[str, str, str], Call] = {}  # by row, stream and name
+    calls: dict[tuple[str, str, str], Call] = {}  # By row, stream and name.
     failed: dict[str, str] = {}
     for start in range(0, repeats, SAME_PROCESSES):
         stop = min(start + SAME_PROCESSES, repeats)
@@ -64,7 +63,7 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
                 if name in failed:
                     continue
                 progress(f"speed: {name}, repeats {start + 1} to {stop} of {repeats}")
-                # Streams are read and kernels loaded.
+                # This reads streams and loads kernels.
                 if None in peers.both("timed", data.folder, name, n):
                     left_out += [name] * (start == 0)
                     continue
@@ -77,17 +76,18 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
     rows: list[tuple[Any, ...]] = [call.cells() for call in calls.values()]
     rows += [(name, "", what, *[""] * 6) for name, what in failed.items()]
     report.note(
-        f"Old: {base}; new: the working tree. Microseconds of the processor per sample, medians of "
-        f"{repeats} repeats, in new processes after every {SAME_PROCESSES}; new / old: median "
-        f"(least to largest) of the ratios. A repeat is {passes} passes of each version in turn, "
-        f"with the same seed: of each block of {BLOCK} samples the fastest counts. Fastest: the "
-        "ratio if the fastest of all repeats counts, which a busy machine disturbs least. SLOWER: "
-        f"both are above {LIMIT}; unsure: one is. The first {n} samples of a stream, or a part of "
-        "them, prediction and learning by blocks; end to end: progressive_val_score (accuracy). "
-        "All was compiled before."
+        f"Old: {base}; new: the working tree. Processor microseconds per sample, medians of "
+        f"{repeats} repeats, in new processes after every {SAME_PROCESSES} repeats. New / "
+        f"old: median (smallest to largest) of the ratios. A repeat is {passes} passes of "
+        f"each version in turn, with the same seed; the fastest pass of each block of {BLOCK} "
+        "samples counts. Fastest: the ratio of the fastest of all repeats, which a busy "
+        f"machine affects least. SLOWER: both ratios are above {LIMIT}; unsure: one ratio is. "
+        f"The first {n} samples of a stream, or some of them, are predicted and learned by "
+        "blocks; end to end: progressive_val_score (accuracy). All kernels were compiled "
+        "before."
     )
     if left_out:
-        report.note(f"Left out, their streams are in no folder given: {'; '.join(left_out)}.")
+        report.note(f"Rows without a stream in the folder are left out: {'; '.join(left_out)}.")
     headers = ("row", "stream", "call", "old, us", "new, us", "new / old", "least - largest")
     report.table((*headers, "fastest", ""), rows)
     slow = [f"{row[0]} {row[2]}" for row in rows if row[-1] == "SLOWER"]
@@ -114,7 +114,7 @@ def _repeat(
 
 
 def ratios(pairs: Pairs, fastest: float, limit: float = LIMIT) -> tuple[str, ...]:
-    """Return medians, ratios and their range, that of the fastest, and what to say of these."""
+    """Return medians, ratios and their range, the ratio of the fastest, and a remark."""
     old, new = (statistics.median(values) for values in zip(*pairs, strict=True))
     shares = [b / a if a else 1.0 for a, b in pairs]
     middle = statistics.median(shares)

@@ -1,4 +1,4 @@
-"""Synthetic streams of fixed seeds, the same in every process."""
+"""Synthetic streams with fixed seeds, equal in every process."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def _clusters(rng: np.random.Generator, n: int, d: int, k: int) -> tuple[Array, 
 
 
 def unit(n: int, d: int, k: int = 3, seed: int = 1) -> Stream:
-    """Clusters in the unit cube, for what does not scale its features."""
+    """Clusters in the unit cube, for models that do not scale features."""
     rng = np.random.default_rng(seed)
     X, which = _clusters(rng, n, d, 2 * k)
     return stream(X, which % k)
 
 
 def wide(n: int, seed: int = 1) -> Stream:
-    """54 features as covertype has them: 10 numbers and 44 that are 0 or 1, one of them at once."""
+    """54 features like covertype: 10 numbers and 44 that are 0 or 1, one of them 1."""
     rng = np.random.default_rng(seed)
     X, which = _clusters(rng, n, 10, 14)
     ones = np.eye(44)[(which * 5 + rng.integers(4, size=n)) % 44]
@@ -50,7 +50,7 @@ def targets(n: int, d: int, seed: int = 1, scale: float = 1.0) -> Stream:
 
 
 def text(n: int, seed: int = 1) -> Stream:
-    """Ten words of each sample out of 500, which are more than a map makes dense."""
+    """Ten words out of 500 per sample, more than a map makes dense."""
     rng = np.random.default_rng(seed)
     found: Stream = []
     for _ in range(n):
@@ -76,7 +76,7 @@ def holes(samples: Stream, share: float = 0.3, seed: int = 2) -> Stream:
 
 
 def late_features(samples: Stream) -> Stream:
-    """Each feature but the first appears some time after the one before."""
+    """Each feature except the first appears some samples after the previous one."""
     n, d = len(samples), len(samples[0][0])
     return [
         ({name: v for j, (name, v) in enumerate(x.items()) if i * (d + 1) >= j * n}, y)

@@ -1,4 +1,4 @@
-"""The process of one version: it does tasks that come as pickles, and returns their results."""
+"""The process of one version, which runs tasks that it gets as pickles, and returns results."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def digest(name: str, n: int) -> Array:
 
 
 def compile_all(n: int) -> None:
-    """Put all kernels into numba's cache; errors are reported when results are compared."""
+    """Compile all kernels into numba's cache; errors are reported when results are compared."""
     for run in CONFIGURATIONS.values():
         with suppress(Exception):
             run(n)
 
 
 def row_names(sets: Sequence[str]) -> list[str]:
-    """Return the names of the rows that take one of the sets, or of all if none is given."""
+    """Return the names of the rows that use one of the sets, or all names without sets."""
     return [name for name, row in rows.ROWS.items() if not sets or set(sets) & set(row[1])]
 
 
@@ -63,7 +63,7 @@ TASKS: dict[str, Callable[..., Any]] = {
 
 
 def main() -> None:
-    # What libraries print must not get between the results.
+    # Output of libraries must not be mixed with the results.
     tasks, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
