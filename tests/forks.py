@@ -1,8 +1,8 @@
-"""A process that has compiled with numba, and forks a child for each run in a new process.
+"""A process that has compiled with numba, and forks a child for each run in a fresh process.
 
-Starting an interpreter, importing numba and letting it find its functions takes more than a second.
-The process reads one request per line (a number, then the arguments of `run`), and its children
-write answers likewise.
+Without it, each run takes more than a second to start an interpreter, import numba and let it find
+its functions. The process reads one request per line: a number, then the arguments of `run`. Each
+child writes its answer in one line.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from river_mondrian.compiling import folders
 
 
 def run(place, environ, steps):
-    """Take steps, where the name of a kernel calls the kernel; return the results."""
+    """Run steps and return the kernels' results; any other name of a step is a kernel's."""
     os.environ.clear()
     os.environ.update(environ)
     numba.config.reload_config()
@@ -59,7 +59,7 @@ def answer(number, request):
         found = run(*request)
     except BaseException:
         found = traceback.format_exc()
-    # A line is written in one call, so that lines of several children do not mix.
+    # The line is written in one call, so lines of several children do not mix.
     os.write(1, f"{json.dumps([number, found])}\n".encode())
     os._exit(0)
 

@@ -1,6 +1,6 @@
-"""Throw random events of all kinds at every public class; only documented errors may come back.
+"""Call every public class with random events of all kinds; only documented errors may be raised.
 
-Run it with `RIVER_MONDRIAN_CHECKS=1`, so that a wrong reference inside a kernel raises.
+Run it with `RIVER_MONDRIAN_CHECKS=1`: then a wrong index inside a kernel raises.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Random = random.Random
 Row = dict[Any, Any]
 
 
-# Values of arguments that are always drawn if a class has them; then those of all arguments.
+# Values of arguments that are always drawn, if a class has the argument; then of all others.
 SIZES = {"n_estimators": [1, 2, 5], "n_candidates": [1, 5, 20], "n_partitions": [1, 5, 20]}
 SIZES |= {"n_cells": [2, 4], "pool_size": [4, 64, 200], "n_landmarks": [2, 5, 20]}
 SIZES |= {"n_components": [None, 1, 2, 20]}
@@ -71,7 +71,7 @@ CHOICES = SIZES | {
 
 
 def drawn(cls: Any, rng: Random) -> Any:
-    """Draw a model of a class; arguments that do not go together are drawn again."""
+    """Draw a model of a class; draw again while the arguments contradict each other."""
     names = inspect.signature(cls).parameters
     while True:
         given = {
@@ -89,7 +89,7 @@ def drawn(cls: Any, rng: Random) -> Any:
             return cls(**given)
 
 
-# Largest number of samples of a model, so that the time is bounded.
+# The largest number of samples of a model, which bounds the time.
 MOST = dict.fromkeys(FORESTS, 3000) | dict.fromkeys(HOLDERS, 1000)
 MOST |= {rm.DensityForest: 100, rm.DualOGDClassifier: 100}
 CLASSES = [
@@ -106,7 +106,7 @@ CLASSES = [
 
 
 def categories_of(model: Any, rng: Random) -> set[Any]:
-    """Draw the features that are categories, if a model takes these."""
+    """Draw the categorical features, if a model accepts them."""
     features = getattr(model, "features", None)
     own = features if isinstance(features, rm.MondrianFeatures) else model
     takes_levels = isinstance(own, (*FORESTS, rm.MondrianFeatures, *HOLDERS))
@@ -129,7 +129,7 @@ def draw_sample(
         elif chance < 0.9:
             x[name] = math.nan
     if rng.random() < 0.002:
-        # Widths follow.
+        # The change of units makes the widths follow.
         units[rng.choice(NAMES)] = rng.choice([1e-3, 1.0, 50.0])
     y = rng.randrange(n_labels)
     if rng.random() < 0.001:
@@ -153,7 +153,7 @@ def learn(model: Any, x: Row, y: Any) -> None:
 
 
 def weight_of(model: Any, x: Row) -> float:
-    """Return the weight that a sample of a forest is learned with."""
+    """Return the weight with which a forest learns a sample."""
     is_weighted = isinstance(model, FOREST_CLASSIFIERS) and model.n_estimators % 2 == 0
     return WEIGHTS[len(repr(x)) % len(WEIGHTS)] if is_weighted else 1.0
 
@@ -168,7 +168,7 @@ def forget(model: Any, sample: tuple[Row, Any]) -> None:
         else:
             model.forget_one(x, y, w)
     except KeyError:
-        # It has left the window, or is not stored as it was given.
+        # The sample has left the window, or it is stored in another form.
         is_held = not isinstance(model, rm.NearestNeighborDetector) and model.window is None
         assert not is_held or w == 0.0 or model.directions is not None, sample
 

@@ -1,4 +1,4 @@
-"""Workers in this process that die on demand: an engine for tests without Ray."""
+"""An engine for tests without Ray: workers run in this process and die on demand."""
 
 import pytest
 
@@ -12,14 +12,14 @@ class Worker:
 
 
 class InlineEngine:
-    """Runs a call of a worker at once, in this process.
+    """Runs a worker's call at once, in this process.
 
     Parameters
     ----------
     deaths
-        By the number of a call, whether the worker dies "before" or "after" the call has been run.
+        Maps the number of a call to "before" or "after": the worker dies before or after the call.
     code
-        Parameters that files do not hold.
+        Parameters that files cannot store.
 
     """
 

@@ -1,4 +1,4 @@
-"""A package in small whose kernel depends on several files, and processes that run it."""
+"""A small package whose kernel depends on several files, and processes that run it."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import river_mondrian
 
 PACKAGE = Path(river_mondrian.__file__).parent
 
-# A package in small: a kernel's code depends on four files.
+# A small package: the kernel's code depends on four files.
 SOURCES = {
     "__init__.py": "",
     "constants.py": "FACTOR = 2\n",
@@ -53,7 +53,7 @@ def second(x):
 
 
 class Processes:
-    """Processes in which numba is ready, and nothing of the package has been imported."""
+    """Processes in which numba is imported, and no module of the package."""
 
     def __init__(self):
         command = [sys.executable, Path(__file__).with_name("forks.py")]
@@ -90,7 +90,7 @@ def processes():
 
 
 class Installation:
-    """A copy of the package, used by processes of their own."""
+    """A copy of the package that processes of its own use."""
 
     def __init__(self, processes, place, cache_home):
         self.processes, self.place = processes, place
@@ -105,7 +105,7 @@ class Installation:
         for name, text in sources.items():
             path = self.package / name
             path.write_text(text)
-            # As from an archive: neither the time nor, often, the size shows a change.
+            # As from an archive: the time never shows a change, and the size often does not.
             os.utime(path, (1e9, 1e9))
 
     def start(self, *steps, **environ):

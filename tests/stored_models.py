@@ -1,6 +1,6 @@
-"""Small models of all kinds for the tests of files, and golden files of them.
+"""Small models of all kinds for the tests of files, and their golden files.
 
-`python tests/stored_models.py` writes the golden files of the format: once, as soon as it is final.
+`python tests/stored_models.py` writes the golden files of a format once, when it is final.
 """
 
 import json
@@ -16,17 +16,17 @@ from test_contract import learn
 import river_mondrian as rm
 from river_mondrian.files.store import FORMAT
 
-# Whether the newest format has golden files: until then, what is stored may still change.
+# Whether the newest format is final and has golden files; before that it may still change.
 FORMAT_IS_FINAL = True
 
-# A folder for each format.
+# The folder with a folder of golden files for each format.
 GOLDEN = Path(__file__).parent / "golden"
 
 
 WEIGHTED = [({"a": 0.5, "b": 1.0}, 1, 2.5)]
 LEVEL = {"a": 0.5, "b": 1.0, "color": "red"}
 LEVELS = [(LEVEL, 1), ({"a": 0.1, "color": "blue", "flag": True}, 0)]
-# Enough features for light nodes.
+# With this many features, nodes are light.
 WIDE = [({"a": 0.5, "b": 1.0} | {f"c{i}": 0.1 * i for i in range(126)}, 1)]
 PAIR = [rm.NearestNeighborDetector(window=24, seed=1), rm.RandomCutForest(2, seed=1)]
 SHINGLES = rm.RandomCutForest(2, window=None, shingle=3, seed=1)
@@ -38,7 +38,7 @@ def watched(detector, **params):
     return lambda: Adaptive(2, drift_detector=detector, **params, seed=1)
 
 
-# Models whose files hold something that no file of `CONFIGURATIONS` holds.
+# Models whose files hold arrays that no file of `CONFIGURATIONS` holds.
 OWN = {
     "adaptive, weights": lambda: fed(Adaptive(2, n_candidates=3, seed=1), WEIGHTED),
     "adaptive, ADWIN": watched(drift.ADWIN(grace_period=5), window=1000),
@@ -77,10 +77,10 @@ OWN = {
         FOURIER, optim.losses.Quantile(0.3), optim.AdaGrad(0.2)
     ),
 }
-# One is left out: its lifetime is a function, which no file holds.
+# One model is left out: its lifetime is a function, which no file can store.
 MODELS = {name: make for name, make in CONFIGURATIONS.items() if name != "means, growing"} | OWN
 
-# One for each class, which earlier versions have written.
+# Models with golden files: at least one of each class that an earlier version has written.
 IN_GOLDEN = ["alarms", "adaptive", "adaptive regressor", "adaptive, weights", "classifier"]
 IN_GOLDEN += ["classifier, weights", "classifier, wide", "classifier, levels"]
 IN_GOLDEN += ["adaptive, levels", "regressor", "density", "density, mixed", "random cuts"]
@@ -89,7 +89,7 @@ IN_GOLDEN += ["nystrom", "binning", "fourier", "ogd", "ogd regressor", "ridge", 
 
 
 def stream(n, seed=0, names=("a", "b"), n_classes=2):
-    """Return samples with labels; some lack a value."""
+    """Return samples with labels; in some samples a value is missing."""
     rng = np.random.default_rng(seed)
     samples = []
     for row in rng.normal(size=(n, len(names))).tolist():

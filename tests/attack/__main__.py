@@ -1,6 +1,6 @@
-"""All attacks: `python -m tests.attack --full`, or as the suite has them without `--full`.
+"""Run all attacks: with `--full` all cases, else the cases that the test suite runs.
 
-It needs hours. A table says at the end how often each attack has been tried; none may succeed.
+A full run takes hours. It ends with a table of how often each attack was tried; none may succeed.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from .tally import sums
 
 TESTS = Path(__file__).parents[1]
 
-# What an attack is called, and the tests that run it.
+# Names of attacks, and the tests that run them.
 ATTACKS = {
     "an exception at each line of Python, each allocation that fails": "test_attack*.py",
     "signals, and a limit of memory": "test_interruptions.py",
@@ -25,7 +25,7 @@ ATTACKS = {
 
 
 def run(title, arguments, environment):
-    """Run a command; tell whether it has passed."""
+    """Run a command; return whether it has passed."""
     print(f"== {title}", flush=True)
     found = subprocess.run([sys.executable, *arguments], env=os.environ | environment, check=False)
     return found.returncode == 0
@@ -38,7 +38,7 @@ def main():
     tally = Path(tempfile.mkdtemp()) / "tally"
     environment = {"ATTACK_TALLY": str(tally)}
     if full:
-        # Signals come at three numbers of samples.
+        # The tests send that many signals at each of three numbers of samples.
         environment |= {"ATTACK_EVERY": "1", "ATTACK_SIGNALS": "334", "ATTACK_SECONDS": "1"}
     failed = []
     for title, pattern in ATTACKS.items():

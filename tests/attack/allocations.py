@@ -1,8 +1,9 @@
-"""Allocations of NumPy and of compiled kernels, one of which fails, as where memory is short.
+"""Let one allocation of NumPy or of compiled kernels fail, as it does where memory is short.
 
-All data of arrays come from a handler, which NumPy lets anybody replace (NEP 49), and all memory
-of kernels from one function, which they find by its name: so the k-th allocation fails whatever
-asks for it. The function is replaced for the kernels that are loaded after this module.
+NumPy allocates all array data through a handler that may be replaced (NEP 49). Kernels allocate all
+memory through one function, which they look up by name. This module replaces both, so the k-th
+allocation fails, whoever makes it. The function is replaced for kernels that are loaded after this
+module.
 """
 
 import ctypes
@@ -12,14 +13,14 @@ from numba.core import registry
 from numba.core.runtime import _nrt_python, rtsys
 from numpy._core import _multiarray_umath
 
-# Places in the table of NumPy's C functions, which never change.
+# Indices in the table of NumPy's C functions, which never change.
 _SET_HANDLER, _GET_HANDLER = 304, 305
 
 _MALLOC = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _CALLOC = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
 _REALLOC = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
-# What a handler is called.
+# The capsule name of a handler.
 _NAME = b"mem_handler"
 
 
@@ -33,7 +34,8 @@ class _Handler(ctypes.Structure):
         ("malloc", _MALLOC),
         ("calloc", _CALLOC),
         ("realloc", _REALLOC),
-        # NumPy's own: it may run while there is an error, as nothing of Python may.
+        # NumPy's own `free`: it may be called while an exception is set, when no Python code may
+        # run.
         ("free", ctypes.c_void_p),
     ]
 
@@ -45,7 +47,7 @@ def _pointer(capsule, name):
 
 
 def _function(place, *arguments):
-    """Return one of NumPy's C functions, which returns an object."""
+    """Return the C function of NumPy at an index of its table."""
     api, pointers = _multiarray_umath._ARRAY_API, ctypes.POINTER(ctypes.c_void_p)
     table = ctypes.cast(_pointer(api, None), pointers)
     return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(table[place])
@@ -54,7 +56,7 @@ def _function(place, *arguments):
 _set_handler = _function(_SET_HANDLER, ctypes.py_object)
 _usual = _Handler.from_address(_pointer(_function(_GET_HANDLER)(), _NAME))
 
-# Allocations so far, and the number of the one that fails.
+# Number of allocations so far, and the number of the allocation that fails.
 _counts = (ctypes.c_int64 * 2)()
 
 
@@ -79,9 +81,9 @@ def _realloc(context, place, size):
 
 
 def _compiled_allocate():
-    """Return the same for kernels: the compiler that holds the function, and its address.
+    """Compile an allocator for kernels; return the compiler, which owns it, and its address.
 
-    Nothing of Python runs within them, since a signal may interrupt that.
+    It runs no Python code, which a signal handler could interrupt.
     """
     word, address, start = ir.IntType(64), ir.IntType(8).as_pointer(), ctypes.addressof(_counts)
     module = ir.Module()
@@ -102,31 +104,31 @@ def _compiled_allocate():
 
 
 def _capsule():
-    """Return the handler as NumPy takes it."""
+    """Return the handler in the capsule that NumPy expects."""
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return new(ctypes.addressof(_HANDLER), _NAME, None)
 
 
-# It is there for ever: arrays are freed by what has made them.
+# The handler is never freed: arrays are freed by the handler that allocated them.
 _HANDLER = _Handler(b"failing", 1, _usual.context, _malloc, _calloc, _realloc, _usual.free)
 _HELD = _capsule()
 
-# Numba tells of its own function first.
+# Numba registers its own function here; the symbol below replaces it.
 rtsys.initialize(registry.cpu_target.target_context)
 _COMPILER, _address = _compiled_allocate()
 binding.add_symbol("NRT_Allocate", _address)
 
 
 def count_allocations(call):
-    """Run a call; return how many times it allocates memory for arrays, or kernels do."""
+    """Run a call; return the number of allocations for arrays and in kernels."""
     _run(call, 0)
     return _counts[0]
 
 
 def fail_allocation(call, k):
-    """Run a call whose k-th allocation, from 1 on, fails; tell whether it came to that."""
+    """Run a call whose k-th allocation fails; return whether there was a k-th allocation."""
     try:
         _run(call, k)
     except MemoryError:

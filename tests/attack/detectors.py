@@ -1,10 +1,10 @@
-"""A detector of drifts that is written in Python."""
+"""A drift detector that is written in Python."""
 
 from river import base
 
 
 class EveryFew(base.DriftDetector):
-    """A detector, written in Python, that tells of a drift after so many errors."""
+    """A detector, written in Python, that reports a drift after `n_errors` errors."""
 
     def __init__(self, n_errors=5):
         super().__init__()

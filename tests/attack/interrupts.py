@@ -1,6 +1,6 @@
-"""An exception at one line of Python, as a signal's handler raises it.
+"""Raise an exception at one line of Python, as a signal handler does.
 
-The lines are those of the package, and those of what it calls that may be interrupted, too.
+The lines are those of the package, of River's drift detectors and of the tests' own detector.
 """
 
 import sys
@@ -10,7 +10,7 @@ from river import drift
 
 import river_mondrian
 
-# The package, River's detectors of drifts, and those of the tests.
+# The package, River's drift detectors, and the tests' own detector.
 TRACED = (
     str(Path(river_mondrian.__file__).parent),
     str(Path(drift.__file__).parent),
@@ -19,16 +19,16 @@ TRACED = (
 
 
 class Interrupted(BaseException):
-    """What is raised."""
+    """The exception that is raised."""
 
 
 def count_lines(call):
-    """Run a call; return how many of those lines it runs."""
+    """Run a call; return how many traced lines it runs."""
     return _trace(call, 0)
 
 
 def interrupt(call, k):
-    """Run a call with an exception at its k-th line, from 1 on; tell whether it came to that."""
+    """Run a call with an exception at its k-th line, from 1 on; return whether it was raised."""
     try:
         _trace(call, k)
     except Interrupted:

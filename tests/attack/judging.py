@@ -1,4 +1,4 @@
-"""Whether a call that fails at some point leaves a model as before it, or as after it."""
+"""Check that a call that fails leaves a model as before the call or as after it."""
 
 import os
 import pickle
@@ -12,31 +12,31 @@ LINES = "exceptions at lines of Python"
 ALLOCATIONS = "allocations that fail"
 WAYS = {LINES: (count_lines, interrupt), ALLOCATIONS: (count_allocations, fail_allocation)}
 
-# Lines of a call that are attacked at most.
+# The largest number of lines of a call that are attacked.
 MOST = 5000
 
 
-# Whether all cases are attacked, and not some of them, as in the test suite.
+# Whether all cases are attacked; the test suite attacks some of them.
 IS_FULL = "ATTACK_EVERY" in os.environ
 
 
 def some(cases, every=3):
-    """Return every third of the cases; all of them with `ATTACK_EVERY`."""
+    """Return every third case, or all cases if `ATTACK_EVERY` is set."""
     return list(cases)[:: 1 if IS_FULL else every]
 
 
 class Judge:
-    """Lets calls fail, and judges what they leave.
+    """Lets calls fail, and checks the models that they leave.
 
     Parameters
     ----------
     looks
-        What returns all that can be seen of a model, to be compared.
+        A function that returns all visible state of a model, for comparison.
     go_on
-        What lets a model learn some more samples.
+        A function that lets a model learn some more samples.
     every
-        Every so many lines are attacked, and every eighth as many allocations. `ATTACK_EVERY` in
-        the environment overrides it; 1 attacks all.
+        The step between attacked lines. Allocations have an eighth of it. `ATTACK_EVERY` in the
+        environment overrides it; 1 attacks all lines and allocations.
 
     """
 
@@ -46,14 +46,14 @@ class Judge:
         self.every = int(os.environ.get("ATTACK_EVERY", every))
 
     def _future(self, model):
-        """Return how a model looks after some more samples."""
+        """Return the visible state of a model after some more samples."""
         self.go_on(model)
         return self.looks(model)
 
     def lines(self, state, call):
-        """Raise an exception at the lines of a call; return whether models were as before, after.
+        """Raise an exception at the lines of a call; return which of both states the models had.
 
-        The set has 0 where a model was as before the call, and 1 where it was as after.
+        The set holds 0 if a model was as before the call, and 1 if a model was as after it.
         """
         return self._attack(state, call, LINES, self.every)
 
@@ -62,9 +62,9 @@ class Judge:
         return self._attack(state, call, ALLOCATIONS, 1 + self.every // 8)
 
     def _attack(self, state, call, what, every, between=()):
-        """Let a call fail at every so many places; `between` has calls that do a part of it."""
+        """Let a call fail at every `every`-th place; each call of `between` does a part of it."""
         count, strike = WAYS[what]
-        # Kernels are compiled, or loaded, at their first use.
+        # Kernels are compiled or loaded at their first call, which is not attacked.
         call(pickle.loads(state))
         models = [pickle.loads(state) for _ in range(len(between) + 2)]
         for part, model in zip(between, models[1:], strict=False):
@@ -72,19 +72,19 @@ class Judge:
         n = count(lambda: call(models[-1]))
         expected = [self.looks(model) for model in models]
         futures = [self._future(model) for model in models]
-        # Where there are few, all of them; of very many those that are evenly spread.
+        # At least 8 places are attacked, and about `MOST` at most, evenly spread.
         every = max(1, min(every, n // 8), n // MOST)
         found, n_struck = set(), 0
         for k in range(1 + n % every, n + 1, every):
             model = pickle.loads(state)
             if not strike(lambda model=model: call(model), k):
-                # What is kept from one call to the next needs no memory again.
+                # An allocation may be missing: memory that an earlier call allocated is used again.
                 assert what == ALLOCATIONS, f"{k} of {n}"
                 continue
             n_struck += 1
             seen = self.looks(model)
             assert seen in expected, f"{k} of {n}"
-            # A call that only reads leaves what there was.
+            # A call that only reads leaves the state as before.
             which = expected.index(seen)
             is_new = which not in found
             found.add(which)
@@ -95,10 +95,10 @@ class Judge:
         return found
 
     def lines_of_many(self, state, learn_many, n_rows):
-        """Raise an exception at lines of a call that learns many rows.
+        """Raise an exception at lines of a call that learns many rows; return the numbers learned.
 
-        `learn_many(model, n)` learns the first `n` rows. The model is as after some number of them;
-        returns these numbers.
+        `learn_many(model, n)` learns the first `n` rows. After the exception the model has learned
+        some number of rows; returns the set of these numbers.
         """
         *between, call = (partial(learn_many, n=n) for n in range(1, n_rows + 1))
         every = 1 if self.every == 1 else 3 * self.every

@@ -1,4 +1,4 @@
-"""Moments at which a model does more than learn a sample, each with the call that comes to it."""
+"""Calls in which a model does more than learn a sample."""
 
 import functools
 import inspect
@@ -16,12 +16,12 @@ from .detectors import EveryFew
 
 
 def root(n):
-    """A lifetime that grows with the number of samples."""
+    """Return a lifetime that grows with the number of samples."""
     return float(n) ** 0.5
 
 
 def steps(n):
-    """A lifetime that has no end from some number of samples on."""
+    """Return a lifetime that is infinite after 20 samples."""
     return 1.0 if n <= 20 else float("inf")
 
 
@@ -65,7 +65,7 @@ KINDS |= LEARNERS
 
 
 def samples(n, n_features=2, n_labels=3, first=0):
-    """Return samples with labels, which turn after each 400, and some at random; and targets."""
+    """Return samples with labels and targets; labels shift every 400 samples, a tenth is random."""
     rng = np.random.default_rng(first)
     rows = rng.random((n, n_features))
     labels = np.floor(rows.sum(axis=1) * n_labels / n_features).astype(int) + np.arange(n) // 400
@@ -81,7 +81,7 @@ def _pool(n_labels):
 
 
 def arguments(model, sample):
-    """Return what a model learns of a sample."""
+    """Return the arguments with which a model learns a sample."""
     x, label, target = sample
     if isinstance(model, base.Classifier):
         return x, label
@@ -89,7 +89,7 @@ def arguments(model, sample):
 
 
 def learns(x, label=None, w=None):
-    """Return a call that lets a model learn a sample, with a label or a target, and a weight."""
+    """Return a call that lets a model learn a sample with a label or target, and a weight."""
 
     def call(model):
         sample = x, Y if label is None else label, 1.3
@@ -99,10 +99,10 @@ def learns(x, label=None, w=None):
 
 
 def forest(kind, n, n_labels=3, changes_at=None, levels=False, wild=(), **params):
-    """Return a forest that has learned so many samples.
+    """Return a forest that has learned `n` samples.
 
-    From `changes_at` on they have other units, and levels of a category if `levels`; targets of
-    those numbered in `wild` are wild.
+    From sample `changes_at` on the features have other units, and with `levels` there is a
+    categorical feature. The samples in `wild` have wild targets.
     """
     cls, usual = KINDS[kind]
     model = cls(**usual | params)
@@ -125,7 +125,7 @@ LATER = samples(12, n_features=3, first=9)
 
 
 def learn_rows(model, n):
-    """Let a model learn the first rows of a frame; a class comes within."""
+    """Let a model learn the first rows of a frame; a row after the seventh has a new class."""
     rows = [arguments(model, sample)[1:] for sample in samples(12, n_features=3, first=2)[:n]]
     more = [[row[0] for row in rows], WEIGHTS[:n]] if isinstance(model, SUPERVISED) else []
     if more and n > 7 and isinstance(model, base.Classifier):
@@ -179,7 +179,7 @@ OF_EXACT = OF_TREES | {
 }
 CHANGED = {"changes_at": 300}
 LEVELS = CHANGED | {"levels": True}
-# By kind and name: the number of samples that have been learned, arguments, and what is called.
+# The number of samples learned before, arguments of the model, and the call; by kind and name.
 MOMENTS = {
     "exact": OF_EXACT
     | {
@@ -288,7 +288,7 @@ OF_CLASSES = {
     "third class late, new features": (40, {"n_labels": 2}, class_and_features),
     "fourth class": (40, {}, of_class),
 }
-# Where the first 256 samples are the scale of lifetimes.
+# The first 256 samples determine the scale of lifetimes here.
 OF_AUTO = {
     "end of the start": (255, {}, usual),
     "new features at the end of the start": (255, {}, features),
@@ -301,11 +301,11 @@ for _kind, (_cls, _given) in LEARNERS.items():
         MOMENTS[_kind] |= {"forget": (20, {}, forget)}
 
 
-# What happens now and then, by what a sample changes.
+# Rare events, each recognised by the change that a sample causes.
 
 
 def summary(model):
-    """Return what tells that something has happened, or None before trees are there."""
+    """Return the state in which an event shows, or None before there are trees."""
     is_cuts = isinstance(model, rm.RandomCutForest)
     trees = getattr(model._map, "trees", None) if hasattr(model, "_map") else model._trees
     if trees is None or isinstance(model, rm.DensityForest):
@@ -388,7 +388,7 @@ HAPPENINGS = {
 
 @functools.cache
 def happening(kind, name):
-    """Return the pickle of a forest one sample before something happens, and the call to it."""
+    """Return the pickle of a forest one sample before an event, and the call that causes it."""
     happens, params = HAPPENINGS[kind][name]
     model, before = forest(kind, 100, **params), None
     for i, sample in enumerate(_pool(3)[100:], 100):
@@ -402,7 +402,7 @@ def happening(kind, name):
     raise AssertionError(f"{name}: that has not happened")
 
 
-# What reads a forest: the name of an attribute, and what a method is given.
+# Attributes and methods that read a forest, and the arguments of the methods.
 
 OF_X = ["predict_one", "raw_scores_one", "log_density_one", "debug_one", "explain_one"]
 OF_FRAME = ["transform_many", "predict_many", "predict_proba_many", "score_many", "surprise_many"]
@@ -428,7 +428,7 @@ def read(model, name):
 
 
 def looks(model):
-    """Return what can be seen of a model; its pickle, or that of its trees, holds all it has."""
+    """Return the visible state of a model, with the pickle of it or of its trees."""
     names = "n_samples classes hyperparameters tail_weights recent_scores"
     seen = [getattr(model, name, None) for name in names.split()]
     asks = ["transform", "decision", "predict", "score", "raw_scores", "surprise", "predict_proba"]

@@ -1,4 +1,4 @@
-"""A made-up device: CuPy's names over the host's memory, kernels by `cuda_on_host.cpp`."""
+"""A simulated device: CuPy's interface in host memory, with the kernels of `cuda_on_host.cpp`."""
 
 import ctypes
 import functools
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "river_mondrian/partitions/voronoi/nearest.cu"
 COMPILER = shutil.which("g++")
 
-# Bytes beside every array, which nobody may write.
+# Guard bytes around every array, which no kernel may write.
 GUARD = 256
 FORBIDDEN, UNSET = 0xFF, 0xCD
 
@@ -28,7 +28,7 @@ FAILURES = {
 
 @functools.cache
 def library():
-    """Compile the kernels for the host."""
+    """Compile the kernels for the host, and return the library."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.so"
         options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-w"]
@@ -38,7 +38,7 @@ def library():
 
 
 class DeviceArray:
-    """An array of a made-up device: it leaves by `get` only, and notices writes beside it."""
+    """An array of the simulated device: only `get` copies it, and writes beside it are detected."""
 
     def __init__(self, shape, dtype, fill=UNSET):
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -56,7 +56,7 @@ class DeviceArray:
 
     @property
     def host(self):
-        """The values, for tests to look at."""
+        """Return the values, for checks in tests."""
         return self._values
 
     def check(self):
@@ -81,7 +81,7 @@ class DeviceArray:
 
 
 def asarray(values):
-    # CuPy would keep another order, of which kernels know nothing.
+    # CuPy would keep another memory order, which the kernels do not support.
     assert type(values) is np.ndarray and values.flags.c_contiguous
     array = DeviceArray(values.shape, values.dtype)
     array._values[...] = values
@@ -89,7 +89,7 @@ def asarray(values):
 
 
 class Kernel:
-    """A kernel as CuPy launches it."""
+    """A kernel with CuPy's launch interface."""
 
     def __init__(self, name, schedule, known, record):
         self.name, self.schedule, self.library, self.record = name, schedule, known, record
@@ -101,7 +101,7 @@ class Kernel:
         sides = (*grid, 1)[:2]
         assert 1 <= sides[0] < 1 << 31 and 1 <= sides[1] < 1 << 16
         arrays = [value for value in args if isinstance(value, DeviceArray)]
-        # CuPy takes a Python number for one of 64 bits.
+        # CuPy passes a Python number as 64 bits, so numbers must have a NumPy type.
         values = [np.uint64(v.address) if isinstance(v, DeviceArray) else v for v in args]
         assert all(isinstance(value, np.generic) for value in values)
         kept = [np.array([value]) for value in values]
@@ -115,13 +115,13 @@ class Kernel:
         self.record[self.name] = args
 
 
-# Whether a driver and kernels work, bytes that are free, of memory a block shares, and others.
+# Whether driver and kernels work; free bytes, shared bytes per block, and other properties.
 USUAL = {"driver": True, "n_devices": 1, "kernel": True, "free": 1 << 30, "shared": 232_448}
 USUAL |= {"processors": 2, "schedule": 0}
 
 
 def cupy(**options):
-    """Make a module with the calls of CuPy that are used."""
+    """Return a module with those functions of CuPy that the package calls."""
     given = types.SimpleNamespace(**USUAL | options)
     module = types.ModuleType("cupy")
     # The arguments of each kernel's last launch.
