@@ -52,8 +52,8 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
                 results[i, j] += np.array(both) / n_seeds
     report.note(
         f"The rows of a set are in {n_seeds} random orders and unscaled. Each row is scored "
-        "and then learned. The measures are ROC AUC / average precision, from the "
-        f"{WARM_UP + 1}st row on. River's detectors are behind MinMaxScaler (HalfSpaceTrees) "
+        "and then learned. The measures are ROC AUC / average precision, from row "
+        f"{WARM_UP + 1} on. River's detectors are behind MinMaxScaler (HalfSpaceTrees) "
         "or StandardScaler. The isolation forest is fitted again every 256 rows. "
         "`NearestNeighborDetector` was designed on these sets."
     )
