@@ -178,7 +178,7 @@ def _compare(
         rows.append([part, f"{mean:+.4f}", ", ".join(f"{k} {v:+.4f}" for k, v in worst)])
     rows.sort(key=lambda row: float(row[1]))
     report.note(f"{loss[0]}, means over {seeds} seeds. Streams: {', '.join(changes[''])}.")
-    report.table(["left out", "mean", "worst streams"], rows)
+    report.table(["removed", "mean", "worst streams"], rows)
 
 
 def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:

@@ -274,15 +274,15 @@ def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
         counts = [f"{one} of {n}" for one in (total.nearer, total.better)]
         rows.append([asked, method, held, f"{bad} of {blocks}", *cells, *counts])
     report.note(
-        "In runs that hold, coverage is within max(1.5 points, 2.5 standard errors) at all "
-        f"three levels. In blocks off, the coverage of {BLOCK} samples differs by more than "
+        "In runs within limits, coverage is within max(1.5 points, 2.5 standard errors) at all "
+        f"three levels. In blocks outside, the coverage of {BLOCK} samples differs by more than "
         "max(6 points, 3 standard errors). The columns 50, 80 and 95 % have geometric means "
         "of the interval scores, relative to the distribution. The last columns count pairs "
         "of a stream and a level. On these, calibrated intervals are at least as near to the "
         "level as the method's, and have at least as good a score."
     )
-    headers = ["delay", "method", "runs that hold", "blocks off", "50 %", "80 %", "95 %"]
-    report.table([*headers, "calibrated is nearer", "and scores better"], rows)
+    headers = ["delay", "method", "runs within limits", "blocks outside", "50 %", "80 %", "95 %"]
+    report.table([*headers, "calibrated is nearer", "calibrated scores better"], rows)
 
 
 def intervals(data: DataFolder, report: Report, quick: bool) -> None:
@@ -507,7 +507,7 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
         "interval scores, and whether coverage is within max(1.5 points, 2.5 standard "
         "errors) at all levels."
     )
-    report.table(["series", "n", OURS, BEFORE, "scores", "holds"], rows)
+    report.table(["series", "n", OURS, BEFORE, "scores", "within limits"], rows)
     report.note(
         f"Coverage is within these limits in {n_held} of {n_runs} runs, and off in "
         f"{bad} of {blocks} blocks."
@@ -532,7 +532,7 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
         f"Sets with a level of {COVERAGE:.0%}: coverage in percent, and mean sizes. Coverage "
         f"is right for {n_held} sets."
     )
-    report.table(["set", "n", "held", "size", "holds"], rows)
+    report.table(["set", "n", "coverage, %", "size", "within limits"], rows)
 
 
 # Pictures.

@@ -360,7 +360,7 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
         cost = 1e3 * seconds / len(samples)
         rows.append([name, f"{accuracy:.4f}", f"{loss:.4f}", f"{cost:.2f}", f"{size:.1f}"])
         progress(" ".join(rows[-1]))
-    report.table(["model", "accuracy", "log loss", "ms a text", "MiB"], rows)
+    report.table(["model", "accuracy", "log loss", "ms per text", "MiB"], rows)
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:

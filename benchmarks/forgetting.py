@@ -206,7 +206,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         "CPU time of learn_one in microseconds, the fastest mean of interleaved runs. The "
         "longest call is in milliseconds, of the run where it is shortest."
     )
-    headers = ("data", "forest", "trees", "window", "all kept", "window", "ratio", "longest")
+    headers = ("data", "forest", "trees", "window", "no window", "window", "ratio", "longest")
     report.table(headers, rows)
 
 
@@ -264,12 +264,12 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
     report.note(
         "CPU time of learn_one in microseconds, the fastest mean of runs in which both "
         "models take turns on each sample. The longest call is in milliseconds, of the run "
-        "where it is shortest. The column anew has the milliseconds of a call that learns "
+        "where it is shortest. The column refit has the milliseconds of a call that learns "
         "all samples of the window again, because a sample with a large weight leaves. The "
         "error is the largest difference of a mean from a refit of the window, in standard "
         "deviations."
     )
-    times_of = ("all kept", "window", "ratio", "longest", "anew")
+    times_of = ("no window", "window", "ratio", "longest", "refit, ms")
     headers = ("map", "columns", "window", *times_of, "error")
     report.table(headers, rows)
 

@@ -352,7 +352,14 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
         "between the best two."
     )
     report.table(
-        ("scheme", "widths", "best, %", "s to within 10 % of it", "to ours", "s in all"),
+        (
+            "scheme",
+            "widths",
+            "best, %",
+            "s to within 10 % of the best",
+            "relative to the sweep",
+            "s in total",
+        ),
         [
             (
                 kind,

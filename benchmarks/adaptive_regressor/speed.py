@@ -78,7 +78,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         f"{repeats} repeats, in which the models take turns. The last column is the time "
         "relative to the adaptive regressor."
     )
-    report.table(["stream", "model", "us", "times ours"], rows)
+    report.table(["stream", "model", "us", "ratio"], rows)
     letters = _letters(data, n)
     if letters is not None:
         report.note(

@@ -121,7 +121,9 @@ def _report_best(results: Results, report: Report, what: str) -> None:
                 _number(regressive),
             ]
         )
-    report.table(["stream", own, "best peer", "ratio", "at or above", "last", "ours, auto"], rows)
+    report.table(
+        ["stream", own, "best peer", "ratio", "at or above", "last", "autoregressive"], rows
+    )
     report.note(f"At or above the best peer on {ahead} of {len(rows)} streams.")
 
 

@@ -213,7 +213,7 @@ def metrics(data: DataFolder, report: Report, quick: bool) -> None:
         "incident is found if an alarm is raised between its start and 30 minutes after its "
         "end. There are no alarms on the first day (`grace_period`)."
     )
-    headers = ["detector sees", "threshold", "budget", "alarms a day", "most on a day", "found"]
+    headers = ["views", "threshold", "budget", "alarms a day", "most on a day", "found"]
     report.table([*headers, *KINDS], rows)
 
 

@@ -95,4 +95,4 @@ def cuts(data: DataFolder, report: Report, quick: bool) -> None:
         f"round has {N_SAMPLES} samples ({N_SLOW} for `rrcf`). The last column has the "
         "median, smallest and largest ratio of the rounds."
     )
-    report.table(["trees", "window", "features", "detector", "us a sample", "ratio"], rows)
+    report.table(["trees", "window", "features", "detector", "us per sample", "ratio"], rows)

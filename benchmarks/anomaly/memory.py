@@ -72,5 +72,5 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
         f"`learn_many` in blocks of {BLOCK:,}; and the first and last values of the model's "
         "own count of bytes (`memory_usage`)."
     )
-    headers = ["model", "with", *(f"{n:,}" for n in numbers), "model, bytes", "at last"]
+    headers = ["model", "with", *(f"{n:,}" for n in numbers), "model, bytes", "at the end"]
     report.table(headers, rows)

@@ -122,7 +122,7 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     headers = ["stream", "detector", "samples", *MEASURES]
     report.table(headers, rows)
     report.table(
-        ["of ours", *(f"{what}: {how}" for what in MEASURES for how in ("at or above", "tied"))],
+        ["detectors", *(f"{what}: {how}" for what in MEASURES for how in ("at or above", "tied"))],
         [[who, *_counts(found)] for who, found in reached.items()],
     )
     report.note(
@@ -140,7 +140,7 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         "Wall-clock microseconds to score and learn a sample, including other load of the "
         "machine. `cost` and `cuts` measure processor times."
     )
-    report.table(["stream", "detector", "us a sample"], times)
+    report.table(["stream", "detector", "us per sample"], times)
 
 
 _MOST_FEATURES = PEERS["LocalOutlierFactor"].most_features

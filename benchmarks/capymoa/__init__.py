@@ -110,7 +110,7 @@ def _compare(
         head = [marked, len(samples)]
         scores.append([*head, *(format(score, shown) for score, _ in found.values())])
         times.append([*head, *(f"{1e6 * s / len(samples):,.0f}" for _, s in found.values())])
-    headers = ["stream", "n", "ours", *peers]
+    headers = ["stream", "n", "adaptive", *peers]
     what = "Mean absolute error" if of_targets else "Progressive accuracy"
     report.note(
         f"{what} of the adaptive forest (mean of {seeds} seeds, 10 trees, default parameters) "

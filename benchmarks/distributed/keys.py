@@ -86,7 +86,7 @@ def keys(data: DataFolder, report: Report, quick: bool) -> None:
             "MB counted",
             "MB of the process",
             "us per sample learned",
-            "ms per question",
+            "ms per prediction",
             "99 %",
         ],
         rows,

@@ -88,6 +88,6 @@ def kills(data: DataFolder, report: Report, quick: bool) -> bool:
         "probabilities, or means and variances, are compared with those of a single model. "
         "The trees are compared at the end."
     )
-    headers = ["model", "samples", "kills", "restarts", "differ", "largest gap", "the same"]
+    headers = ["model", "samples", "kills", "restarts", "differ", "largest difference", "the same"]
     report.table(headers, rows)
     return all(row[-1] == "yes" for row in rows)

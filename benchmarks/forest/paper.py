@@ -118,7 +118,7 @@ def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None
             "forest",
             "test accuracy",
             "expected",
-            "seconds in all",
+            "seconds in total",
             "seconds, last training",
         ),
         rows,

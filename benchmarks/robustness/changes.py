@@ -134,7 +134,7 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
         "are the thirds of the signal, targets are the signal with normal noise of 0.5. The "
         "tables have the accuracy or mean absolute error over the second half. At its "
         "beginning units change and late features appear. Told: a model with scale=False "
-        "that gets the first feature before the change, so its units never change. Anew: the "
+        "that gets the first feature before the change, so its units never change. Restarted: the "
         "same, but started with the second half. Excess over told: the difference of "
         "mistakes, or percent of the error; then the same for the last quarter. Means of "
         f"{seeds} seeds of data and model, for River's AMF one seed."
@@ -152,7 +152,7 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
                 cell = "fails" if losses is None else scored(losses[n // 2 :].mean(), regression)
                 rows.append([change, name, cell, *[""] * 4])
         report.note("## Regressors" if regression else "## Classifiers")
-        headers = ["change", "model", "learned", "told", "anew", "excess", "last quarter"]
+        headers = ["change", "model", "learned", "told", "restarted", "excess", "last quarter"]
         report.table(headers, rows)
         _plot(report, curves, regression)
 

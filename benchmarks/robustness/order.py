@@ -83,7 +83,7 @@ def order(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None
         "For sets with a target, the class is whether the target is above the median of the "
         "learned rows."
     )
-    headers = ["set", "n", "commonest class", "AMF"]
+    headers = ["set", "n", "most common class", "AMF"]
     report.table([*headers, *CLASSIFIERS], classes)
     headers = ["set", "n", "median target", "AMF"]
     report.table([*headers, *REGRESSORS], numbers)

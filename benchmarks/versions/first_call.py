@@ -92,7 +92,7 @@ def first_call(data: DataFolder, report: Report, quick: bool, base: str, repeats
         "old: median (smallest to largest) of the ratios; fastest: the ratio of the fastest "
         f"runs. SLOWER: both ratios are above {LIMIT}; unsure: one ratio is."
     )
-    headers = ("model", "start", "until", "old, s", "new, s", "new / old", "least - largest")
+    headers = ("model", "start", "until", "old, s", "new, s", "new / old", "smallest - largest")
     report.table((*headers, "fastest", ""), rows)
 
 

@@ -88,7 +88,7 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str, repeats: int
     )
     if left_out:
         report.note(f"Rows without a stream in the folder are left out: {'; '.join(left_out)}.")
-    headers = ("row", "stream", "call", "old, us", "new, us", "new / old", "least - largest")
+    headers = ("row", "stream", "call", "old, us", "new, us", "new / old", "smallest - largest")
     report.table((*headers, "fastest", ""), rows)
     slow = [f"{row[0]} {row[2]}" for row in rows if row[-1] == "SLOWER"]
     report.note(f"{len(slow)} of {len(rows)} slower{': ' * bool(slow)}{'; '.join(slow)}.")
