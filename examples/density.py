@@ -25,7 +25,7 @@ DIRECTIONS = {
 
 
 def draw_kernels(axes, n_partitions):
-    """Draw contours of the share of partitions that have a place in the origin's cell."""
+    """Draw contours of the kernel around the origin for each set of directions."""
     line = np.linspace(-2.0, 2.0, 41)
     grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])
     origin = pd.DataFrame({"b": [0.0], "a": [0.0]})

@@ -68,7 +68,7 @@ def page(example: str) -> str:
     if example in EXAMPLES:
         command = " ".join(["python", f"examples/{example}.py", *_quick(source)])
         lines += [
-            f"![What the example draws]({example}.png)\n",
+            f"![Picture of the example]({example}.png)\n",
             f"`{command}` drew the picture when this page was built, and printed:\n",
             f"```text\n{run(example).rstrip()}\n```\n",
         ]
@@ -82,14 +82,17 @@ def index() -> str:
     """Return the gallery's first page: the pictures, which lead to the pages."""
     lines = [
         "# Gallery\n",
-        "Each page runs an example of the repository and shows what it prints and draws.\n",
+        "Each page runs an example of the repository, and shows its output and its picture.\n",
         '<div class="gallery" markdown>\n',
     ]
     lines += [
         f"[![]({example}.png){{ loading=lazy }} {_title(example)}]({example}.md)\n"
         for example in EXAMPLES
     ]
-    lines += ["</div>\n", "Without a picture: [a service that survives being killed](service.md)."]
+    lines += [
+        "</div>\n",
+        "One example has no picture: [a service that survives being killed](service.md).",
+    ]
     return "\n".join(lines)
 
 

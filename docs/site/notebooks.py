@@ -61,7 +61,7 @@ def files(name: str) -> dict[str, str | bytes]:
             elif "image/png" in output.data:
                 picture = f"{name}_{len(made) + 1}.png"
                 made[f"notebooks/{picture}"] = base64.b64decode(output.data["image/png"])
-                lines += [f"![What this draws]({picture})\n"]
+                lines += [f"![Output of the cell]({picture})\n"]
             else:
                 lines += [f"```text\n{output.data['text/plain']}\n```\n"]
     title, _, rest = "\n".join(lines).partition("\n")
