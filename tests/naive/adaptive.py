@@ -1,4 +1,4 @@
-"""The adaptive forest in plain Python: statistics along paths, their weightings, Gini gains."""
+"""The adaptive forest in plain Python: class counts along paths, their weightings, Gini gains."""
 
 import math
 
@@ -12,7 +12,7 @@ LEAST_STOP = 1e-4
 
 
 def route(nodes, x):
-    """Return the numbers of the nodes on a sample's way down a tree."""
+    """Return the indices of the nodes on a sample's path."""
     path = [0]
     while not nodes[path[-1]].is_leaf:
         node = nodes[path[-1]]
@@ -21,7 +21,7 @@ def route(nodes, x):
 
 
 class Statistics:
-    """What a node has seen: decayed counts, shares of the memories, stop probabilities."""
+    """The statistics of a node: decayed counts, shares of the memories, stop probabilities."""
 
     def __init__(self, n_classes):
         self.counts = np.zeros((len(DECAYS), n_classes))
@@ -29,12 +29,12 @@ class Statistics:
         self.stops = list(STOP_PRIORS)
 
     def memories(self, alpha):
-        """Return the distribution of each memory."""
+        """Return the class distribution of each memory, a row each."""
         counts = self.counts + alpha
         return counts / counts.sum(axis=1, keepdims=True)
 
     def estimate(self, v):
-        """Return the node's own distribution in a weighting; the last mixes the memories."""
+        """Return the node's own distribution in weighting `v`; the last one mixes the memories."""
         own = self.memories(PRIORS[v])
         return own[0] if v < 1 else self.shares @ own
 
@@ -45,13 +45,13 @@ class Statistics:
 
     def weigh(self, label, weight=1.0):
         chances = self.memories(PRIORS[1])[:, label]
-        # The largest is 1, since a power of it may be too small.
+        # Scaled so that the largest is 1: its power could underflow.
         mixed = self.shares * (chances / chances.max()) ** weight
         self.shares = (1.0 - SHARE_RATE) * mixed / mixed.sum() + SHARE_RATE / len(DECAYS)
 
 
 def predict(nodes, seen, x, v):
-    """Return a weighting's distribution: each node's own or its child's, by its stop weight."""
+    """Return the class distribution of weighting `v`, mixed along the path by the stop weights."""
     path = route(nodes, x)
     found = seen[path[-1]].estimate(v)
     for number in reversed(path[:-1]):
@@ -61,9 +61,9 @@ def predict(nodes, seen, x, v):
 
 
 def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
-    """Let the nodes on a sample's way learn from it: weights first, then counts.
+    """Update the nodes on a sample's path: weights first, then counts.
 
-    The loss of a sample counts as often as its weight says. `below` has logarithms.
+    The sample's loss is multiplied by its weight. `below` holds logarithms.
     """
     path = route(nodes, x)
     below = [weight * math.log(seen[path[-1]].estimate(v)[label]) for v in range(2)]
@@ -72,7 +72,7 @@ def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
         node = seen[number]
         for v in range(2):
             own = weight * math.log(node.estimate(v)[label])
-            # Of the logarithms, that of the sum, and the first's part of that.
+            # The logarithms of both parts; `below` becomes the logarithm of their sum.
             parts = math.log(node.stops[v]) + own, math.log1p(-node.stops[v]) + below[v]
             below[v] = max(parts) + math.log1p(math.exp(min(parts) - max(parts)))
             node.stops[v] = min(max(math.exp(parts[0] - below[v]), LEAST_STOP), 1.0 - LEAST_STOP)
@@ -82,7 +82,7 @@ def learn(nodes, seen, x, label, root_forgets=False, weight=1.0):
 
 
 def replay(nodes, X, labels, n_classes, root_forgets=False, weights=None):
-    """Return what each node has seen once all samples have come in order."""
+    """Return the statistics of each node after all samples, in order."""
     seen = [Statistics(n_classes) for _ in nodes]
     for i, (x, label) in enumerate(zip(X, labels, strict=True)):
         learn(nodes, seen, x, label, root_forgets, 1.0 if weights is None else weights[i])
@@ -90,7 +90,7 @@ def replay(nodes, X, labels, n_classes, root_forgets=False, weights=None):
 
 
 def hnsp_counts(nodes, seen):
-    """Return c of Algorithm 5 for each node."""
+    """Return the counts c of Algorithm 5 for each node."""
     counts = np.array([one.counts[0] for one in seen])
     tables = np.minimum(counts, 1.0)
     pairs = zip(nodes, counts, strict=True)
@@ -98,13 +98,13 @@ def hnsp_counts(nodes, seen):
 
 
 def gini(labels, weights):
-    """Return the weight of labels times their Gini impurity."""
+    """Return the total weight of labels times their Gini impurity."""
     of_class = np.bincount(labels, weights)
     return weights.sum() - (of_class**2).sum() / weights.sum()
 
 
 def gains(nodes, X, targets, weights, loss):
-    """Return by how much all cuts of each dimension lower a loss of targets and weights."""
+    """Return by how much the cuts of each dimension lower a loss of targets and weights."""
     targets, weights = np.array(targets), np.array(weights)
     found, paths = np.zeros(X.shape[1]), [route(nodes, x) for x in X]
     losses = []
@@ -118,7 +118,7 @@ def gains(nodes, X, targets, weights, loss):
 
 
 class Mixture:
-    """Experts in a log-linear pool."""
+    """A log-linear pool of experts."""
 
     def __init__(self, n, floor, step, first, largest):
         self.floor, self.step, self.first, self.largest = floor, step, first, largest
@@ -137,7 +137,7 @@ class Mixture:
         return self.pool
 
     def learn(self, label, weight=1.0):
-        # Gradients are in units of the largest weight of late.
+        # Gradients are in units of the largest recent weight.
         self.heaviest = max(weight, 1.0, 0.999 * self.heaviest)
         gradients = (self.logs @ self.pool - self.logs[:, label]) * weight / self.heaviest
         self.squares += gradients**2

@@ -1,4 +1,4 @@
-"""The adaptive forest over targets in plain Python: means along paths, gains, lags and fences."""
+"""The adaptive forest for targets in plain Python: means along paths, gains, lags and fences."""
 
 import math
 
@@ -12,7 +12,7 @@ STRENGTHS = {False: (6.0,), True: (0.0, 1.0, 6.0)}
 
 
 class Means:
-    """What a node knows of targets: their weight and mean, and those of late ones."""
+    """The targets of a node: their weight and mean, with and without decay."""
 
     def __init__(self, samples, targets, weights):
         self.samples, self.targets = samples, targets[samples]
@@ -23,7 +23,7 @@ class Means:
 
 
 def replay(nodes, rows, targets, weights):
-    """Return what the nodes of a tree know once all samples have passed it in order."""
+    """Return the means of each node after all samples, in order."""
     passed = [[] for _ in nodes]
     for i, x in enumerate(rows):
         for number in route(nodes, x):
@@ -33,7 +33,7 @@ def replay(nodes, rows, targets, weights):
 
 
 def readings(known):
-    """Return what a tree says of a sample, on whose path the nodes know `known`."""
+    """Return a tree's predictions for a sample; `known` has the means along its path."""
     found = []
     for late in (False, True):
         for strength in STRENGTHS[late]:
@@ -47,15 +47,16 @@ def readings(known):
 
 
 def scatter(targets, weights):
-    """Return the weighted sum of squared deviations."""
+    """Return the weighted sum of squared deviations from the mean."""
     return weights @ (targets - np.average(targets, weights=weights)) ** 2
 
 
 def lagged(pairs, scales, n_lags=4, far=10.0):
     """Return the weights of a ridge regression of errors on the latest errors and targets.
 
-    `pairs` has what was predicted and the target of each sample, `scales` the unit of each. It is
-    solved anew at each sample, as is told by how far the one before was wrong.
+    `pairs` has the prediction and the target of each sample, `scales` the unit of each. The
+    regression is solved after each sample, because the error of the previous solution determines
+    the sample's weight.
     """
     rows, left = [np.eye(2 * n_lags)], [np.zeros(2 * n_lags)]
     solution, size = np.zeros(2 * n_lags), 0.0
@@ -76,14 +77,14 @@ def lagged(pairs, scales, n_lags=4, far=10.0):
 
 
 class Fences:
-    """What targets count as: those beyond fences at these, but where many of late are beyond."""
+    """Clips targets to the fences, unless many recent targets are beyond the fences."""
 
     def __init__(self):
         self.low, self.high, self.beyond = -math.inf, math.inf, 0.0
         self.stored = []
 
     def see(self, target):
-        """Return what a target counts as, and renew the fences where it is time."""
+        """Return the clipped target, and renew the fences at some numbers of targets."""
         is_beyond = not self.low <= target <= self.high
         self.beyond = 0.9 * self.beyond + is_beyond
         if self.beyond <= 3.0:

@@ -38,7 +38,7 @@ class NaiveAlarms:
         return most if most >= self.tolerance else 0.0
 
     def size(self, values):
-        """Return the largest absolute value if most values equal the one before, else 0."""
+        """Return the largest absolute value if most values equal the previous one, else 0."""
         changes = sum(a != b for a, b in itertools.pairwise(values))
         return max(map(abs, values)) if 2 * changes < len(values) else 0.0
 

@@ -1,4 +1,4 @@
-"""Thresholds of calibrated predictions, one coverage at a time, as the papers have them."""
+"""Thresholds of calibrated predictions, one coverage at a time, as in the papers."""
 
 import math
 from collections import defaultdict
@@ -6,21 +6,21 @@ from collections import defaultdict
 B_INTERVALS, B_SETS = 20.0, 8.0
 
 
-# Predictions of a model that knows fewer labels are not judged.
+# With fewer labels learned, a prediction moves no threshold.
 LEAST_LABELS = 20
 
 
 def step_size(n, first, delay):
-    """Steps of Angelopoulos et al. 2024 that decay as 1 / sqrt(n), but not below a tenth.
+    """Return a step of Angelopoulos et al. (2024): it decays as 1 / sqrt(n), down to a tenth.
 
-    The steps of a delay add up to .75 at most.
+    The steps within a delay add up to at most .75.
     """
     usual = first * max(0.1, math.sqrt(20.0 / (20.0 + n)))
     return min(usual, 0.75 / (1.0 + delay))
 
 
 class QuantileTracker:
-    """Gibbs and Candès 2021 on scores: a threshold that a share `level` of them does not exceed.
+    """Gibbs and Candès (2021) on scores: tracks a threshold that a share `level` does not exceed.
 
     Steps are in units of the standard deviation of the gradient.
     """
@@ -30,13 +30,13 @@ class QuantileTracker:
         self.threshold = start
 
     def update(self, covered, n, delay):
-        """Move the threshold after n others, once it is known whether it covered."""
+        """Move the threshold by whether it covered, after `n` updates."""
         eta = step_size(n, self.first, delay) / math.sqrt(self.level * (1.0 - self.level))
         self.threshold = max(self.threshold + eta * (self.level - covered), self.least)
 
 
 class NaiveInterval:
-    """Both ends of one coverage, of errors in units of their mean size."""
+    """Intervals of one coverage, from errors in units of their mean absolute size."""
 
     def __init__(self, coverage):
         tail = (1.0 + coverage) / 2.0
@@ -46,13 +46,13 @@ class NaiveInterval:
         self.n, self.size = 0, 0.0
 
     def predict(self, centre):
-        """Return the interval, and what has to be known of it when the target comes."""
+        """Return the interval, and the record that `learn` takes when the target is known."""
         thresholds = self.down.threshold, self.up.threshold
         down, up = (self.size * t if self.n and t < B_INTERVALS else math.inf for t in thresholds)
         return (centre - down, centre + up), (self.n, centre, self.size, *thresholds)
 
     def learn(self, known, y):
-        """Judge the interval that was predicted."""
+        """Update both thresholds by the target of a prediction."""
         n_then, centre, size, down, up = known
         error = y - centre
         if size > 0.0:
@@ -68,7 +68,7 @@ class NaiveInterval:
 
 
 class NaiveSet:
-    """Sets of one coverage; `never_empty` ones have the most probable class."""
+    """Sets of one coverage; with `never_empty` a set has at least the most probable class."""
 
     def __init__(self, coverage, never_empty):
         least = -B_SETS if never_empty else -math.inf
@@ -78,20 +78,20 @@ class NaiveSet:
 
     @staticmethod
     def score(p):
-        """Return minus the log-odds."""
+        """Return minus the log-odds, clipped."""
         if p <= 0.0 or p >= 1.0:
             return B_SETS if p <= 0.0 else -B_SETS
         return max(-B_SETS, min(B_SETS, math.log((1.0 - p) / p)))
 
     def predict(self, probabilities):
-        """Return the set and what has to be known of it when the label comes."""
+        """Return the set, and the record that `learn` takes when the label is known."""
         found = {k for k, p in probabilities.items() if self.score(p) <= self.tracker.threshold}
         if self.never_empty and probabilities:
             found.add(max(probabilities, key=probabilities.get))
         return found, (self.n, probabilities, found)
 
     def learn(self, known, y, n_labels=None):
-        """Judge the set that was predicted; `n_labels`: how many the model knew, of any class."""
+        """Update the threshold; `n_labels` labels were learned before the prediction."""
         n_then, probabilities, found = known
         if y in probabilities:
             if (n_then if n_labels is None else n_labels) >= LEAST_LABELS:
@@ -101,7 +101,7 @@ class NaiveSet:
 
 
 class NaiveSetByClass:
-    """A class is in the set if it is in the one of its own tracker, which its samples move."""
+    """Sets with a tracker per class, which decides about the class and learns its samples."""
 
     def __init__(self, coverage):
         self.of_class = defaultdict(lambda: NaiveSet(coverage, True))

@@ -1,4 +1,4 @@
-"""What trees cut of a sample: scaled numbers, places of levels, sums along directions."""
+"""The values that trees cut: scaled numbers, places of levels, sums along directions."""
 
 import math
 
@@ -9,14 +9,14 @@ from .stit import lift
 
 
 def scaled(value, offset, factor):
-    """Return a scaled number, which is within what single precision holds; NaN stays."""
+    """Return a scaled number, clipped to the range of single precision; NaN stays NaN."""
     return math.nan if math.isnan(value) else max(-1e30, min(1e30, (value - offset) * factor))
 
 
 def with_levels(sample, scaling, key):
-    """Return a tree's values of a sample: numbers, or strings, which are levels.
+    """Return the values of a sample in a tree; a string is a level.
 
-    `scaling` has an offset and a factor for each input, `key` is the tree's.
+    `scaling` has an offset and a factor for each input, `key` is the tree's key.
     """
     return [
         place(key, d, value) if isinstance(value, str) else scaled(value, *scaling[d])
@@ -25,9 +25,9 @@ def with_levels(sample, scaling, key):
 
 
 def along(sample, scaling, means, directions):
-    """Return sums along directions, of which each has a coefficient for each input.
+    """Return sums along directions; a direction has a coefficient for each input.
 
-    What is missing counts as one of the `means`; a direction without any input is missing.
+    A missing value counts as its mean of `means`. A direction without any input is missing.
     """
     offsets, factors = np.transpose(scaling)
     known, usual = ((np.array(values) - offsets) * factors for values in (sample, means))

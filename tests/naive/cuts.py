@@ -1,7 +1,7 @@
-"""Collusive displacement, from Guha, Mishra, Roy and Schrijvers (2016), by putting samples in.
+"""Collusive displacement (Guha, Mishra, Roy and Schrijvers, 2016), by inserting samples.
 
-Trees are those of `mondrian`, with points in their leaves. The expectation over where a sample may
-be parted from a tree goes through all places, builds the tree that has it there, and reads that.
+Trees are those of `mondrian`, with points in their leaves. A sample may be inserted at several
+places of a tree. The expectation sums over all of them: each gives a tree, which is evaluated.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 
 from .mondrian import n_points
 
-# The sample that is put in.
+# The index of the inserted sample.
 NEW = -1
 
 
 def shape_of(node):
-    """Return a tree without its cuts: a leaf is a set of points, and else there are two sides."""
+    """Return a tree without its cuts: a leaf is a set of points, an inner node is a pair."""
     if node.is_leaf:
         return frozenset(node.points)
     return shape_of(node.left), shape_of(node.right)
@@ -32,9 +32,9 @@ def points_of(shape):
 
 
 def displacement(shape, point):
-    """Return the collusive displacement of a point: Definition 4, over the subtrees with it.
+    """Return the collusive displacement of a point (Definition 4), over the subtrees that hold it.
 
-    Where a subtree is taken out, all points beside it move one cut up.
+    If a subtree is removed, all points beside it move one cut up.
     """
     if isinstance(shape, frozenset):
         return 0.0
@@ -52,9 +52,9 @@ def depth(shape, point):
 
 
 def places(node, x):
-    """Return the probabilities of all places of a sample in a tree, and the trees that have it.
+    """Return the probability of each place of a sample in a tree, with the tree that results.
 
-    These are those of Algorithm 4 of Mondrian forests.
+    The probabilities are those of Algorithm 4 of Mondrian forests.
     """
     stays = stay(node, x)
     beside = 1.0 - stays, (frozenset([NEW]), shape_of(node))
@@ -65,16 +65,16 @@ def places(node, x):
 
 
 def stay(node, x, time=math.inf):
-    """Return the probability that a sample is parted from a node only after it, or after a time.
+    """Return the probability that a sample isn't parted from a node before its time or `time`.
 
-    The time is exponential, at the rate of its distance.
+    The time of parting is exponential; its rate is the sample's distance.
     """
     eta = node.distance(x)
     return math.exp(-eta * (min(node.time, time) - node.parent_time)) if eta > 0.0 else 1.0
 
 
 def sides(node, x):
-    """Return the child of a node on a sample's side, and the other one."""
+    """Return the child of a node on a sample's side, and the other child."""
     left, right = node.left, node.right
     return (left, right) if x[node.dim] <= node.cut else (right, left)
 
@@ -89,14 +89,14 @@ def expected(node, x):
 
 
 def parts(node, x):
-    """Return what each dimension adds to the expected logarithm of 1 + displacement.
+    """Return each dimension's part of the expected logarithm of 1 + displacement.
 
-    At a place where the sample is alone beside most points that is of the dimensions in which it is
-    outside of these, by the distances; else of the dimension of the cut that parts most from its
-    own subtree.
+    Some places put the sample alone beside most points. Their part is split over the dimensions in
+    which the sample is outside of these points, by distance. Other parts go to the dimension of the
+    cut that parts most points from the sample's own subtree.
     """
     found = [0.0] * len(x)
-    # What is on the path, from the root down: nodes, the numbers of points there.
+    # The nodes on the path from the root down, with their numbers of points.
     path, above = [], 1.0
     while node is not None:
         n = n_points(node)

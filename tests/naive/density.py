@@ -1,4 +1,4 @@
-"""Draws by keys, and the estimators of densities over cells."""
+"""Random numbers from keys, and estimates of densities from cells."""
 
 import math
 
@@ -23,9 +23,9 @@ def volume(cell):
 
 
 def density(counts, volumes, estimator, n, kernel):
-    """Return the estimate at a point by its cell in each tree (Equation 13, or Section 5).
+    """Return the estimate at a point from its cell in each tree (Equation 13, or Section 5).
 
-    `kernel` is what the kernel of a sample in the same cell is, if it has one in the place of the
+    `kernel` is the value of the kernel for two samples in one cell. If given, it replaces the
     inverse of the cell's volume.
     """
     if estimator == "kernel":

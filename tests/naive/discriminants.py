@@ -1,6 +1,6 @@
-"""Linear discriminants in plain Python: two softmax regressions and a naive Bayes over mappings.
+"""Linear discriminants in plain Python: two softmax regressions and a naive Bayes on mappings.
 
-A value that is a string is a level of a category: an input of 1 of its own for the regressions.
+A string is a level of a category. Each level is an input of the regressions with the value 1.
 """
 
 import math
@@ -14,7 +14,7 @@ LARGEST = 3.0
 FARTHEST = 100.0
 LEAST_WITHIN = 0.01
 PRIOR = 0.5
-# Of squared distances from a mean, in variances; of variances; values of a later half.
+# Squared distances from a mean in variances; variances; and the values of a later half.
 FAR = 1000.0
 FAR_COUNTS = 30.0
 SHRUNK = 5.0
@@ -22,13 +22,13 @@ LEAST_LATER = 8
 
 
 class Moments:
-    """The weight of values, their mean, the sum of squared deviations from it."""
+    """The total weight of values, their mean, and the sum of their squared deviations from it."""
 
     def __init__(self):
         self.n, self.mean, self.squares = 0, 0.0, 0.0
 
     def add(self, value, weight=1.0):
-        """Add a value; returns the product of its deviations from the mean before and after."""
+        """Add a value; return the product of its deviations from the mean before and after."""
         if not self.n:
             self.mean = value
         before = value - self.mean
@@ -39,7 +39,7 @@ class Moments:
         return product
 
     def add_if_near(self, value, weight):
-        """Add a value but for one far from the mean, which counts as 30 variances."""
+        """Add a value; a value far from the mean counts as 30 variances instead."""
         far = self.squares > 0.0 and (value - self.mean) ** 2 > FAR * self.squares / self.n
         if far:
             self.squares += weight * FAR_COUNTS * self.squares / self.n
@@ -50,13 +50,13 @@ class Moments:
 
 
 def parted(x):
-    """Return a mapping's numbers and its levels."""
+    """Return the numbers and the levels of a mapping."""
     levels = {name: value for name, value in x.items() if isinstance(value, str)}
     return {name: value for name, value in x.items() if name not in levels}, levels
 
 
 class Discriminants:
-    """What a few lines say of the class of a mapping without missing values' keys."""
+    """Class probabilities of a mapping, in which missing values have no key."""
 
     def __init__(self):
         self.features, self.later = {}, {}
@@ -65,7 +65,7 @@ class Discriminants:
         self.follow_drift()
 
     def standardized(self, x):
-        """Return standardized values; a feature that has not varied is 0."""
+        """Return standardized values; a feature that has not varied is left out."""
         x, levels = parted(x)
         found = {None: 1.0} | dict.fromkeys(levels.items(), 1.0)
         for name, value in x.items():
@@ -76,7 +76,7 @@ class Discriminants:
         return found
 
     def predict(self, x, labels):
-        """Return three distributions over the labels, a row for each."""
+        """Return three distributions over the labels, a row each."""
         z = self.standardized(x)
         lines = ([sum(w[k, i] * v for i, v in z.items()) for k in labels] for w in self.weights)
         scores = [*lines, [self._log_likelihood(x, z, k, len(labels)) for k in labels]]
@@ -87,7 +87,8 @@ class Discriminants:
         x, levels = parted(x)
         for name, level in levels.items():
             if self.levels[name, level] > 0.0:
-                # log p(level | class) - log p(level), one sample of all classes added to the class.
+                # log p(level | class) - log p(level); the class gets one sample of all classes
+                # added.
                 share = self.levels[name, level] / self.levels[name]
                 of_both = self.levels[name, level, k] + share
                 found += math.log(of_both / (self.levels[name, k] + 1.0) / share)
@@ -100,7 +101,7 @@ class Discriminants:
         return found
 
     def learn(self, x, label, labels, n_features, predicted, weight=1.0):
-        """Learn a class of a sample whose predictions were `predicted`."""
+        """Learn the class of a sample for which `predicted` was predicted."""
         z = self.standardized(x)
         for r, weights in enumerate(self.weights):
             errors = [
@@ -123,14 +124,14 @@ class Discriminants:
             mean = moments.mean if moments.n else value
             if moments.add_if_near(value, weight):
                 if (label, name) not in self.own:
-                    # A class begins with one value at the mean of all.
+                    # A class starts with one value at the mean of all classes.
                     self.own[label, name] = Moments()
                     self.own[label, name].add(mean)
                 self.within[name] += self.own[label, name].add(value, weight)
             self._look_at_later_half(name, value, weight)
 
     def follow_drift(self):
-        """Begin anew but for the lines and the moments of all samples."""
+        """Reset all but the regressions and the moments of all samples."""
         self.gradients = [0.0, 0.0]
         # Weight of samples by feature, by feature and class, with a level and without.
         self.counts, self.own, self.levels = defaultdict(float), {}, defaultdict(float)
@@ -138,7 +139,7 @@ class Discriminants:
         self.within = defaultdict(float, squares)
 
     def _look_at_later_half(self, name, value, weight):
-        """Forget all but the later half of a feature's values where these vary much less."""
+        """Keep only the later half of a feature's values if this half varies much less."""
         moments, later = self.features[name], self.later.setdefault(name, Moments())
         later.add_if_near(value, weight)
         if 2 * later.n < moments.n:

@@ -16,7 +16,7 @@ def gaussian(rate):
 
 
 class TwoClasses:
-    """The algorithm as printed: one function, labels -1 and 1."""
+    """The algorithm as printed, with one function and labels -1 and 1."""
 
     def __init__(self, learning_rate, kernel):
         self.learning_rate, self.kernel = learning_rate, kernel

@@ -10,22 +10,22 @@ def number(value):
 
 
 def fourier(x, frequencies):
-    """Map a sample; `frequencies` has a list for each feature (Rahimi and Recht, Algorithm 1)."""
+    """Map a sample (Rahimi and Recht, Algorithm 1); `frequencies` has a list for each feature."""
     phases = sum(number(x.get(name)) * np.array(row) for name, row in frequencies.items())
     return [*np.cos(phases), *np.sin(phases)] / np.sqrt(len(phases))
 
 
 def bins(x, grids):
-    """Return the cell in one partition; `grids` has (pitch, shift) for each feature (Algorithm 2).
+    """Return the cell in one partition (Algorithm 2); `grids` has (pitch, shift) for each feature.
 
-    Bins of features that are 0 are left out: those are number 0, whatever the features known.
+    Features with bin number 0 are left out, so an unknown feature equals one in bin 0.
     """
     places = {k: math.floor((number(x.get(k)) + shift) / p) for k, (p, shift) in grids.items()}
     return frozenset((name, place) for name, place in places.items() if place != 0)
 
 
 class Binning:
-    """Cells in the order in which they are met; `grids` has a mapping for each partition."""
+    """Numbers cells in order of first occurrence; `grids` has a mapping for each partition."""
 
     def __init__(self, grids):
         self.grids = grids
@@ -43,9 +43,9 @@ class Binning:
 
 
 def nystrom_kernel(x, y, landmarks, kernel, rank, solve):
-    """Return k(x)' K_r^+ k(y), K_r the best approximation of the landmarks' kernels of a rank.
+    """Return k(x)' K_r^+ k(y); K_r is the best rank-r approximation of the landmarks' kernels.
 
-    `solve` returns a matrix's eigenvalues and eigenvectors, each a row, in descending order.
+    `solve` returns the eigenvalues of a matrix in descending order, and eigenvectors as rows.
     """
     gram = [[kernel(a, b) for b in landmarks] for a in landmarks]
     values, vectors = (np.array(found)[:rank] for found in solve(gram))

@@ -1,6 +1,6 @@
-"""When widths are looked at, what is found, and how far the trees are on their way, in plain loops.
+"""How feature widths follow drift, in plain loops: when they are checked, and when trees change.
 
-Numbers of samples and inputs decide, and nothing else.
+The number of samples and the inputs determine all of it.
 """
 
 import math
@@ -20,7 +20,7 @@ SETTLED_PER_SAMPLE = 64
 
 
 def width_of(column, fence):
-    """Return what a feature is divided by: its robust range, its size where it has not moved."""
+    """Return a feature's width: its robust range, or its size if it has not varied."""
     low, high = robust_range(column, fence)
     if math.isnan(low):
         return 1.0
@@ -28,30 +28,30 @@ def width_of(column, fence):
 
 
 def telling(column):
-    """Return the values that tell the range: those other than one that more than half are."""
+    """Return the informative values: all but a value that more than half of the values share."""
     values = [value for value in column if not math.isnan(value)]
     many = {value for value, count in Counter(values).items() if 2 * count > len(values)}
     return [value for value in values if value not in many]
 
 
 def spread_of(values):
-    """Return the interquartile range, 0 of none."""
+    """Return the interquartile range, or 0 of no values."""
     return quantile(values, 0.75) - quantile(values, 0.25) if values else 0.0
 
 
 def looked_at(rows, count):
-    """Return the columns of so many samples, of which most are recent."""
+    """Return the columns of `count` samples, most of them recent."""
     places = [int(len(rows) * math.sqrt((i + 0.5) / count)) for i in range(count)]
     return list(zip(*(rows[i] for i in places), strict=True))
 
 
 def differ(one, other, factor):
-    """Tell whether one of two numbers is more than so many times the other."""
+    """Return whether one of two numbers is more than `factor` times the other."""
     return one > factor * other or other > factor * one
 
 
 def found_by(rows, widths, n_before, count):
-    """Return the width of each feature by so many samples, and whether that so far is over."""
+    """Return each feature's width from `count` samples, and whether its old width is obsolete."""
     found = []
     columns = looked_at(rows, count), looked_at(rows[:n_before], count)
     for column, column_before, old in zip(*columns, widths, strict=True):
@@ -69,9 +69,9 @@ def found_by(rows, widths, n_before, count):
 
 
 def found_widths(rows, widths, n_before):
-    """Return the widths by the latest samples where one of those so far is over, else those so far.
+    """Return new widths if at least one of the old widths is obsolete, else the old ones.
 
-    `widths` are those so far, which were found when there were `n_before` samples.
+    `widths` are the old widths, which were found when there were `n_before` samples.
     """
     if not any(is_over for _, is_over in found_by(rows, widths, n_before, LOOKED_AT)):
         return widths

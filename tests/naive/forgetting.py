@@ -1,24 +1,24 @@
-"""What is left of a Mondrian tree without some of its points, from the process itself.
+"""A Mondrian tree from which points are removed, from the definition of the process.
 
-A Mondrian process on a box, restricted to a smaller box, keeps the cuts that meet it. So does a
-tree with boxes around points, restricted to fewer points: a cut that no longer parts any of them is
-gone, and boxes are those of the points that are left.
+A Mondrian process on a box, restricted to a smaller box, keeps the cuts that meet it. The same
+holds for a tree with boxes around points, restricted to fewer points. A cut that no longer parts
+any of them is removed, and boxes shrink to the remaining points.
 """
 
 from .mondrian import around, is_pure, leaves
 
 
 def restricted(node, kept, X, y, lifetime, paused, parent=None):
-    """Return a tree on the points that are kept; None where there are none.
+    """Return a tree on the kept points, or None without any.
 
     Parameters
     ----------
     node
         A tree whose leaves have their points.
     kept
-        Indices of points.
+        The indices of the kept points.
     paused
-        Whether blocks of one class pause: they are leaves.
+        Whether blocks of one class pause: then they are leaves.
 
     """
     points = [n for leaf in leaves(node) for n in leaf.points if n in kept]

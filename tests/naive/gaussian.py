@@ -1,7 +1,7 @@
-"""Plain-Python twin of the target posterior: one dense Gaussian, conditioned on the targets.
+"""The posterior of targets in plain Python: one dense Gaussian, conditioned on the targets.
 
-The joint covariance of all node means is written down from the tree, and the targets are
-conditioned on by solving with it: no messages, no order. Variances are in units of gamma1.
+The joint covariance of all node means is computed from the tree. Conditioning solves with it and
+passes no messages. Variances are in units of gamma1.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .adaptive import route
 
 
 def sigmoid(a):
-    """The logistic function."""
+    """Return the logistic function."""
     return 1.0 / (1.0 + math.exp(-a)) if a < 700.0 else 1.0
 
 
 def ancestors(nodes, i):
-    """Return a node and those above it, the root first."""
+    """Return the path from the root to a node."""
     path = [i]
     while nodes[path[-1]].parent >= 0:
         path.append(nodes[path[-1]].parent)
@@ -32,17 +32,17 @@ class Posterior:
     Parameters
     ----------
     nodes
-        The tree as it is read; the first is the root. `points` are those below a node.
+        The nodes of a tree; the first is the root. `points` are the points below a node.
     y
-        Targets of the points.
+        The targets of the points.
     w
-        Their weights.
+        The weights of the points.
     gamma2
-        Rate of the logistic function.
+        The rate of the logistic function.
     noise
-        Noise variance over gamma1.
+        The noise variance over gamma1.
     prior
-        Mean of the root's parent.
+        The mean of the root's parent.
 
     """
 
@@ -51,7 +51,7 @@ class Posterior:
         n = len(nodes)
         paths = [ancestors(nodes, i) for i in range(n)]
         level = [sigmoid(gamma2 * node.time) - 0.5 for node in nodes]
-        # Two node means share what their last common ancestor has: the walk up to there.
+        # The covariance of two node means is the variance of their last common ancestor's mean.
         cov = np.empty((n, n))
         for i, j in np.ndindex(n, n):
             common = [a for a, b in zip(paths[i], paths[j], strict=False) if a == b]
@@ -66,7 +66,7 @@ class Posterior:
         self.prior = prior
 
     def edge(self, i):
-        """Return mean and variance of a node's parent, of the node, and their covariance."""
+        """Return mean and variance of a node's parent and of the node, and their covariance."""
         p = self.nodes[i].parent
         if p < 0:
             return self.prior, 0.0, self.mean[i], self.cov[i, i], 0.0
@@ -74,7 +74,7 @@ class Posterior:
 
 
 def distance(node, x):
-    """Sum how far a sample lies outside a node's box, in each dimension a float32 as values are."""
+    """Return a sample's distance outside a node's box, each dimension rounded to float32."""
     sides = zip(x, node.lower, node.upper, strict=True)
     return sum(float(np.float32(max(v - hi, 0.0) + max(lo - v, 0.0))) for v, lo, hi in sides)
 
@@ -82,8 +82,8 @@ def distance(node, x):
 def mixture(posterior, x, scale, lifetime, moments):
     """Return weight, mean and variance of each place where a sample may branch off or stay.
 
-    `moments(eta, span, gamma2, start)` gives the mean and the mean square of the share of a
-    branch's increase at which a sample leaves it.
+    `moments(eta, span, gamma2, start)` returns the mean and the mean square of r. A sample leaves a
+    branch at the share r of the branch's increase.
     """
     nodes, gamma2 = posterior.nodes, posterior.gamma2
     found = []
@@ -98,7 +98,7 @@ def mixture(posterior, x, scale, lifetime, moments):
             leaves = 1.0 - math.exp(-eta * node.delta)
             r, r2 = moments(eta, node.time - start, gamma2, start)
             increase = sigmoid(gamma2 * node.time) - sigmoid(gamma2 * start)
-            # (1 - r) mu_parent + r mu, the bridge between, and the way from there to the leaf.
+            # (1 - r) mu_parent + r mu, the bridge between them, and the way from there to the leaf.
             variance = (1 - 2 * r + r2) * v_p + r2 * v + 2 * (r - r2) * common
             variance += (r - r2) * increase
             variance += end - sigmoid(gamma2 * start) - r * increase + posterior.noise
@@ -110,10 +110,10 @@ def mixture(posterior, x, scale, lifetime, moments):
 
 
 def cell_mean(nodes, x, y, time):
-    """Return the mean target in a sample's cell at a time (Equation 17), unless it is empty.
+    """Return the mean target in a sample's cell at a time (Equation 17), unless the cell is empty.
 
-    Where the sample has branched off, the mean of the box that it left stands in, with the
-    probability of that.
+    If the sample has branched off, its cell is empty. The mean of the box that it left then counts,
+    weighted by the probability of branching off there.
     """
     total, stays = 0.0, 1.0
     for i in route(nodes, x):

@@ -1,4 +1,4 @@
-"""The hierarchical posterior of labels, with its counts, from Lakshminarayanan et al. (2014)."""
+"""The hierarchical posterior of labels and its counts (Lakshminarayanan et al., 2014)."""
 
 import math
 
@@ -10,16 +10,16 @@ from .mondrian import n_points, walk
 
 
 def initialize_counts(root, y, n_classes, weights=None):
-    """Algorithm 5 for a tree; with real numbers where there are weights.
+    """Set the counts of a tree (Algorithm 5); with weights they are real numbers.
 
-    A leaf's customers are its labels, of other nodes they are the tables of both children, of which
-    a class has at most one (IKN).
+    The customers of a leaf are its labels. The customers of another node are the tables of both
+    children, of which a class has at most one (IKN).
     """
     for node in reversed(list(walk(root))):
         if node.is_leaf:
             node.count = [0] * n_classes
             for n in node.points:
-                # A sample that is predicted has no label.
+                # A sample to predict has no label.
                 if y[n] is not None:
                     node.count[y[n]] += 1 if weights is None else weights[n]
         else:
@@ -31,31 +31,31 @@ def initialize_counts(root, y, n_classes, weights=None):
 
 
 def discount(gamma, span):
-    """Return exp(-gamma span); 0 for an infinite span, whatever gamma is."""
+    """Return exp(-gamma span), or 0 for an infinite span, whatever gamma is."""
     return 0.0 if math.isinf(span) else math.exp(-gamma * span)
 
 
 def expected_discount(eta, gamma, delta):
-    """Return E[exp(-gamma Delta)] for Delta ~ Exp(eta), given that it is below delta.
+    """Return E[exp(-gamma Delta)] for Delta ~ Exp(eta), given that Delta is below `delta`.
 
     Parameters
     ----------
     eta
-        Rate, above 0.
+        The rate, above 0.
     gamma
-        Strength of the discount.
+        The strength of the discount.
     delta
-        Where the exponential is truncated; may be infinite.
+        The time at which the exponential is truncated; may be infinite.
 
     """
     if math.isinf(delta):
         return eta / (eta + gamma)
-    # Small exponents cancel in 1 - exp.
+    # With small exponents, 1 - exp would cancel.
     return eta / (eta + gamma) * math.expm1(-(eta + gamma) * delta) / math.expm1(-eta * delta)
 
 
 def smooth(count, tab, d, above):
-    """Equation 4; a node without labels repeats its parent."""
+    """Return Equation 4; a node without labels has its parent's distribution."""
     total = sum(count)
     if total == 0:
         return list(above)
@@ -65,16 +65,16 @@ def smooth(count, tab, d, above):
 
 
 def posterior(node, gamma, base):
-    """Algorithm 7, for one node: the posterior mean of its label distribution.
+    """Return the posterior mean of the label distribution of one node (Algorithm 7).
 
     Parameters
     ----------
     node
         The node.
     gamma
-        Strength of the discount exp(-gamma Delta).
+        The strength of the discount exp(-gamma Delta).
     base
-        Prior probability of each class.
+        The prior probability of each class.
 
     """
     above = list(base) if node.parent is None else posterior(node.parent, gamma, base)
@@ -84,8 +84,8 @@ def posterior(node, gamma, base):
 def shares(node, x):
     """Return the weights of the left and the right child for a query.
 
-    Where its value at the cut is missing, the nearer child takes all; children that are as near
-    share by their numbers of points.
+    If the query lacks the value at the cut, the nearer child has weight 1. Equally near children
+    have weights in proportion to their numbers of points.
     """
     if not math.isnan(x[node.dim]):
         return (1.0, 0.0) if x[node.dim] <= node.cut else (0.0, 1.0)
@@ -97,7 +97,7 @@ def shares(node, x):
 
 
 def predict(node, x, gamma, above):
-    """Algorithm 8: class probabilities of x, averaged over all extensions of a tree by x.
+    """Return class probabilities of x, averaged over all extensions of a tree by x (Algorithm 8).
 
     Parameters
     ----------
@@ -106,9 +106,9 @@ def predict(node, x, gamma, above):
     x
         The query.
     gamma
-        Strength of the discount exp(-gamma Delta).
+        The strength of the discount exp(-gamma Delta).
     above
-        Prior probability of each class.
+        The prior probability of each class.
 
     """
     delta, eta = node.time - node.parent_time, node.distance(x)
@@ -117,7 +117,7 @@ def predict(node, x, gamma, above):
     if not node.is_leaf:
         sides = zip((node.left, node.right), shares(node, x), strict=True)
         found = sum(share * predict(side, x, gamma, here) for side, share in sides if share > 0.0)
-    # A node within which x lies never lets it branch off, though delta may be infinite.
+    # From a node whose box holds x, x never branches off, though delta may be infinite.
     branches = -math.expm1(-delta * eta) if eta > 0.0 else 0.0
     if branches > 0.0:
         tables = [min(c, 1) for c in node.count]

@@ -1,4 +1,4 @@
-"""What mattered, from the definitions: every pruning, every sample left out, every node passed."""
+"""Importances by their definitions: sums over all prunings, left-out samples and nodes."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from .mondrian import leaves, walk
 
 
 def sequential_loss(labels, n_classes):
-    """Return the log loss of foreseeing each label from those before it, by Jeffreys' prior."""
+    """Return the log loss of predicting each label from those before it, with Jeffreys' prior."""
     seen = [0] * n_classes
     loss = 0.0
     for label in labels:
@@ -23,7 +23,7 @@ def sequential_loss(labels, n_classes):
 
 
 def prunings(node):
-    """Yield each pruning below a node: its prior probability, its cuts, its leaves."""
+    """Yield the prior probability, the cuts and the leaves of each pruning below a node."""
     if node.is_leaf:
         yield 1.0, [], [node]
         return
@@ -33,7 +33,7 @@ def prunings(node):
 
 
 def class_importances(root, y, n_classes, n_dims, repeats=None):
-    """Return what the cuts in each dimension have told per sample; samples may be repeated."""
+    """Return the importance of each dimension per sample; `repeats` repeats samples."""
     repeats = repeats or [1] * len(y)
 
     losses = {}
@@ -51,7 +51,7 @@ def class_importances(root, y, n_classes, n_dims, repeats=None):
 
 
 def explain_classes(root, x, gamma, base):
-    """Return the root's distribution, and what each dimension adds to it, a row for each."""
+    """Return the root's distribution, and what each dimension adds to it, a row each."""
     found = np.zeros((len(x), len(base)))
     start = np.zeros(len(base))
     waiting = [(root, 1.0, np.array(base))]
@@ -78,7 +78,7 @@ def explain_classes(root, x, gamma, base):
     return start, found
 
 
-# Targets: nodes are those of `gaussian`.
+# Targets; nodes are those of `gaussian`.
 
 
 def _gains(nodes, losses, n_dims):
@@ -90,7 +90,7 @@ def _gains(nodes, losses, n_dims):
 
 
 def gaussian_importances(nodes, y, w, gamma2, noise, prior, n_dims):
-    """Return what the cuts have told: the posterior is calculated anew without each target."""
+    """Return the importances; the posterior is computed again without each target."""
     losses = np.zeros(len(nodes))
     for p in range(len(y)):
         others = [0.0 if q == p else weight for q, weight in enumerate(w)]
@@ -101,7 +101,7 @@ def gaussian_importances(nodes, y, w, gamma2, noise, prior, n_dims):
 
 
 def mean_importances(nodes, y, n_dims):
-    """Return what the cuts have told where a node predicts the mean of its other targets."""
+    """Return the importances if a node predicts the mean of its other targets."""
     losses = np.zeros(len(nodes))
     for p in range(len(y)):
         foreseen = math.nan
@@ -113,7 +113,7 @@ def mean_importances(nodes, y, n_dims):
 
 
 def explain_targets(posterior, x, moments):
-    """Return the root's mean, and what each dimension adds; `moments` as for `mixture`."""
+    """Return the root's mean, and what each dimension adds; `moments` as in `mixture`."""
     nodes = posterior.nodes
     found, weight = np.zeros(len(x)), 1.0
     for i in gaussian.route(nodes, x):
@@ -139,7 +139,7 @@ def explain_targets(posterior, x, moments):
 
 
 def share_out(predict, start, parts, n):
-    """Move all experts in `n` small steps, and let each feature have what its part alone moves.
+    """Move all experts in `n` small steps; return the change that each feature's part makes.
 
     `parts` has the shape (experts, features, classes).
     """

@@ -1,8 +1,8 @@
 """Partitions of the isolation kernel, from Ting, Wells and Washio (2021), sections 4.1 and 4.2.
 
-The paper leaves ties open; the rule here is the kernels': the pool has a random order, and of two
-centres at the same distance the earlier one wins. A sample is a mapping from feature to number in
-single precision, 0 where it has none.
+The paper does not define ties. The rule here is that of the kernels: the pool has a random order,
+and of two centres at the same distance the earlier wins. A sample maps features to numbers in
+single precision; a missing feature is 0.
 """
 
 import math
@@ -18,7 +18,7 @@ def single(value):
 
 
 def scaled(pool):
-    """Return the factor of each feature by which the pool's robust range becomes 1."""
+    """Return the factor of each feature that scales the pool's robust range to 1."""
     factors = {}
     for name in {name for x in pool for name in x}:
         low, high = robust_range([single(x.get(name, 0.0)) for x in pool])
@@ -27,14 +27,14 @@ def scaled(pool):
 
 
 def scale(x, factors):
-    """Multiply a sample's features."""
+    """Multiply each feature of a sample by its factor."""
     if factors is None:
         return {name: single(value) for name, value in x.items()}
     return {name: single(single(v) * factors[name]) for name, v in x.items() if name in factors}
 
 
 def draw(seed, number, n, t, psi):
-    """Draw the pool's order and t subsets of psi of its points, each in that order."""
+    """Draw the pool's order, and t subsets of psi of its points in this order."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
     order = rng.permutation(n).tolist()
     subsets = [sorted(rng.choice(n, psi, replace=False).tolist()) for _ in range(t)]
@@ -42,7 +42,7 @@ def draw(seed, number, n, t, psi):
 
 
 def squared_distance(x, z):
-    """Return the squared Euclidean distance, each difference in single precision."""
+    """Return the squared Euclidean distance; differences are in single precision."""
     gaps = [single(x.get(name, 0.0) - z.get(name, 0.0)) for name in sorted({*x, *z}, key=str)]
     return math.fsum(gap * gap for gap in gaps)
 
@@ -54,10 +54,10 @@ def voronoi_cell(centres, x):
 
 
 def isolation_tree(points, draws, places):
-    """Isolate every point by cuts along features, drawn from those that vary.
+    """Isolate every point by cuts along features, which are drawn from those that vary.
 
-    A leaf is the number of the first of its points. The features of a node are numbered as its
-    points, in their order, have a value that is not 0; those of one point by `places`.
+    A leaf is the index of its first point. The features of a node are numbered in the order in
+    which its points have a value other than 0. Within a point, `places` gives the order.
     """
     left = iter(draws)
 
@@ -83,7 +83,7 @@ def isolation_tree(points, draws, places):
 
 
 def isolation_cell(tree, x):
-    """Return the leaf in which a sample falls."""
+    """Return the leaf of a sample."""
     while not isinstance(tree, int):
         feature, cut, below, above = tree
         tree = below if x.get(feature, 0.0) <= cut else above
@@ -91,7 +91,7 @@ def isolation_cell(tree, x):
 
 
 def cells(method, pool, x, seed, number, t, psi):
-    """Return the cells of samples."""
+    """Return the cell of each sample."""
     _, subsets, rng = draw(seed, number, len(pool), t, psi)
     if method == "anne":
         centres = [[pool[i] for i in subset] for subset in subsets]

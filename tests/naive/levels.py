@@ -1,4 +1,4 @@
-"""Where a tree puts a level of a category: written from the definition, in whole numbers."""
+"""The place of a categorical level in a tree, written from the definition with integers."""
 
 import hashlib
 
@@ -9,7 +9,7 @@ STEP = 0x9E3779B97F4A7C15
 
 
 def code(level):
-    """Return the 52 bits that stand for a level."""
+    """Return the 52 bits that represent a level."""
     kind = "bool" if isinstance(level, bool) else type(level).__name__
     shown = level if isinstance(level, (str, bool)) else repr(level)
     digest = hashlib.blake2b(f"{kind} {shown}".encode(), digest_size=8).digest()
@@ -17,20 +17,20 @@ def code(level):
 
 
 def mix(state):
-    """Return the bits of a state of splitmix64."""
+    """Return the output of splitmix64 for a state."""
     state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & MASK
     return state ^ (state >> 31)
 
 
 def keys(states):
-    """Return the keys of trees, of the states of their random numbers."""
+    """Return the keys of trees from the states of their random numbers."""
     sequence = np.random.SeedSequence([int(s) & MASK for s in states], spawn_key=(3,))
     return sequence.generate_state(len(states), np.uint64).tolist()
 
 
 def place(key, feature, level):
-    """Return where the tree with a key puts a level of the feature of a number."""
+    """Return the place of a feature's level in the tree with a key; the feature is a number."""
     state = (key + feature * STEP) & MASK
     bits = mix(mix(state ^ (2**52 + code(level))))
     return float(np.float32((((bits >> 12) & (2**52 - 1)) + 0.5) / 2**52))

@@ -1,6 +1,6 @@
-"""Mondrian features at a lifetime from Balog et al. (2016), sections 3 and 6, by dense matrices.
+"""Mondrian features at a lifetime (Balog et al., 2016, sections 3 and 6), by dense matrices.
 
-A partition is given by its cuts, as `LifetimePath.cuts` has them.
+A partition is given by its cuts, in the form of `LifetimePath.cuts`.
 """
 
 import math
@@ -10,7 +10,7 @@ from scipy import stats
 
 
 def cells_of(x, cuts, n_partitions):
-    """Return the cell of a point in each partition, after these cuts."""
+    """Return the cell of a point in each partition, after all `cuts`."""
     cells = list(range(n_partitions))
     for number, (m, cell, feature, place) in enumerate(cuts):
         if cells[m] == cell and x[feature] > place:
@@ -19,7 +19,7 @@ def cells_of(x, cuts, n_partitions):
 
 
 def features(X, cuts, n_partitions):
-    """Return the features of points: 1 / sqrt(M) in the column of each cell (equation 2)."""
+    """Return the features of points: 1 / sqrt(M) in the columns of their cells (equation 2)."""
     Phi = np.zeros((len(X), n_partitions + len(cuts)))
     for row, x in zip(Phi, X, strict=True):
         row[cells_of(x, cuts, n_partitions)] = 1.0 / math.sqrt(n_partitions)
@@ -32,7 +32,7 @@ def ridge(Phi, y, delta2):
 
 
 def forest(Phi, y, delta2):
-    """Return the weights that minimise equation (4): those of each cell on its own."""
+    """Return the weights that minimise equation (4), which separates by cells."""
     n_partitions = round(1.0 / Phi.max() ** 2)
     inside = Phi > 0.0
     means = [y[rows].sum() / (rows.sum() + delta2) for rows in inside.T]
@@ -40,15 +40,15 @@ def forest(Phi, y, delta2):
 
 
 def log_density(Phi, y, delta2, noise):
-    """Return the log density of targets with noise of this variance, over delta2 for weights."""
+    """Return the log density of targets; weights have the prior variance `noise` / delta2."""
     K = noise * (np.eye(len(y)) + Phi @ Phi.T / delta2)
     return stats.multivariate_normal(cov=K).logpdf(y)
 
 
 def descend(Phi, y, delta2, weights, visits, rate):
-    """Return weights after gradient descent on equation (3), by a rate that falls to 0.
+    """Return weights after gradient descent on equation (3) at a rate that decreases to 0.
 
-    A cell's ridge is shared by its points (section 4.2.2).
+    The ridge of a cell is divided among its points (section 4.2.2).
     """
     weights = weights.copy()
     inside = Phi > 0.0

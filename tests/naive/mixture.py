@@ -1,4 +1,4 @@
-"""A learner per lifetime, mixed by exponential weights with a fixed share, by plain loops."""
+"""A learner per lifetime, in plain loops; exponential weights with a fixed share mix them."""
 
 import math
 
@@ -9,10 +9,10 @@ SPREAD, MEMORY, RATE, LARGEST = 1e-3, 1000.0, 0.125, 50.0
 
 
 class Mixture:
-    """Gradient descent with a constant rate on the columns of each lifetime.
+    """Gradient descent at a constant rate on the columns of each lifetime.
 
-    `columns` of the methods has a list for each lifetime. Targets are numbers (squared loss) or,
-    with `log`, 0 and 1.
+    The argument `columns` has a list for each lifetime. Targets are numbers (squared loss), or 0
+    and 1 with `log`.
     """
 
     def __init__(self, n_lifetimes, value, rate, log=False):
@@ -25,7 +25,7 @@ class Mixture:
         return self.value * math.fsum(self.weights.get(c, 0.0) for c in columns)
 
     def predict(self, columns):
-        """Return the mixture's prediction, a probability with `log`."""
+        """Return the prediction of the mixture; with `log` it is a probability."""
         scores = np.array([self.score(part) for part in columns])
         heard = np.where(self.shares >= SPREAD, self.shares, 0.0)
         return np.average(special.expit(scores) if self.log else scores, weights=heard)

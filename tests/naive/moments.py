@@ -1,4 +1,4 @@
-"""Which targets count, and the extent of the data: by fences that follow the number of samples."""
+"""Targets that count, and the extent of the data, by fences that the number of samples renews."""
 
 import math
 
@@ -6,7 +6,7 @@ from naive.ranges import robust_range
 
 
 def fences(targets, weights):
-    """Return the fences of these targets."""
+    """Return the fences that these targets give."""
     step = math.ceil(len(targets) / 1024)
     read = list(zip(targets, weights, strict=True))[::step]
     low, high = robust_range([y for y, weight in read if weight > 0.0])
@@ -16,7 +16,7 @@ def fences(targets, weights):
 
 
 def counted(targets, weights):
-    """Tell of each target of a stream whether it counts once the last one has been learned."""
+    """Return for each target of a stream whether it counts after the last target."""
     low, high = -math.inf, math.inf
     found = []
     for n, y in enumerate(targets, 1):
@@ -40,7 +40,7 @@ def moments(targets, weights):
 
 
 def extent(rows):
-    """Return the sum of the ranges of columns, each at most 1.5 times its robust range."""
+    """Return the sum of the ranges of columns; each is at most 1.5 times its robust range."""
     total = 0.0
     for column in zip(*rows, strict=True):
         low, high = robust_range(column)

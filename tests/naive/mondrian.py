@@ -1,8 +1,8 @@
 """Mondrian trees with the HNSP posterior, from Lakshminarayanan, Roy and Teh (2014).
 
-A missing value is a NaN. The paper has none; the rule here is the kernels': it adds no extent, and
-at a cut on it a point goes to the child whose box is nearer in what is known, to the larger child
-where both are as near.
+A missing value is NaN. The paper has no missing values; the rule here is that of the kernels. A
+missing value adds no extent. At a cut on it a point goes to the child whose box is nearer in the
+other dimensions; of two equally near, to the larger child.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ class Node:
     Attributes
     ----------
     lower, upper
-        Sides of the smallest box around the node's points; NaN in a dimension in which no point
-        has a value.
+        The sides of the smallest box around the node's points. In a dimension without any value
+        they are NaN.
     parent
         None at the root.
     time
-        Time of the split (tau_j); at a leaf, the lifetime.
+        The time of the split (tau_j); at a leaf, the lifetime.
     dim, cut
-        The split; `dim` is -1 at a leaf.
+        The dimension and the place of the split; `dim` is -1 at a leaf.
     left, right
-        Children; None at a leaf.
+        The children; None at a leaf.
     points
-        Indices of a leaf's points; empty at internal nodes.
+        The indices of a leaf's points; empty at inner nodes.
     count, tab
-        Customers and tables of each class (c_jk and tab_jk).
+        The customers and the tables of each class (c_jk and tab_jk).
 
     """
 
@@ -58,20 +58,20 @@ class Node:
         return 0.0 if self.parent is None else self.parent.time
 
     def distance(self, x):
-        """Sum how far x lies outside the box."""
+        """Return the distance of x to the box: the sum over dimensions."""
         return sum(self.outside(x))
 
     def outside(self, x):
-        """Return how far x lies outside the box in each dimension (e of Algorithm 4).
+        """Return the distance of x to the box in each dimension (e of Algorithm 4).
 
-        Values are float32, and so is a distance between two.
+        Values are float32, and each distance is rounded to float32.
         """
-        # Of two arguments of which one is NaN, max keeps the first.
+        # If one of two arguments is NaN, max returns the first.
         sides = zip(x, self.lower, self.upper, strict=True)
         return [float(np.float32(max(0.0, v - b) + max(0.0, a - v))) for v, a, b in sides]
 
     def grow(self, x):
-        """Widen the box so that it holds x."""
+        """Extend the box to contain x."""
         for d, v in enumerate(x):
             if v < self.lower[d] or math.isnan(self.lower[d]):
                 self.lower[d] = v
@@ -93,17 +93,17 @@ def leaves(root):
 
 
 def depth(node):
-    """Return how many ancestors a node has."""
+    """Return the number of ancestors of a node."""
     return 0 if node.parent is None else 1 + depth(node.parent)
 
 
 def n_points(node):
-    """Return how many points lie in a node's block."""
+    """Return the number of points in a node's block."""
     return sum(len(leaf.points) for leaf in leaves(node))
 
 
 def copied(read, counts=None):
-    """Copy nodes as trees are read, with the counts of each; returns the root."""
+    """Copy the nodes that a kernel tree returns, with the counts of each; returns the root."""
     nodes = [Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut) for n in read]
     for twin, own in zip(nodes, read, strict=True):
         twin.parent = nodes[own.parent] if own.parent >= 0 else None
@@ -115,7 +115,7 @@ def copied(read, counts=None):
 
 
 def route(root, X):
-    """Put points into the leaves; returns the root."""
+    """Add each point to its leaf; returns the root."""
     for n, x in enumerate(X):
         node = root
         while not node.is_leaf:
@@ -128,7 +128,7 @@ def route(root, X):
 
 
 def draw_split(sides, start, rng, end):
-    """Draw the time of the first split and its dimension; (inf, -1) if none comes before `end`."""
+    """Draw the time and the dimension of the first split; (inf, -1) if it comes after `end`."""
     rate = sum(sides)
     if rate == 0.0:
         return math.inf, -1
@@ -139,21 +139,21 @@ def draw_split(sides, start, rng, end):
 
 
 def draw_cut(low, high, rng):
-    """Draw a cut from [low, high), so that what lies at `high` goes to the right."""
+    """Draw a cut from [low, high): a point at `high` is to its right."""
     cut = rng.uniform(low, high)
-    # A draw next to the upper end may round to it.
+    # A draw just below `high` may be rounded to it.
     while cut >= high:
         cut = rng.uniform(low, high)
     return cut
 
 
 def is_pure(points, y):
-    """Tell whether all points have the same label."""
+    """Return whether all points have the same label."""
     return len({y[n] for n in points}) == 1
 
 
 def nearer_child(node, x):
-    """Choose the side of a point whose value in the dimension of the cut is missing."""
+    """Return the child for a point that lacks the value in the dimension of the cut."""
     to_left, to_right = node.left.distance(x), node.right.distance(x)
     if to_left == to_right:
         return node.right if n_points(node.right) > n_points(node.left) else node.left
@@ -161,7 +161,7 @@ def nearer_child(node, x):
 
 
 def around(points, X, parent):
-    """Make a leaf that holds the points, with their box."""
+    """Return a leaf that holds the points, with their box."""
     n_dims = len(X[0])
     node = Node([math.nan] * n_dims, [math.nan] * n_dims, parent, points=list(points))
     for n in points:
@@ -170,7 +170,7 @@ def around(points, X, parent):
 
 
 def sample_block(points, parent, X, y, lifetime, rng, paused):
-    """Algorithm 2, and 9 where blocks pause; leaves the counts alone."""
+    """Return a sampled block (Algorithm 2; Algorithm 9 with `paused`), without counts."""
     node = around(points, X, parent)
     time, dim = math.inf, -1
     if not (paused and is_pure(points, y)):
@@ -185,7 +185,7 @@ def sample_block(points, parent, X, y, lifetime, rng, paused):
     right = [n for n in points if X[n][dim] > node.cut]
     missing = [n for n in points if math.isnan(X[n][dim])]
     if missing:
-        # Their sides depend on the boxes of those whose sides are known.
+        # The sides of points without a value depend on the boxes of the other points.
         node.left, node.right = around(left, X, node), around(right, X, node)
         for n in missing:
             child = nearer_child(node, X[n])
@@ -198,20 +198,20 @@ def sample_block(points, parent, X, y, lifetime, rng, paused):
 
 
 def extend_block(node, i, X, y, lifetime, rng, paused):
-    """Algorithm 4, and 10 where blocks pause; leaves the counts alone.
+    """Extend a block by a point (Algorithm 4; Algorithm 10 with `paused`), without counts.
 
     Returns
     -------
     tuple of Node
-        What stands where `node` stood, and the node below or at which the tree has changed: the
-        leaf that took the point, the root of an un-paused block or a new parent.
+        The node that replaces `node`, and the topmost node that has changed. The latter is the
+        point's leaf, the root of a block that pauses no more, or a new parent.
 
     """
     x = X[i]
     pure = node.is_leaf and paused and is_pure(node.points, y)
     if pure and y[i] != y[node.points[0]]:
-        # What the pause hid is still a Mondrian tree on these points, started at the parent's
-        # time and independent of all that is visible.
+        # The hidden part is still a Mondrian tree on these points. It starts at the parent's time
+        # and is independent of the visible tree.
         new = sample_block([*node.points, i], node.parent, X, y, lifetime, rng, paused)
         return new, new
     if not pure:
@@ -244,5 +244,5 @@ def extend_block(node, i, X, y, lifetime, rng, paused):
 
 
 def sample_tree(X, y, lifetime, rng, paused):
-    """Algorithm 1, with `paused` as in Algorithms 9 and 10; leaves the counts alone."""
+    """Return a tree (Algorithm 1), with `paused` as in Algorithms 9 and 10, without counts."""
     return sample_block(list(range(len(y))), None, X, y, lifetime, rng, paused)

@@ -1,4 +1,4 @@
-"""The nearest-neighbour detector as its definition says, sample by sample, over lists."""
+"""The nearest-neighbour detector by its definition, sample by sample, over lists."""
 
 import math
 
@@ -8,14 +8,14 @@ CAP, REST = 10.0, 1e-4
 
 
 class Detector:
-    """Holds samples (mappings) and scores others by the expected nearest distance in a subset."""
+    """Stores samples (mappings), and scores by the expected nearest distance in a random subset."""
 
     def __init__(self, n_neighbors=16, capacity=512):
         self.n_neighbors, self.capacity = n_neighbors, capacity
         self.held, self.widths, self.n_entered = [], {}, 0
 
     def hold(self, x):
-        """Hold a sample, in place of the oldest one if there is no room."""
+        """Store a sample, and remove the oldest one if there is no room."""
         new = set(x) - set(self.widths)
         self.widths.update(dict.fromkeys(new, 1.0))
         if new:
@@ -45,7 +45,7 @@ class Detector:
         return total * len(self.widths) / len(shared)
 
     def score(self, x, rest=REST):
-        """Equation (1), without the terms whose weight is at most `rest` together."""
+        """Return Equation (1), without the last terms, whose weights add up to at most `rest`."""
         distances = sorted(found for y in self.held if (found := self.distance(x, y)) is not None)
         if not distances:
             return 0.0
@@ -59,7 +59,7 @@ class Detector:
         return min(0.5, max(1.0 / self.n_neighbors, 2.0 / len(self.held)))
 
     def nearest_in_subsets(self, x, n, rng):
-        """Return the distances to the nearest sample of `n` random subsets that are not empty."""
+        """Return the distance to the nearest sample of each of `n` non-empty random subsets."""
         distances = np.array([self.distance(x, y) for y in self.held])
         found = []
         while len(found) < n:

@@ -1,7 +1,7 @@
-"""Online gradient descent on a feature map, from Ting, Wells and Washio (2021), Algorithm 2.
+"""Online gradient descent on a feature map (Ting, Wells and Washio, 2021, Algorithm 2).
 
-Extended by AdaGrad (Duchi, Hazan and Singer, 2011) and by several classes, which have one score
-each from the third on. A mapped sample is a mapping from column to value.
+The extensions are AdaGrad (Duchi, Hazan and Singer, 2011) and several classes. From the third class
+on, each class has a score. A mapped sample maps columns to values.
 """
 
 import math
@@ -25,18 +25,18 @@ LOSSES = {
 
 
 class OGD:
-    """One score, or one per class.
+    """A model with one score, or one score per class.
 
     Parameters
     ----------
     loss
-        Name of the loss.
+        The name of the loss.
     rate
-        Learning rate by step.
+        The learning rate as a function of the step.
     adagrad
         Whether steps are divided by the root of the sum of squared derivatives.
     softmax
-        Whether several classes share the cross-entropy.
+        Whether several classes share one cross-entropy.
 
     """
 
@@ -50,7 +50,7 @@ class OGD:
         self.n_steps = 0
 
     def add_class(self):
-        """Make room for a class: the third one splits the single score in two."""
+        """Add a class; the third class splits the single score in two."""
         if len(self.weights) == 1:
             share = 0.5 if self.softmax else 1.0
             single, squares = self.weights[0], self.squares[0]
@@ -66,7 +66,7 @@ class OGD:
         return [sum(weights[c] * v for c, v in x.items()) for weights in self.weights]
 
     def slopes(self, x, y):
-        """Return the derivatives of the loss by the scores."""
+        """Return the derivative of the loss with respect to each score."""
         scores = self.scores(x)
         if len(scores) == 1:
             return [self.loss(y, scores[0])]
@@ -75,7 +75,7 @@ class OGD:
         return [self.loss(float(k == y), f) for k, f in enumerate(scores)]
 
     def learn(self, x, y, w=1.0):
-        """Learn a target, or a class's number."""
+        """Learn a target, or the number of a class."""
         slopes = self.slopes(x, y)
         for weights, squares, slope in zip(self.weights, self.squares, slopes, strict=True):
             for column, value in x.items():
@@ -89,21 +89,21 @@ class OGD:
 
 
 class TextOGD(OGD):
-    """The same over words and cells, where a word or a column has one step for all scores.
+    """OGD over words and cells, with one step size per word or column for all scores.
 
-    Words learn by the loss of what they score alone, cells by that of the sum.
-    With AdaGrad the root is of the sum of squared lengths of the derivatives by all scores, and
-    words' rates are those of columns times log2 of the number of classes.
+    Words learn by the loss of their own score, cells by the loss of the sum of both. With AdaGrad
+    the root is taken of the sum of squared lengths of the derivatives by all scores. The rate of
+    words is the rate of columns times log2 of the number of classes.
     """
 
     def __init__(self, loss, rate, adagrad, softmax=False):
         super().__init__(loss, rate, adagrad, softmax)
         self.lengths = defaultdict(float)
-        # Texts learned that have a word.
+        # The number of learned texts with each word.
         self.n_with = defaultdict(int)
 
     def weighed(self, text):
-        """Return the values by which words count: roots, by rarity, of length 1 together."""
+        """Return the weights of words: roots of counts times rarity, normalized to length 1."""
         found = {
             word: math.copysign(math.sqrt(abs(value)), value)
             * (math.log((1 + self.n_steps) / (1 + self.n_with[word])) + 1.0)
@@ -114,7 +114,7 @@ class TextOGD(OGD):
         return {word: value / length for word, value in found.items()}
 
     def learn_text(self, cells, text, y, w=1.0):
-        """Learn a class's number; the names of cells and of words are different ones."""
+        """Learn the number of a class; no cell and word may share a name."""
         words = self.weighed(text)
         parts = [(words, self.slopes(words, y)), (cells, self.slopes({**cells, **words}, y))]
         rates = [self.rate(self.n_steps)] * 2
@@ -135,10 +135,10 @@ class TextOGD(OGD):
 
 
 def order_of_learning(n, pool_size, replay):
-    """Return the order in which the last map's weights learn samples 0 to n - 1.
+    """Return the order in which the weights of the last map learn samples 0 to n - 1.
 
-    The map is there with sample `pool_size` - 1. From then on a call learns its own sample, where
-    it is not stored, and replays some that are.
+    The map exists from sample `pool_size` - 1 on. Each later call learns its own sample, unless it
+    is stored, and replays some stored samples.
     """
     order = list(range(min(replay, pool_size)))
     left = list(range(min(replay, pool_size), pool_size))

@@ -1,11 +1,11 @@
-"""Robust ranges, column by column: fences beyond quartiles, and the rule for a commonest value."""
+"""Robust ranges of columns: fences beyond quartiles, and the rule for a most common value."""
 
 import math
 from collections import Counter
 
 
 def quantile(values, rate):
-    """Return a quantile of values by linear interpolation between the two nearest of them."""
+    """Return a quantile by linear interpolation between the two nearest values."""
     values = sorted(values)
     place = rate * (len(values) - 1)
     first, second = values[math.floor(place)], values[math.ceil(place)]
@@ -21,7 +21,7 @@ def whiskers(values, fence):
 
 
 def robust_range(column, fence=3.0):
-    """Return both ends of the range of a column, in which NaN is missing."""
+    """Return both ends of the robust range of a column, in which NaN is a missing value."""
     values = [float(value) for value in column if not math.isnan(value)]
     if not values:
         return math.nan, math.nan
@@ -36,9 +36,9 @@ def robust_range(column, fence=3.0):
 
 
 def without_rounding(column, errors):
-    """Return ordered numbers, of which those within their errors of the one before are the first.
+    """Return ordered numbers, in which runs that are equal up to rounding have their first number.
 
-    As long as they are not farther from the first than twice their errors.
+    A number farther from the first than twice its error stays.
     """
     found, first = [], math.nan
     for i, (value, error) in enumerate(zip(column, errors, strict=True)):

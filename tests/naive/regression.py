@@ -1,4 +1,4 @@
-"""Ridge regressions, mixtures and laws of a target, by plain loops and dense algebra."""
+"""Ridge regressions, mixtures and distributions of a target, by loops and dense algebra."""
 
 import itertools
 import math
@@ -10,7 +10,7 @@ ITSELF, BEND = -1, -2
 
 
 def wave(turns):
-    """Return two parabolas in the place of a sinus; NaN of NaN."""
+    """Return two parabolas that replace a sine; NaN stays NaN."""
     if turns != turns:
         return turns
     place = turns - math.floor(turns + 0.5)
@@ -18,7 +18,7 @@ def wave(turns):
 
 
 def column_values(design, x, largest, n_arms):
-    """Return the columns of one sample, by what the design says of each."""
+    """Return the columns of one sample as the design defines them."""
     n = len(x)
     units = np.clip(np.subtract(x, design["centres"][:n]) * design["rates"][:n], -largest, largest)
     found = [1.0]
@@ -48,7 +48,7 @@ def ridge_weights(F, targets, weights, penalties, prior):
 
 
 def explained(h, z, errors):
-    """Return by how much a column reduces the squared errors of a line in `z` and a constant."""
+    """Return how much a column reduces the squared errors of a constant and a line in `z`."""
     bases = [np.ones(len(h))] + ([z] if z is not None else [])
 
     def left(columns, y):
@@ -60,12 +60,12 @@ def explained(h, z, errors):
 
 
 def density(z, freedom):
-    """Return the density of Student's law; of infinite freedom, of the normal one."""
+    """Return the density of Student's distribution; with infinite freedom, of the normal one."""
     return stats.norm.pdf(z) if math.isinf(freedom) else stats.t.pdf(z, freedom)
 
 
 class Mixture:
-    """Four ways to mix experts, and a share over them; the constants are those of the module."""
+    """Four ways to mix experts, and a fixed share over the four; the module has the constants."""
 
     def __init__(self, n, constants, squared=False):
         self.n, self.c, self.squared = n, constants, squared
@@ -168,7 +168,7 @@ class Law:
         self.long = self.short = self.disagreement = self.move = self.before = 0.0
         self.gram, self.moments = np.zeros((4, 4)), np.zeros(4)
         self.line = np.zeros(4)
-        # Mean absolute values.
+        # The mean absolute value of each distribution.
         self.means = {
             v: 2.0 * (stats.norm() if math.isinf(v) else stats.t(v)).expect(lambda x: x, lb=0.0)
             for v in constants.FREEDOMS

@@ -1,6 +1,6 @@
-"""Bayesian ridge regression from Balog et al. (2016), 4.2.1, by dense matrices of all samples.
+"""Bayesian ridge regression (Balog et al., 2016, 4.2.1), by dense matrices of all samples.
 
-A mapped sample is a mapping from column to value.
+A mapped sample maps columns to values.
 """
 
 import math
@@ -15,13 +15,13 @@ class Ridge:
     Parameters
     ----------
     delta2
-        Variance of the noise over the prior variance of a weight.
+        The noise variance over the prior variance of a weight.
     intercept
-        Whether there is one, with a flat prior.
+        Whether there is an intercept, with a flat prior.
     limit
-        Most columns; those met later are left out.
+        The largest number of columns; later ones are left out.
     before
-        Samples that count no more: columns stay.
+        Earlier samples that no longer count; their columns remain.
 
     """
 
@@ -52,27 +52,28 @@ class Ridge:
         return float(self.vector(x) @ np.linalg.solve(self._precision, moments))
 
     def variance(self, x):
-        """Return the variance of a target, over the noise's variance."""
+        """Return the variance of a target over the noise variance."""
         v = np.array(self.vector(x))
         known = 1.0 + v @ np.linalg.solve(self._precision, v)
         new = [value for column, value in x.items() if column not in self.columns]
         return known + (0.0 if self.full else sum(value**2 for value in new) / self.delta2)
 
     def log_density(self, noise_variance):
-        """Return the log density of the targets; with an intercept, of all given the first."""
+        """Return the log density of the targets; with an intercept, given the first target."""
         cells = self.Phi[:, self.intercept :]
         K, y = noise_variance * (self.noise + cells @ cells.T / self.delta2), self.y
         if self.intercept:
-            # The differences from the first target do not know the intercept.
+            # Differences from the first target do not depend on the intercept.
             D = np.hstack([-np.ones((len(y) - 1, 1)), np.eye(len(y) - 1)])
             K, y = D @ K @ D.T, D @ y
         return stats.multivariate_normal(cov=K).logpdf(y) if len(y) else 0.0
 
     def marginal(self):
-        """Integrate the noise's variance out, by the trapezoidal rule over its logarithm."""
+        """Return the integral over the noise variance: the trapezoidal rule over its logarithm."""
         grid = np.linspace(-30.0, 30.0, 20_001)
         logs = np.array([self.log_density(math.exp(t)) for t in grid[::100]])
-        # Densities cost much; between, what they are in the variance.
+        # A density costs much: between the points of the grid it follows from a formula in the
+        # variance.
         n = len(self.y) - self.intercept
         quadratic = 2.0 * (self.log_density(2.0) - self.log_density(1.0)) + n * math.log(2.0)
         fine = self.log_density(1.0) + quadratic - 0.5 * n * grid - quadratic * np.exp(-grid)

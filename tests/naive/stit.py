@@ -1,4 +1,4 @@
-"""Cut directions in plain Python: the lift, and a STIT process of polygons in the plane."""
+"""Cut directions in plain Python: the lift, and a STIT process on polygons in the plane."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def lift(directions, values, means):
-    """Return U x; a direction whose inputs are all missing is missing, else means stand in."""
+    """Return U x; missing inputs are means, and a direction without any known input is missing."""
     known = ~np.isnan(values)
     projected = np.dot(directions, np.where(known, values, means))
     return np.where((np.array(directions)[:, known] != 0.0).any(axis=1), projected, math.nan)
@@ -35,7 +35,7 @@ def below(polygon, u, t):
 
 
 def area_between(directions, corners):
-    """Return the area of {p: lower <= U p <= upper}, by a pair of each for each direction."""
+    """Return the area of {p: lower <= U p <= upper}; `corners` has both bounds by direction."""
     size = 1e5
     polygon = [(-size, -size), (size, -size), (size, size), (-size, size)]
     for u, (lower, upper) in zip(directions, corners, strict=True):
@@ -46,8 +46,8 @@ def area_between(directions, corners):
 def simulate(window, directions, lifetime, rng):
     """Cut a convex polygon by a STIT process (section 2.1); returns its cells.
 
-    The measure of the lines with normal u is its norm times their offset: a cell is cut at the rate
-    of the sum of its widths <u, .>, in a direction chosen by width, at a uniform offset.
+    The measure of the lines with normal u is its norm times their offset. The rate of cuts in a
+    cell is the sum of its widths <u, .>. The direction is drawn by width, the offset uniformly.
     """
     cells, waiting = [], [(list(window), 0.0)]
     while waiting:
@@ -67,7 +67,7 @@ def simulate(window, directions, lifetime, rng):
 
 
 def holds(cell, p):
-    """Tell whether a convex polygon holds a point."""
+    """Return whether a convex polygon holds a point."""
     sides = zip(cell, cell[1:] + cell[:1], strict=True)
     turns = [(c - a) * (p[1] - b) - (d - b) * (p[0] - a) for (a, b), (c, d) in sides]
     return min(turns) >= 0.0 or max(turns) <= 0.0

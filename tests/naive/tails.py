@@ -1,4 +1,4 @@
-"""Plain-Python twin of the learned law of targets: all densities, weighed at once."""
+"""The learned scale of target distributions in plain Python: all densities, weighted at once."""
 
 import numpy as np
 from scipy import special, stats
@@ -6,12 +6,12 @@ from scipy import special, stats
 SCALES = [2.0**k for k in range(-4, 4)]
 KEPT = 63.0 / 64.0
 
-# Median and spread of the base-2 logarithm of the scale.
+# The median and the spread of the base-2 logarithm of the scale.
 LAWS = [(m / 2.0, s) for m in range(-4, 3) for s in (0.0, 0.5, 1.0, 1.5, 2.5)]
 
 
 def law(median, spread):
-    """Return how likely each scale is: the mass of the logarithms that are closest to its own."""
+    """Return the probability of each scale: the mass of the logarithms nearest to its own."""
     powers = np.log2(SCALES)
     if spread == 0.0:
         return np.maximum(1.0 - np.abs(powers - median), 0.0)
@@ -20,16 +20,16 @@ def law(median, spread):
 
 
 def variance(own, scale, whole):
-    """Return a component's variance at a scale; `whole` is the targets'."""
+    """Return the variance of a component at a scale; `whole` is the variance of the targets."""
     if scale >= 1.0:
         return own * scale**2
-    # What the precision has beyond that of the targets counts 1 / scale^2 times.
+    # The precision beyond that of the targets is multiplied by 1 / scale^2.
     beyond = max(1.0 / own - 1.0 / whole, 0.0)
     return 1.0 / (1.0 / own - beyond + beyond / scale**2)
 
 
 def densities(y, components, whole):
-    """Return the density of a target at each scale under weighted normal components."""
+    """Return the density of a target at each scale; components are normal and weighted."""
     found = np.zeros(len(SCALES))
     for weight, mean, own in components:
         spreads = np.sqrt([variance(own, s, whole) for s in SCALES])
@@ -38,7 +38,7 @@ def densities(y, components, whole):
 
 
 def weights(densities):
-    """Return the weights of the scales, given the densities of the targets so far."""
+    """Return the weights of the scales given the densities of earlier targets."""
     laws = np.array([law(*one) for one in LAWS])
     logs = [-2.0 * (abs(median) + spread) for median, spread in LAWS]
     for age, found in enumerate(reversed(densities)):

@@ -1,4 +1,4 @@
-"""Voronoi cells by their definition: the nearest centre, ties to the first in the partition."""
+"""Voronoi cells by definition: the nearest centre, of equally near ones the partition's first."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def squared_distance(x, p):
-    """Return the squared distance of two points without any rounding."""
+    """Return the exact squared distance of two points."""
     return sum((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in zip(x, p, strict=True))
 
 
@@ -20,10 +20,10 @@ def cells(x, pool, members):
 
 
 def rounded_cells(X, pool, members):
-    """Return the columns of the nearest members by distances that are rounded as they are defined.
+    """Return the columns of the nearest members, by distances rounded as the kernels define it.
 
-    Differences in single precision, squares in double precision, the j-th to sum j modulo 8, and
-    those sums as a tree.
+    Differences are in single precision, squares in double precision. The j-th square is added to
+    sum j modulo 8, and the eight sums are added pairwise.
     """
     gaps = (np.float32(X)[:, None, :] - np.float32(pool)[None, :, :]).astype(np.float64)
     gaps = np.pad(gaps, ((0, 0), (0, 0), (0, -gaps.shape[2] % 8)))
