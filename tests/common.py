@@ -1,7 +1,10 @@
 """Functions of several test modules: models that have learned, kernels of helpers."""
 
 import inspect
+import os
 import pickle
+import sys
+import traceback
 from typing import get_type_hints
 
 import pytest
@@ -11,6 +14,10 @@ from river_mondrian.compiling.kernels import kernel
 
 Exact, Adaptive = rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier
 Targets, AdaptiveTargets = rm.MondrianForestRegressor, rm.AdaptiveMondrianForestRegressor
+
+
+# Seconds after which a thread or a process hangs, on the slowest machine too.
+HANGS = 300.0
 
 
 def fed(model, samples):
@@ -56,3 +63,21 @@ def raises(error, message, *calls):
 def refused(model, text=""):
     """Check that a damaged model is not restored."""
     raises(rm.ModelFormatError, text or None, lambda: pickle.loads(pickle.dumps(model)))
+
+
+def forked(call):
+    """Return the number of a child process that makes a call and exits with what it returns."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os._exit(call())
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def exit_of(child):
+    """Wait for a child process; return its exit code, or minus the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

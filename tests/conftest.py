@@ -5,10 +5,21 @@ from collections import Counter
 
 # Kernels that are loaded later can be made to lack memory.
 from attack import allocations
+from hypothesis import HealthCheck, settings
 from inline_workers import engine
 from small_package import installed, processes
 
 __all__ = ["allocations", "engine", "installed", "processes"]
+
+IS_NIGHTLY = os.environ.get("TEST_SEEDS") == "all"
+# A slow machine is no error, and the suite has the same examples each time.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=not IS_NIGHTLY,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("suite")
 
 # Files that compile much in processes or modes of their own, the longest first.
 LONG = ["test_modes", "test_extending", "test_warmup", "test_packaged"]
@@ -29,7 +40,7 @@ def pytest_collection_modifyitems(config, items):
     n_tests = Counter(item.path for item in items)
     order = {f"{name}.py": number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: (order.get(item.path.name, len(LONG)), -n_tests[item.path]))
-    if os.environ.get("TEST_SEEDS") == "all":
+    if IS_NIGHTLY:
         return
     first, kept, left = {}, [], []
     for item in items:

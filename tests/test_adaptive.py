@@ -117,7 +117,7 @@ def test_posteriors_of_a_built_tree_are_the_twins(
 
 
 @given(st.integers(0, 2**20), st.integers(2, 60), st.integers(1, 6), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
     """For cuts in any order: duplicates, conflicts, inserted parents, split leaves."""
     rng = np.random.default_rng(seed)

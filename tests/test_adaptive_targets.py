@@ -206,7 +206,7 @@ def test_residuals_and_errors_are_those_of_predictions():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_fences_are_renewed_next_when_they_are(n):
     following = next_renewal(n)
     assert following > n

@@ -227,7 +227,7 @@ extremes = st.sampled_from([0.0, 1.0, -1.0, 1e-300, 1e30, -1e60, 1e120, -1e120])
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(extremes, st.sampled_from([0.0, 1e-30, 1.0, 1e30])), max_size=40))
 def test_what_is_accepted_leaves_numbers(name, events):
     model = MODELS[name]()

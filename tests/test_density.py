@@ -205,7 +205,7 @@ values = st.floats(-5, 5) | st.integers(-1, 1) | st.just(math.nan) | st.floats(-
 samples = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
 
 
-@settings(max_examples=90, deadline=None)
+@settings(max_examples=90)
 @given(
     st.lists(samples, min_size=1, max_size=25),
     st.sampled_from([0.3, 5.0, 1e30, None, growing, stats.gamma(2.0)]),

@@ -55,7 +55,7 @@ LEVELS = [f"grade {k}" for k in range(6)]
     st.sampled_from([1e-3, 1.0, 1e3]),
     st.sampled_from([0.0, 0.05]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_kernels_are_the_twin(
     seed, n, n_classes, n_inputs, has_levels, missing, constant, spread, wild, new_units, drift
 ):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from common import as_kernels
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import special
 
@@ -28,7 +28,6 @@ def found(values):
 
 
 @given(st.lists(normal, min_size=1, max_size=11))
-@settings(deadline=None)
 @example([1.0, math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0), 0.5, 2.0, math.sqrt(0.5)])
 def test_logarithms_are_those_of_the_library(values):
     np.testing.assert_allclose(found(values), [math.log(value) for value in values], TOLERANCE)
@@ -40,7 +39,6 @@ def test_what_is_not_positive_disturbs_no_other():
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9))
-@settings(deadline=None)
 @example([-1e300, 0.0, 1e300])
 @example([-math.inf, 3.0])
 def test_probabilities_are_those_of_log_weights(logs):

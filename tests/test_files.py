@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import safetensors
 import stored_models
-from common import Adaptive, Exact, fed, raises
+from common import Adaptive, Exact, exit_of, fed, forked, raises
 from river import drift, optim, preprocessing
 from scipy import stats
 from stored_models import MODELS, answers, learn, learned, stream
@@ -464,28 +464,27 @@ def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
     small, large = learned("classifier", 3), learned("classifier", 260)
     expected = {1: answers(small), 2: answers(large)}
     # Both take equally long to write, so that either is found after about half of the kills.
-    room = np.arange(1 << 20)
+    room = np.arange(1 << 18)
 
-    def save_both():
-        rm.save(large, path, extra={"n": 2, "room": room})
-        rm.save(small, path, extra={"n": 1, "room": room})
+    def save_for_ever():
+        while True:
+            rm.save(large, path, extra={"n": 2, "room": room})
+            rm.save(small, path, extra={"n": 1, "room": room})
+            os.write(writing, b".")
 
-    start = time.perf_counter()
-    save_both()
-    both = time.perf_counter() - start
     rng, kills, met = random.Random(1), 0, set()
     while kills < KILLS or (len(met) < 2 and kills < 20 * KILLS):
         kills += 1
-        child = os.fork()
-        if child == 0:
-            try:
-                while True:
-                    save_both()
-            finally:
-                os._exit(1)
-        time.sleep(2.0 * both * rng.random())
+        reading, writing = os.pipe()
+        began = time.perf_counter()
+        child = forked(save_for_ever)
+        os.close(writing)
+        # It is killed after both have been written once, in about the time that this took.
+        assert os.read(reading, 1)
+        time.sleep((time.perf_counter() - began) * rng.random())
         os.kill(child, signal.SIGKILL)
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        assert exit_of(child) == -signal.SIGKILL
+        os.close(reading)
         found, extra = rm.load(path, with_extra=True)
         assert answers(found) == expected[extra["n"]]
         met.add(extra["n"])

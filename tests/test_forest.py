@@ -43,7 +43,7 @@ samples = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(samples, max_size=60),
     st.sampled_from([math.inf, 0.0, 1.0, 30.0]),

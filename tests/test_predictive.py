@@ -50,7 +50,7 @@ def test_its_functions_agree(seed):
 
 
 @given(st.integers(0, 2**20), st.floats(1e-6, 1.0 - 1e-6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_quantiles_are_the_inverse(seed, probability):
     law = drawn(seed)
     assert law.cdf(law.quantile(probability)) == pytest.approx(probability, rel=1e-6)

@@ -101,7 +101,7 @@ def test_scores_are_those_of_samples_that_are_put_in(seed):
         assert (np.abs(gaps.mean(axis=0)) < limit * errors).all()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.5000001, 3.0, 7.0, 1e-300]), max_size=30))
 def test_ranks_are_the_twins(values):
     model = rm.RandomCutForest(1, seed=1)

@@ -26,7 +26,7 @@ columns = st.integers(0, 40).flatmap(lambda n: st.lists(values, min_size=n, max_
 
 
 @given(st.integers(0, 40), st.integers(0, 6), st.sampled_from([3.0, 10.0]), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @pytest.mark.filterwarnings("error")
 def test_all_columns_are_as_the_twin_has_each(n, d, fence, data):
     rows = np.array(data.draw(st.lists(values, min_size=n * d, max_size=n * d))).reshape(n, d)
@@ -36,7 +36,7 @@ def test_all_columns_are_as_the_twin_has_each(n, d, fence, data):
 
 
 @given(columns)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_ranges_are_known_by_the_values_that_tell_them(column):
     found = ranges.known_ranges(np.array(column, dtype=float)[:, None], 3.0)
     values = telling(column)
@@ -45,7 +45,7 @@ def test_ranges_are_known_by_the_values_that_tell_them(column):
 
 
 @given(columns, values, st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([0.0, 1.0, 20.0]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_rounded_numbers_are_joined_as_the_twin_joins_them(column, offset, relative, least):
     offset = 0.0 if math.isnan(offset) else offset
     ordered = np.sort(np.array(column, dtype=float))
@@ -59,7 +59,7 @@ SEEDS, SHARES = st.integers(0, 2**20), st.sampled_from([0.02, 0.2, 0.3, 0.7, 1.0
 
 
 @given(SEEDS, st.integers(1, 60), st.integers(0, 8), SHARES, st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_ranges_of_sparse_rows_are_those_of_dense_ones(seed, n, d, share, few):
     rng = np.random.default_rng(seed)
     rows = (rng.integers(-2, 3, (n, d)) if few else rng.standard_cauchy((n, d))).astype(np.float32)

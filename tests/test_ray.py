@@ -3,11 +3,11 @@
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from broker import wait_until
 from common import fed
 from test_merging import ORIGIN, rows
 from test_parts import assert_predicts_the_same, assert_same, begun, samples, scattered
@@ -32,19 +32,16 @@ def test_killed_workers_lose_nothing(name):
     blocks = [samples(whole, 200, seed) for seed in range(30)]
     processes = {one["process"] for one in sharded.describe_shards()}
     assert len(processes - {os.getpid()}) == 2
-    # While it learns, and while it is asked.
-    killers = [
-        threading.Timer(wait, os.kill, (process, signal.SIGKILL))
-        for wait, process in zip((0.1, 0.3), processes, strict=True)
-    ]
-    for killer in killers:
-        killer.start()
-    for block in blocks:
+    # Each is killed at about the time at which a block is learned.
+    victims = dict(zip((10, 20), processes, strict=True))
+    for i, block in enumerate(blocks):
         whole.learn_many(*block)
+        killer = threading.Timer(0.005, lambda i=i: os.kill(victims[i], signal.SIGKILL))
+        if i in victims:
+            killer.start()
         sharded.learn_many(*block)
-        time.sleep(0.01)
-    for killer in killers:
-        killer.join()
+        if i in victims:
+            killer.join()
     assert_predicts_the_same(sharded, whole, blocks[0][0])
     assert sharded.n_restarts == 2
     assert_same(sharded.gather(), whole)
@@ -90,8 +87,7 @@ def test_processors_that_are_not_there_are_named():
         SpreadKeyedModels(models, 5)
     holder = ShardedForest.scatter(whole, 2)
     holder.describe_shards()
-    while ray.available_resources().get("CPU", 0.0) != 1.0:
-        time.sleep(0.1)
+    assert wait_until(lambda: ray.available_resources().get("CPU", 0.0) == 1.0)
     with pytest.warns(RuntimeWarning, match=r"2 workers need 2 CPUs.* 1 are free"):
         waiting = ShardedForest.scatter(whole, 2)
     waiting.close()

@@ -158,7 +158,7 @@ SAMPLES = st.tuples(NUMBERS, NUMBERS, st.sampled_from([0.0, 1e-3, 1.0, 1e9]))
     st.lists(st.tuples(st.booleans(), SAMPLES, st.integers(0, 9)), max_size=40),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_sequence_of_learning_and_forgetting(window, calls, intercept):
     model = rm.RidgeRegressor(
         rm.RandomFourierFeatures(6, seed=1), fit_intercept=intercept, window=window, l2=0.1

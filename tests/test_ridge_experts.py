@@ -214,7 +214,7 @@ WEIGHTS = st.sampled_from([1.0, 1e-9, 1e6])
 
 
 @given(st.lists(st.tuples(st.tuples(WILD_INPUTS, WILD_INPUTS), WILD_TARGETS, WEIGHTS), max_size=40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_nothing_wild_ends_them(given_):
     own = new(2)
     for inputs, target, weight in given_:

@@ -5,6 +5,7 @@ import random
 
 import broker
 import pytest
+from common import HANGS
 
 from river_mondrian import MondrianForestClassifier, load
 
@@ -66,7 +67,7 @@ BAD = {
 def test_what_is_refused(service):
     import httpx
 
-    with httpx.Client(base_url=service.address, timeout=30.0) as client:
+    with httpx.Client(base_url=service.address, timeout=HANGS) as client:
         for what, (body, why) in BAD.items():
             content = body if isinstance(body, str) else json.dumps(body)
             answer = client.post("/predict", content=content)
@@ -91,7 +92,7 @@ def test_what_is_refused(service):
 def test_another_one_of_the_same_state_is_refused(service, capfd):
     other = broker.Service("redis://127.0.0.1:1", service.command[5], FEATURES, LABELS)
     other.start()
-    assert other.process.wait(60) == 1
+    assert other.process.wait(HANGS) == 1
     assert "another service uses" in capfd.readouterr().err
 
 
@@ -103,7 +104,7 @@ def test_kills_under_load_lose_nothing(service, redis, tmp_path):
     rng, sent = random.Random(1), []
     parts = [samples(10, seed) for seed in range(60)]
     kills = {15, 30, 31, 50}
-    with httpx.Client(base_url=service.address, timeout=30.0) as client:
+    with httpx.Client(base_url=service.address, timeout=HANGS) as client:
         for i, part in enumerate(parts):
             if i in kills:
                 broker.time.sleep(0.1 * rng.random())

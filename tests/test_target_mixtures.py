@@ -80,7 +80,7 @@ WEIGHTS = st.sampled_from([1.0, 1e-9, 1e9])
 
 @losses
 @given(st.lists(st.tuples(WILD_TARGETS, WILD_POINTS, WEIGHTS), max_size=80))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_nothing_wild_ends_a_mixture_or_a_law(loss, samples):
     mixture, law = TargetMixtures(3, loss), ErrorLaws()
     for target, one, weight in samples:

@@ -19,13 +19,15 @@ import pandas as pd
 import pytest
 from attack.detectors import EveryFew
 from attack.tally import note
+from common import HANGS, exit_of, forked
 from river import base
 from test_contract import SUPERVISED, answer, learn, learned, models, stream
 
 import river_mondrian as rm
 from river_mondrian.model import Model
 
-SECONDS = float(os.environ.get("ATTACK_SECONDS", "0.25"))
+# On a slow machine a thread needs longer for its least number of runs.
+SECONDS, LEAST_RUNS = float(os.environ.get("ATTACK_SECONDS", "0.25")), 3
 
 # For classes whose usual answer says too little about a sample.
 ANSWERS = {name: lambda model, x: model.predict_proba_one(x) for name in ("classifier", "adaptive")}
@@ -42,21 +44,22 @@ def switches_often():
 
 
 def together(*works):
-    """Run functions again and again, each in a thread; raise the error of the first that fails."""
-    end = time.monotonic() + SECONDS
-    runs = [0] * len(works)
+    """Run functions for some time, each in a thread and some times at least; raise their errors."""
+    begin = threading.Barrier(len(works))
 
-    def run(i, work):
-        while time.monotonic() < end:
+    def run(work):
+        begin.wait()
+        end, n_runs = time.monotonic() + SECONDS, 0
+        while n_runs < LEAST_RUNS or time.monotonic() < end:
             work()
-            runs[i] += 1
+            n_runs += 1
+        return n_runs
 
     threads = futures.ThreadPoolExecutor(len(works))
-    started = [threads.submit(run, *one) for one in enumerate(works)]
-    assert not futures.wait(started, SECONDS + 60.0).not_done, "a thread hangs"
-    note(f"runs of {len(works)} threads with one model", sum(runs))
-    for one in started:
-        one.result()
+    started = [threads.submit(run, work) for work in works]
+    assert not futures.wait(started, SECONDS + HANGS).not_done, "a thread hangs"
+    n_runs = sum(one.result() for one in started)
+    note(f"runs of {len(works)} threads with one model", n_runs)
 
 
 @models
@@ -144,15 +147,17 @@ def test_predictions_beside_drifts_are_before_or_after_them():
 
     # The classes turn again and again.
     turning = [(x, (y + i // 40) % 2) for i, (x, y) in enumerate(stream(400, 4))]
-    thread = threading.Thread(target=predict)
-    thread.start()
-    for start in range(0, 400, 40):
-        learn(model, turning[start : start + 40])
-        # However busy the machine is, there are predictions in between.
-        predicted.clear()
-        assert predicted.wait(60)
-    end.set()
-    thread.join()
+    with futures.ThreadPoolExecutor(1) as thread:
+        predicting = thread.submit(predict)
+        try:
+            for start in range(0, 400, 40):
+                learn(model, turning[start : start + 40])
+                # However busy the machine is, there are predictions in between.
+                predicted.clear()
+                assert predicted.wait(HANGS)
+        finally:
+            end.set()
+        predicting.result()
     possible = {said(other)}
     for sample in turning:
         learn(other, [sample])
@@ -232,7 +237,7 @@ def test_locks_are_not_copied(name):
     for other in (copy.deepcopy(model), copy.copy(model), pickle.loads(pickle.dumps(model))):
         assert other._lock is not model._lock
         with futures.ThreadPoolExecutor(1) as thread, model._lock:
-            thread.submit(answer, other, x).result(60.0)
+            thread.submit(answer, other, x).result(HANGS)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -244,19 +249,19 @@ def test_a_fork_has_no_locks_of_other_threads():
     def hold():
         with model._lock:
             held.set()
-            release.wait(60.0)
+            release.wait()
 
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait(60.0)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        os._exit(0 if answer(model, x) == expected else 1)
-    _, status = os.waitpid(child, 0)
-    release.set()
-    thread.join()
-    assert os.waitstatus_to_exitcode(status) == 0
+    def answer_in_time():
+        signal.alarm(int(HANGS))
+        return answer(model, x) != expected
+
+    with futures.ThreadPoolExecutor(1) as thread:
+        thread.submit(hold)
+        try:
+            assert held.wait(HANGS)
+            assert exit_of(forked(answer_in_time)) == 0
+        finally:
+            release.set()
 
 
 def test_a_mapping_may_call_the_model():

@@ -232,11 +232,9 @@ def test_who_calls_warmup_sees_what_is_compiled(capsys, monkeypatch):
             pass
         assert capsys.readouterr().err == ""
         compiling(watch, wanted, expected=True)
-        assert capsys.readouterr().err.splitlines() == wanted * [
-            "1 functions, compiling one, 0 s",
-            "2 functions, compiling two, 0 s",
-            "2 functions, 0 s",
-        ]
+        lines = [line.rpartition(", ")[0] for line in capsys.readouterr().err.splitlines()]
+        shown = ["1 functions, compiling one", "2 functions, compiling two", "2 functions"]
+        assert lines == wanted * shown
     # Without stderr nothing is shown.
     monkeypatch.setattr(sys, "stderr", None)
     compiling(watch, expected=True)
@@ -274,7 +272,7 @@ threading.Thread(target=compile_for_ever, daemon=True).start()
 begun.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(20)
+    signal.alarm(300)
     is_restored = gc.get_threshold() == before
     with WATCH.call():
         WATCH.compiles("two", None)

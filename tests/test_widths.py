@@ -267,7 +267,7 @@ def wild(seed, factor, offset, missing=0.02):
 
 @plain_kinds
 @given(st.integers(0, 2**20), FACTORS, OFFSETS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_plain_points_have_the_values_of_their_inputs(kind, seed, factor, offset):
     X, y = wild(seed, factor, offset)
     model = learned(make(kind, n_estimators=1), X, y)
@@ -320,7 +320,7 @@ def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0):
 
 
 @given(st.sampled_from(OWN), st.integers(0, 2**20), FACTORS, OFFSETS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_points_have_the_values_of_their_inputs(which, seed, factor, offset):
     """As a fresh forest has, whatever units were before: inputs are kept as they are."""
     (kind, own), is_sum, start = which, which[1] != "categories", 0

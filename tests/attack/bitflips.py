@@ -18,6 +18,7 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,11 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from common import HANGS, forked
 from stored_models import MODELS, answers, learn, learned, stream
 
 import river_mondrian as rm
+from attack.memory_limit import size
 from river_mondrian.files import store
 
 # What comes of a flip: an exception while unpickling; neither an exception nor a crash; and what
@@ -46,10 +49,9 @@ BAD_OF_FILES = (OUTSIDE, CRASH, HANG)
 
 PACKAGE = "river_mondrian"
 
-# Seconds after which a flip counts as one that hangs, bytes that a process may take, and flips that
-# one process takes if none of them ends it.
-LIMIT = 20.0
-MOST_BYTES = 8 << 30
+# Bytes that a process may take above what it has, which grows with the number of processors, and
+# flips that one process takes if none of them ends it.
+MARGIN = 8 << 30
 BATCH = 25
 
 # Samples that models have learned before they are pickled: within the warm-up, and after it.
@@ -148,29 +150,25 @@ def _serve(state, bits, out, kind, stack):
     """Attempt flips one after the other, in a process of its own; writes what comes of each."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    most = size() + MARGIN
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
     faulthandler.enable(stack)
     for bit in bits:
         os.write(out, bytes([OUTCOMES.index(attempt(state, bit, kind))]))
+    return 0
 
 
 def _batch(state, bits, kind):
     """Return what comes of flips, up to the first that ends or blocks the process."""
     stack = tempfile.TemporaryFile()  # noqa: SIM115
     ours, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(ours)
-            _serve(state, bits, theirs, kind, stack)
-        finally:
-            os._exit(0)
+    child = forked(partial(_serve, state, bits, theirs, kind, stack))
     os.close(theirs)
     found = []
     while len(found) < len(bits):
-        ready, _, _ = select.select([ours], [], [], LIMIT)
+        ready, _, _ = select.select([ours], [], [], HANGS)
         part = os.read(ours, len(bits)) if ready else b""
         if not part:
             os.kill(child, signal.SIGKILL)

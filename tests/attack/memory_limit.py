@@ -1,11 +1,11 @@
 """A limit of the process's memory, under which allocations of all kinds fail."""
 
-import os
 import pickle
 import resource
-import sys
-import traceback
+from functools import partial
 from pathlib import Path
+
+from common import exit_of, forked
 
 from .tally import note
 
@@ -14,7 +14,7 @@ MARGIN = 24 << 20
 NEW_FEATURES = 400
 
 
-def _size():
+def size():
     """Return the bytes of the process's address space."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     return pages * resource.getpagesize()
@@ -29,43 +29,33 @@ def samples(n, first=0):
     return found
 
 
-def attack(state, learn, look, n=400):
-    """Let a model learn in a child until memory is short; return an error's text or nothing.
+def attack(state, learn, look):
+    """Let a model learn in a child until memory is short; return 0 if it is well then.
 
     It has to be as before the sample for which memory was short, or as after it, and to go on.
     """
     note("limits of memory", 1)
-    grown = samples(n)
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    try:
-        os._exit(_run(state, learn, look, grown))
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
+    return exit_of(forked(partial(_run, state, learn, look)))
 
 
-def _run(state, learn, look, grown):
-    model, k = pickle.loads(state), 0
+def _run(state, learn, look):
+    model, grown, is_short = pickle.loads(state), [], False
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (_size() + MARGIN, hard))
-    is_short = False
-    try:
-        while k < len(grown):
-            learn(model, grown[k])
-            k += 1
-    except MemoryError:
-        is_short = True
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-    if not is_short:
-        return 2
+    limit = size() + MARGIN
+    # However much the process has freed before, it is short of memory in the end.
+    while not is_short:
+        grown += samples(1, len(grown))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        try:
+            learn(model, grown[-1])
+        except MemoryError:
+            is_short = True
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     other = pickle.loads(state)
-    for sample in grown[:k]:
+    for sample in grown[:-1]:
         learn(other, sample)
     if look(model) != look(other):
-        learn(other, grown[k])
+        learn(other, grown[-1])
     if look(model) != look(other):
         return 3
     for sample in samples(3, len(grown)):
