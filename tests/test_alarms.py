@@ -55,9 +55,18 @@ def nearly_constant(n, level):
     return [{"a": level * step, "score": s} for step, s in zip(steps, scores, strict=True)]
 
 
-@pytest.mark.parametrize(
-    "samples", [told(700, seed=3), nearly_constant(500, -2.0), nearly_constant(500, 1e9)]
-)
+def changing_half_the_time(n):
+    """Return samples of a value half of which equal the one before, until one is higher."""
+    scores = np.random.default_rng(3).random(n).tolist()
+    steps = [(i + 1) // 2 % 2 + 8.0 * (i == n - 100) for i in range(n)]
+    return [{"a": 1e9 + step, "score": s} for step, s in zip(steps, scores, strict=True)]
+
+
+SAMPLES = [told(700, seed=3), nearly_constant(500, -2.0), nearly_constant(500, 1e9)]
+SAMPLES += [changing_half_the_time(400)]
+
+
+@pytest.mark.parametrize("samples", SAMPLES)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -343,12 +343,12 @@ def test_negative_weights_are_lines():
 
 
 def test_reliability_by_hand():
-    predictions = [{}, {"a": 0.9, "b": 0.1}, {"a": 0.9, "b": 0.1}, {"a": 0.4, "b": 0.6}]
+    predictions = [{}, {"a": 0.9, "b": 0.1}, {"a": 1.0, "b": 0.0}, {"a": 0.4, "b": 0.6}]
     ax = rm.plot.reliability(predictions, ["a", "a", "b", "b"], n_bins=2)
     line = ax.lines[1]
-    # Below 1/2: .1, .1, .4, of which one came true; from there on .9, .9, .6, of which two did.
-    np.testing.assert_allclose(line.get_xydata(), [[0.2, 1 / 3], [0.8, 2 / 3]])
-    assert names(ax) == [f"calibration error {2 / 15:.3f}"]
+    # Below 1/2: .1, 0, .4, of which one came true; from there on .9, 1, .6, of which two did.
+    np.testing.assert_allclose(line.get_xydata(), [[1 / 6, 1 / 3], [5 / 6, 2 / 3]])
+    assert names(ax) == [f"calibration error {1 / 6:.3f}"]
     sizes = ax.collections[0].get_sizes()
     assert sizes[0] == sizes[1]
     several = rm.plot.reliability({"one": predictions, "two": predictions}, ["a", "a", "b", "b"])
@@ -472,6 +472,8 @@ REFUSED = [
     (lambda: rm.plot.weights([{"a": 1.0}]), TypeError, "history must hold pairs"),
     (lambda: rm.plot.reliability([{"a": 1.0}], []), ValueError, "1 predictions but 0 labels"),
     (lambda: rm.plot.reliability(["a"], ["a"]), TypeError, "must be those of predict_proba_one"),
+    (lambda: rm.plot.reliability([{"a": "1"}], ["a"]), TypeError, "must be a number, got '1'"),
+    (lambda: rm.plot.reliability([{"a": 1.1}], ["a"]), ValueError, "from 0 to 1, got 1.1"),
     (lambda: rm.plot.scores([1.0], anomalies=[]), ValueError, "1 scores but 0 anomalies"),
     (lambda: rm.plot.score_map(rm.RandomCutForest(), {"a": (0, 1)}), ValueError, "two features"),
 ]

@@ -87,6 +87,12 @@ def test_a_point_is_allowed_to_be_narrow():
     assert math.isfinite(law.log_pdf(2.0))
 
 
+def test_a_component_of_weight_0_has_no_variance():
+    weights, centres = np.array([0.5, 0.5, 0.0]), np.array([-1.0, 1.0, 9.0])
+    freedoms = np.array([math.inf, math.inf, 1.0])
+    assert rm.PredictiveDistribution(weights, centres, np.ones(3), freedoms).var == 2.0
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, math.nan])
 def test_levels_are_checked(value):
     law = drawn(0)
