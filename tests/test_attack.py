@@ -27,9 +27,10 @@ SELDOM = Judge(moments.looks, moments.go_on, every=500)
 
 # One of each mechanism for the suite.
 EXACT = ["first sample", "first weight late", "wider sets", "full window, new features"]
+EXACT += ["end of the warm-up", "end of a renewal, category"]
 REGRESSOR = ["third choice", "lifetime, doubling", "setting aside, between"]
 IN_SUITE = {
-    "exact": [*EXACT, "end of a renewal, category"],
+    "exact": EXACT,
     "adaptive": ["end of the warm-up", "many classes"],
     "regressor": [*REGRESSOR, "forgetting the last one"],
     "adaptive regressor": ["wild", "new features late"],

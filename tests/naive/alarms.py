@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import statistics
 
 
 class NaiveAlarms:
@@ -14,12 +13,11 @@ class NaiveAlarms:
     def __init__(self, calendar, **arguments):
         self.calendar = calendar
         vars(self).update(arguments)
-        self.samples, self.excesses, self.alarms = [], [], []
+        self.samples, self.excesses, self.means, self.alarms = [], [], [], []
 
-    def means(self, samples):
-        surprises = [-math.log(1.0 - x["score"]) for x in samples]
-        ends = range(1, len(samples) + 1)
-        return [statistics.mean(surprises[max(0, end - self.average) : end]) for end in ends]
+    def mean(self, x):
+        latest = [*self.samples, x][-self.average :]
+        return math.fsum(-math.log(1.0 - one["score"]) for one in latest) / len(latest)
 
     def values(self, samples, name):
         return [x[name] for x in samples if name in x]
@@ -64,12 +62,12 @@ class NaiveAlarms:
                 return 1.0
         if self.is_flat(x) or (self.alarms and number <= self.alarms[-1] + self.rest):
             return 0.0
-        *means, mean = self.means([*self.samples, x])
-        means = means[-self.window :]
+        mean, means = self.mean(x), self.means[-self.window :]
         return 1.0 - (1 + sum(m >= mean - 1e-12 for m in means)) / (1 + len(means))
 
     def learn(self, x):
         if self.score(x) >= self.threshold:
             self.alarms.append(len(self.samples) + 1)
         self.excesses.append(self.excess(x))
+        self.means.append(self.mean(x))
         self.samples.append(x)
