@@ -14,10 +14,7 @@ __all__ = ["allocations", "engine", "installed", "processes"]
 IS_NIGHTLY = os.environ.get("TEST_SEEDS") == "all"
 # A slow machine is no error, and the suite has the same examples each time.
 settings.register_profile(
-    "suite",
-    deadline=None,
-    derandomize=not IS_NIGHTLY,
-    suppress_health_check=[HealthCheck.too_slow],
+    "suite", deadline=None, derandomize=not IS_NIGHTLY, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("suite")
 

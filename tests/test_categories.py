@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from common import Adaptive, Exact, Targets, fed, raises, refused
+from common import Adaptive, Exact, Targets, fed, raises
 from naive import levels as naive
 from scipy import stats
 
@@ -270,19 +270,6 @@ def test_limit_kernels_need_one_kind():
     raises(TypeError, "'a' must be a level", lambda: kernel({"a": "red"}, {"a": 2.0}))
     raises(TypeError, "'a' must be a number, got 'red'", lambda: kernel({"a": 1.0}, {"a": "red"}))
     assert kernel({"a": 1.0}, {"a": True}) == kernel({"a": True}, {"a": 1.0}) == 1.0
-
-
-# Models in files, and damaged ones.
-
-
-def test_kinds_that_do_not_fit_the_trees_are_refused():
-    for damage, text in (
-        (lambda model: setattr(model._features, "categories", frozenset({"color"})), "categories"),
-        (lambda model: model._trees.categories.flags.__setitem__(0, 7), "flags"),
-    ):
-        model = learn("exact", FORESTS["exact"](), samples(20))
-        damage(model)
-        refused(model, text)
 
 
 # Reading.

@@ -1,5 +1,6 @@
 """Damaged models are refused when they are restored, with an error that names the place."""
 
+import math
 import pickle
 from functools import partial
 
@@ -92,6 +93,31 @@ def point(model):
     return forest(model).points.row(17)
 
 
+def inputs(model):
+    return forest(model).inputs_in(point(model))
+
+
+def watch(model):
+    return trees_of(model).watch
+
+
+def sizes(model):
+    return watch(model).learned["sizes"]
+
+
+def fewer_totals(model):
+    learned = watch(model).learned
+    learned["totals"] = learned["totals"][:-1]
+
+
+def second_tree(model):
+    return trees_of(model).trees[1]
+
+
+def whole(model):
+    return model
+
+
 def arrival(model):
     return forest(model).arrivals.row(3)
 
@@ -119,6 +145,10 @@ WINDOW = [
     (put(forest, last_arrival=3), ORDER),
     (put(tree, free_row=0), "tree 0.*free_row"),
 ]
+WEIGHTS = [
+    (put(point, weight=weight), f"point 17 is damaged: weight is {text}")
+    for weight, text in ((math.nan, "nan"), (0.0, "0"), (-1.0, "-1"), (1e31, "(9.9|1e)"))
+]
 LINK = r"tree 1, points (\d+) is damaged: link is \1, which is no row of points, or one"
 COLUMNS = r"the trees have \d features and categories at .*, but \d and"
 # Damages and their errors, by the kind of model and how many samples it has learned.
@@ -131,8 +161,25 @@ DAMAGES = {
         (number(lambda model: model._labels, 1, 5), r"_labels\[1\] is 5, but it should be 1"),
         (number(lambda model: model._features.names, 1, "a"), "but each is there once"),
         (fewer_features, COLUMNS),
-        (put(lambda model: model, n_estimators=-3), "n_estimators must be an integer >= 1, got -3"),
+        (put(whole, n_estimators=-3), "n_estimators must be an integer >= 1, got -3"),
+        (put(forest, absent=0.0), "absent"),
     ],
+    ("classifier, levels", 40): [
+        (put(lambda model: model._features, categories=frozenset({"color"})), "categories"),
+        (number(lambda model: trees_of(model).categories.flags, 0, 7), "flags"),
+        (number(inputs, 2, 3.0), "inputs is 3.0"),
+        (put(lambda model: trees_of(model).trees[2], frame=1), "frame is"),
+    ],
+    ("classifier, given directions", 300): [
+        (number(inputs, 0, math.inf), "inputs is inf"),
+        (put(second_tree, first_value=3), "first_value is"),
+    ],
+    ("classifier, oblique", 300): [
+        (put(second_tree, first_value=0), "first_value is"),
+        (number(lambda model: trees_of(model).directions.means, 0, math.nan), "means"),
+    ],
+    ("classifier, weights", 40): WEIGHTS,
+    ("adaptive, weights", 40): WEIGHTS,
     ("regressor", 300): INNER,
     ("regressor, normal", 300): LEAVES,
     ("adaptive", 300): [
@@ -140,6 +187,14 @@ DAMAGES = {
         *LEAVES,
         (put(tree, queue=5_000), "tree 0, tree 0 is damaged: queue is 5000, which is no row"),
         (start_late, "tree 0 is damaged: n_samples of its root is"),
+        (number(sizes, 3, 7), "sizes"),
+        (number(sizes, 3, -1), "sizes"),
+        (number(sizes, -1, 1), "sizes"),
+        (put(lambda model: watch(model).record, clock=0), "clock"),
+        (put(lambda model: watch(model).record, width=1e9), "sizes"),
+        (put(lambda model: watch(model).record, max_buckets=100), "the shape of totals"),
+        (put(lambda model: watch(model).record, detector=3), "detector"),
+        (fewer_totals, "totals"),
     ],
     ("classifier, window", 300): [*WINDOW, (put(leaf, list_end=40_000), NODES + "its box")],
     ("regressor, window", 300): WINDOW,
@@ -174,16 +229,20 @@ DAMAGES = {
     ],
     ("ogd", 300): [
         *INNER,
-        (
-            number(lambda m: m._current.memory.arrays["slots"], 3, 9999),
-            r"slots\[3\] is 9999",
-        ),
+        (number(lambda m: m._current.memory.arrays["slots"], 3, 9999), r"slots\[3\] is 9999"),
+    ],
+    ("ridge, window", 70): [(put(whole, window=21), "window is 21, but it holds 25")],
+    ("alarms", 200): [
+        (put(whole, _alarms=((3,),)), "_alarms"),
+        (put(whole, window=50), "window"),
+        (put(whole, window=101), "_table is .* fit the parameters"),
+        (put(whole, threshold=0.5), "_table is .* fit the parameters"),
+        (put(lambda model: model._table, means=np.zeros((2, 7))), "means"),
+        (put(lambda model: model._table, excesses=np.zeros(3)), "excesses"),
+        (put(lambda model: model._table, n_values=np.zeros(9, np.int64)), "n_values"),
     ],
     ("ridge", 70): [
-        (
-            number(lambda m: m._current.numbers.learned["slots"], 3, 9999),
-            r"slots\[3\] is 9",
-        ),
+        (number(lambda m: m._current.numbers.learned["slots"], 3, 9999), r"slots\[3\] is 9")
     ],
 }
 

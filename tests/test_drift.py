@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from common import as_kernel, raises, refused
+from common import as_kernel, raises
 from river import drift
 
 import river_mondrian as rm
@@ -97,26 +97,6 @@ def test_values_far_apart():
         found = updated(DriftWatch(clock=3), values)
         np.testing.assert_array_equal(found, rivers(values, clock=3))
         values[N // 2] = np.inf
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda watch: watch.learned["sizes"].__setitem__(3, 7),
-        lambda watch: watch.learned["sizes"].__setitem__(3, -1),
-        lambda watch: watch.learned["sizes"].__setitem__(-1, 1),
-        lambda watch: setattr(watch.record, "clock", 0),
-        lambda watch: setattr(watch.record, "width", 1e9),
-        lambda watch: setattr(watch.record, "max_buckets", 100),
-        lambda watch: setattr(watch.record, "detector", 3),
-        lambda watch: watch.learned.update(totals=watch.learned["totals"][:-1]),
-    ],
-)
-def test_damaged_state_is_refused(damage):
-    watch = DriftWatch()
-    updated(watch, stream(0, "constant", False, 200))
-    damage(watch)
-    refused(watch)
 
 
 def test_only_increasing_errors_are_drifts():

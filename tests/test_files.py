@@ -249,10 +249,7 @@ CODE = {
         partial(rm.OGDRegressor, FOURIER),
         {"loss": MyLoss(), "learning_rate": optim.SGD(MySchedule())},
     ),
-    "directions": (
-        partial(Exact, 2, seed=1),
-        {"directions": [types.MappingProxyType({"a": 1.0})]},
-    ),
+    "directions": (partial(Exact, 2, seed=1), {"directions": [types.MappingProxyType({"a": 1.0})]}),
 }
 
 

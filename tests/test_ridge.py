@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from common import fed, refused
+from common import fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive.ridge import Ridge
@@ -312,9 +312,3 @@ def test_damaged_windows_are_refused(name):
         arrays["targets"] = arrays["targets"][:-1]
     with pytest.raises(ModelFormatError, match=r"damaged|shape"):
         held.__setstate__(state)
-
-
-def test_a_window_of_another_length_is_refused():
-    model = fed(rm.RidgeRegressor(frozen(), window=20), stream(60))
-    model.window = 21
-    refused(model, "window is 21, but it holds 20")

@@ -170,8 +170,7 @@ def test_a_column_counts_by_what_it_explains():
         examine_wave(record, own.designs[i], rec.N_WAVES, candidate)
         _, design = design_of(own)
         arms = slice(
-            rec.N_ARMS * rec.N_WAVES,
-            rec.N_ARMS * rec.N_WAVES + design["arms"][rec.N_WAVES],
+            rec.N_ARMS * rec.N_WAVES, rec.N_ARMS * rec.N_WAVES + design["arms"][rec.N_WAVES]
         )
         turns = units[:, design["arm_inputs"][arms]] @ design["arm_factors"][arms]
         h = np.array([naive.wave(t) for t in (turns + design["phases"][rec.N_WAVES]).tolist()])

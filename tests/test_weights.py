@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed, refused
+from common import fed
 from river import drift
 
 import river_mondrian as rm
@@ -122,16 +122,6 @@ def test_weights_of_any_size_leave_probabilities():
     model.resample()
     again = copy.deepcopy(model)
     assert [*map(again.predict_proba_one, asked)] == [*map(model.predict_proba_one, asked)]
-
-
-@pytest.mark.parametrize("make", [forest, adaptive_forest])
-def test_damaged_weights_are_refused(make):
-    model = make(40)
-    point = model._trees.forest.points.row(3)
-    for weight, text in ((math.nan, "nan"), (0.0, "0"), (-1.0, "-1"), (1e31, "(9.9|1e)")):
-        known, point.weight = float(point.weight), weight
-        refused(model, f"point 3 is damaged: weight is {text}")
-        point.weight = known
 
 
 def test_trees_of_another_kind_are_refused():

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed, refused
+from common import fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import columns as naive
@@ -478,35 +478,6 @@ def test_a_full_forest_keeps_its_widths(kind, own):
     assert learned(model, X, y, own).widths == learned(fixed, X, y, own).widths
     assert model.widths["a"] == pytest.approx(1.0, rel=0.1)
     assert answers(checked(model), own) == answers(model, own)
-
-
-# What is damaged.
-
-
-def set_input(place, value):
-    """Return a function that writes an input of a point."""
-
-    def damage(trees):
-        trees.forest.inputs_in(trees.forest.points.row(9))[place] = value
-
-    return damage
-
-
-DAMAGES = [
-    ("given", "inputs is inf", set_input(0, math.inf)),
-    ("categories", "inputs is 3.0", set_input(3, 3.0)),
-    ("drawn", "first_value is", lambda trees: setattr(trees.trees[1], "first_value", 0)),
-    ("given", "first_value is", lambda trees: setattr(trees.trees[1], "first_value", 3)),
-    ("categories", "frame is", lambda trees: setattr(trees.trees[2], "frame", 1)),
-    ("drawn", "means", lambda trees: trees.directions.means.fill(math.nan)),
-]
-
-
-@pytest.mark.parametrize("own, text, damage", DAMAGES)
-def test_damaged_forests_are_refused(own, text, damage):
-    model = learned(make("exact", own), *corner(300), own)
-    damage(model._trees)
-    refused(model, text)
 
 
 # What it is for.

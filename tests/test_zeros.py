@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed, refused
+from common import fed
 
 import river_mondrian as rm
 from river_mondrian.inputs import gap_of
@@ -33,12 +33,6 @@ def bags(n, seed=0):
         x = {NAMES[w]: float((words == w).sum()) * (1.0 if w % 2 else -0.5) for w in set(words)}
         found.append((x, int(sum(w % 3 == 0 for w in words) > 1)))
     return found
-
-
-def test_a_damaged_value_of_absent_features_is_refused():
-    model = fed(rm.MondrianForestClassifier(2, seed=1), [({"a": 1.0}, 0)])
-    model._trees.forest.absent = 0.0
-    refused(model, "absent")
 
 
 def test_a_feature_that_is_undone_has_counted_nothing():
