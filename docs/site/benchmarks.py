@@ -1,4 +1,4 @@
-"""The index of the benchmarks' tables, which stand in `docs/results`."""
+"""The index page of the benchmarks' tables in `docs/results`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def index() -> str:
-    """Return the index: the tables of each group, and what each of them says first."""
+    """Return the index page: the tables of each group, with the first sentence of each table."""
     tables = defaultdict(list)
     for path in sorted((ROOT / "docs" / "results").glob("*.md")):
         title, _, text = path.read_text().partition("\n")
@@ -31,7 +31,7 @@ def index() -> str:
 
 
 def _about(group: str) -> str:
-    """Return what the module of a group says of itself, and how the group is run."""
+    """Return the first line of a group's docstring, and the command that runs the group."""
     folder = ROOT / "benchmarks"
     for module in (folder / f"{group}.py", folder / group / "__init__.py"):
         if module.exists():
@@ -41,6 +41,6 @@ def _about(group: str) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    """Return what a table's page says first, if that is a sentence."""
+    """Return the first sentence of a table's page, or nothing if the page begins with a table."""
     said = re.split("[.;] ", text.strip().partition("\n")[0])[0].rstrip(".:").replace("*", r"\*")
     return "" if said.startswith(("|", "#", "!")) else f": {said}"

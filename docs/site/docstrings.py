@@ -1,7 +1,7 @@
-"""Docstrings in River's style, as griffe expects numpydoc's.
+"""Conversion of docstrings from River's style to the numpydoc style that griffe parses.
 
-River says what is returned without its type, which griffe would take the text for, and cites
-sources by footnotes of Markdown, which do not reach from one section to another.
+River's sections of returned values have no type, and griffe would read their text as the type.
+River cites sources by Markdown footnotes, but a footnote works only within its own section.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class RiverDocstrings(griffe.Extension):
     """Rewrite each docstring before it is parsed."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Give what is returned its type, and footnotes the form of lists."""
+        """Add the types of returned values, and turn footnotes into lists."""
         if obj.docstring is None:
             return
         text = obj.docstring.value
@@ -32,5 +32,5 @@ class RiverDocstrings(griffe.Extension):
 
 
 def _typed(returned: str, annotation: Any) -> str:
-    """Put the type above what is said of the value."""
+    """Return a description of a returned value below its type."""
     return f"{annotation}\n{textwrap.indent(returned, '    ')}"

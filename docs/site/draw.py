@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages, light and dark: `python docs/site/draw.py`."""
+"""Draw the light and the dark pictures of the pages: `python docs/site/draw.py`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FRAMES = [*range(1, 13), 16, 20, 25, 32, 40, 50, 64, 80, 100, 125, 160, 200, 250
 
 
 def forest(lifetime: float = float("inf"), seed: int = 1) -> MondrianForestClassifier:
-    """Return a forest of one tree that takes features as they are, so that it is only extended."""
+    """Return a forest of one tree without scaling, so that the tree is never redrawn."""
     return MondrianForestClassifier(n_estimators=1, lifetime=lifetime, scale=False, seed=seed)
 
 
@@ -47,10 +47,10 @@ def draw_cells(model: MondrianForestClassifier, samples: list, lines: str, ax: A
         if not patch.get_fill():
             patch.set_edgecolor(lines)
         elif patch.get_alpha() is None:
-            # A box of samples: paler, so that they are seen in it.
+            # A pale box does not hide its samples.
             patch.set_alpha(0.55)
     ax.get_legend().remove()
-    # Classes are numbered in the order in which they came.
+    # The forest also numbers classes in the order of their first samples.
     classes = list(dict.fromkeys(y for _, y in samples))
     colors = [color(classes.index(y)) for _, y in samples]
     places = np.array([list(x.values()) for x, _ in samples])
@@ -74,7 +74,7 @@ def frame(model: MondrianForestClassifier, samples: list, lines: str, size: tupl
 
 
 def growing(lines: str, path: Path) -> None:
-    """A partition of the plane that grows under a stream."""
+    """Save an animation of a partition of the plane that grows with a stream."""
     stream = [({"a": x["1"], "b": x["2"]}, int(y)) for x, y in datasets.Bananas().take(FRAMES[-1])]
     places = np.array([[x["a"], x["b"]] for x, _ in stream])
     margin = 0.03 * np.ptp(places, axis=0)
@@ -85,7 +85,7 @@ def growing(lines: str, path: Path) -> None:
         for x, y in stream[model.n_samples : n]:
             model.learn_one(x, y)
         pictures.append(frame(model, stream[:n], lines, size))
-    # One palette for all frames keeps colours still, and the file small.
+    # With one palette for all frames, colours do not change and the file is small.
     palette = pictures[-1].quantize(128, Image.Quantize.MAXCOVERAGE)
     first, *others = [picture.quantize(palette=palette, dither=0) for picture in pictures]
     durations = [600] * 12 + [350] * (len(FRAMES) - 13) + [4000]
@@ -93,7 +93,7 @@ def growing(lines: str, path: Path) -> None:
 
 
 def before_and_after(model: MondrianForestClassifier, samples: list, lines: str) -> Figure:
-    """Partitions above their trees: of all samples but the last, and of all."""
+    """Draw a partition above its tree, before and after the last sample."""
     figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.0))
     for column, learned in enumerate((samples[:-1], samples)):
         for x, y in learned[model.n_samples :]:
@@ -106,7 +106,7 @@ def before_and_after(model: MondrianForestClassifier, samples: list, lines: str)
 
 
 def paused(lines: str) -> Figure:
-    """A block of one class, and what is drawn in it when another label arrives."""
+    """Draw a paused block of one class, and its splits after a sample of another class."""
     rng = np.random.default_rng(3)
     samples = [({"a": a, "b": b}, 0) for a, b in rng.random((24, 2)).tolist()]
     samples.append(({"a": 0.62, "b": 0.45}, 1))
@@ -117,7 +117,7 @@ def paused(lines: str) -> Figure:
 
 
 def branching(lines: str) -> Figure:
-    """A sample outside the box of a tree, and the cut that parts it, above the root."""
+    """Draw a tree before and after a sample outside its box, with a new cut above the root."""
     rng = np.random.default_rng(5)
     places = (0.55 * rng.random((9, 2))).tolist()
     samples = [({"a": a, "b": b}, int(a > 0.25)) for a, b in places]
@@ -130,12 +130,12 @@ def branching(lines: str) -> Figure:
 
 
 def shares(features: MondrianFeatures | IsolationFeatures, place: dict, grid: pd.DataFrame):
-    """Return the kernel of a place with all places of a grid."""
+    """Return the kernel between a place and each place of a grid."""
     return features.gram(pd.DataFrame([place]), grid)[0].reshape(41, 41)
 
 
 def kernels(_: str) -> Figure:
-    """Contours of the kernels: shares of partitions in which two places have the same cell."""
+    """Draw contours of kernels, the shares of partitions in which two places have the same cell."""
     line = np.linspace(-1.0, 1.0, 41)
     grid = pd.DataFrame(list(itertools.product(line, line)), columns=["b", "a"])[["a", "b"]]
     figure, axes = plt.subplots(2, 2, figsize=(6.4, 6.6))
@@ -145,7 +145,7 @@ def kernels(_: str) -> Figure:
         features.learn_many(grid)
         ax.contourf(line, line, shares(features, place, grid), np.linspace(0.0, 1.0, 11))
         ax.set_title(f"Mondrian, {n} partition{'s'[: n > 1]}", fontsize="medium")
-    # Dense on the left, sparse on the right.
+    # Points are dense on the left and sparse on the right.
     rng = np.random.default_rng(1)
     a = np.r_[rng.uniform(-1.0, 0.0, 900), rng.uniform(0.0, 1.0, 100)]
     pool = pd.DataFrame({"a": a, "b": rng.uniform(-1.0, 1.0, 1000)})
@@ -159,7 +159,7 @@ def kernels(_: str) -> Figure:
 
 
 def courses(_: str) -> Figure:
-    """Models on a stream whose labels swap, and intervals of a series."""
+    """Draw models on a stream whose labels swap, and intervals of a series."""
     figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2))
     before = synth.Sine(classification_function=0, seed=1).take(1500)
     after = synth.Sine(classification_function=1, seed=2).take(1500)
@@ -202,7 +202,7 @@ def courses(_: str) -> Figure:
 
 
 def insides(_: str) -> Figure:
-    """The top of a tree, what mattered, and maps of densities and scores."""
+    """Draw the top of a tree, feature importances, and maps of densities and scores."""
     figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2))
     model = MondrianForestClassifier(seed=1)
     for x, y in datasets.ImageSegments():
@@ -222,7 +222,7 @@ def insides(_: str) -> Figure:
 
 
 def peers(_: str) -> Figure:
-    """Mean accuracy and mean speed of the forests on the streams that all of them finished."""
+    """Draw the mean accuracy and speed of the forests on the streams that all of them finished."""
     scores = figures.streams("scores")
     accuracy = scores.mean()
     speed = np.exp(np.log(figures.streams("samples/s")).mean())
@@ -233,7 +233,7 @@ def peers(_: str) -> Figure:
         ax.annotate(
             label,
             (speed[name], accuracy[name]),
-            # Above, where the next point is on the right.
+            # The label of SRP is above its point, because another point is on the right.
             (0, 9) if name == "SRP" else (10, 0),
             textcoords="offset points",
             ha="center" if name == "SRP" else "left",

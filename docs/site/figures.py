@@ -1,4 +1,4 @@
-"""Six figures of the page on benchmarks, drawn from the tables in docs/results."""
+"""The six figures of the page on benchmarks, which are drawn from tables in docs/results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def table(name: str, section: str = "", number: int = 0) -> pd.DataFrame:
 
 
 def numbers(cells: pd.Series | pd.DataFrame, place: int = 0) -> pd.DataFrame:
-    """Return the numbers in cells such as "0.99 / 0.01" or "1,200"; NaN where there is none."""
+    """Return the numbers in cells such as "0.99 / 0.01" or "1,200", or NaN for other cells."""
 
     def number(cell: str) -> float:
         return float("nan") if cell == "-" else float(cell.split(" / ")[place].replace(",", ""))
@@ -57,7 +57,7 @@ def axes(width: float = 7.2, height: float = 3.9, columns: int = 1) -> tuple[Fig
 
 
 def _beside_best(name: str, section: str, ours: str, peers: list[str]) -> pd.DataFrame:
-    """Return the scores of ours and of the best peer for each stream."""
+    """Return the score of our model and the best peer's score for each stream."""
     found = table(name, section).set_index("stream")
     place = int(name == "adaptive_streams")
     best = numbers(found[peers], place).min(axis=1)
@@ -65,7 +65,7 @@ def _beside_best(name: str, section: str, ours: str, peers: list[str]) -> pd.Dat
 
 
 def accurate(_: str) -> Figure:
-    """Ratios of the best peer's score to ours, a bar for each stream."""
+    """Draw a bar per stream: the ratio of the best peer's score to our score."""
     figure, (left, right) = axes(7.2, 6.4, 2)
     classes = _beside_best("adaptive_streams", "scores", "adaptive", ["AMF", "ARF", "SRP", "HAT"])
     head = table("adaptive_regressor_streams", "Mean absolute error").columns
@@ -106,19 +106,19 @@ def _bars(means: pd.Series, label: str) -> Figure:
 
 
 def fast(_: str) -> Figure:
-    """Geometric means of samples per second."""
+    """Draw geometric means of samples per second."""
     means = np.exp(np.log(streams("samples/s")).mean())
     return _bars(means, "samples per second (predict and learn), more is better")
 
 
 def small(_: str) -> Figure:
-    """Geometric means of memory."""
+    """Draw geometric means of memory."""
     means = np.exp(np.log(streams("MiB").clip(lower=0.05)).mean())
     return _bars(means, "MiB after the stream, less is better")
 
 
 def growth(_: str) -> Figure:
-    """Time by the number of classes, and memory by the number of samples."""
+    """Draw time by the number of classes, and memory by the number of samples."""
     figure, (left, right) = axes(7.2, 3.6, 2)
     found = table("limits_classes")
     found = found[found["samples"] == "1200"].drop_duplicates(["classes", "forest"])
@@ -148,7 +148,7 @@ def growth(_: str) -> Figure:
 
 
 def calibrated(_: str) -> Figure:
-    """Coverage of intervals on each stream, by method."""
+    """Draw the coverage of intervals on each stream, by method."""
     figure, (ax,) = axes(7.2, 3.9)
     found = table("calibration_intervals")
     found = found[found["delay"] == "0"]
@@ -174,7 +174,7 @@ def calibrated(_: str) -> Figure:
 
 
 def drifting(_: str) -> Figure:
-    """Accuracy over the 500 samples after a change of the boundary."""
+    """Draw the accuracy over the 500 samples after a change of the boundary."""
     figure, (ax,) = axes(7.2, 3.9)
     found = table("adaptive_jumps")
     labels = (

@@ -1,4 +1,4 @@
-"""The gallery: a page for each example, with what it prints and draws when the site is built."""
+"""The gallery: a page for each example, with its output and picture from the build of the site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "river_mondrian"
 BUILT = ROOT / "build" / "gallery"
 
-# In the order of the gallery. The service is not run: it needs a broker.
+# The order of the gallery. The service does not run here, because it needs a broker.
 EXAMPLES = [
     "quickstart",
     "pictures",
@@ -31,13 +31,13 @@ SHOWN = [*EXAMPLES, "service"]
 
 
 def is_made(made: Path, source: Path) -> bool:
-    """Tell whether a file has been made since its source or the package changed."""
+    """Return whether a file is newer than its source and the package."""
     changed = max(path.stat().st_mtime for path in [source, *PACKAGE.rglob("*.py")])
     return made.exists() and made.stat().st_mtime >= changed
 
 
 def run(example: str) -> str:
-    """Run an example, unless it has been since it or the package changed; return what it prints."""
+    """Return the output of an example; run it if it or the package has changed."""
     source = ROOT / "examples" / f"{example}.py"
     picture, printed = BUILT / f"{example}.png", BUILT / f"{example}.txt"
     if not is_made(printed, source):
@@ -55,7 +55,7 @@ def run(example: str) -> str:
 
 
 def picture(example: str) -> bytes:
-    """Return the picture that an example has drawn."""
+    """Return the picture that an example drew."""
     return (BUILT / f"{example}.png").read_bytes()
 
 
@@ -79,7 +79,7 @@ def page(example: str) -> str:
 
 
 def index() -> str:
-    """Return the gallery's first page: the pictures, which lead to the pages."""
+    """Return the gallery's first page, whose pictures are links to the other pages."""
     lines = [
         "# Gallery\n",
         "Each page runs an example of the repository, and shows its output and its picture.\n",

@@ -1,7 +1,7 @@
-"""What the site has beside the pages of this folder, for MkDocs.
+"""Hooks of MkDocs that add generated pages to the pages of this folder.
 
-Reference, gallery, notebooks and the index of benchmarks are made here, and the repository's own
-changelog, guide for contributors, architecture and security policy become pages.
+They generate the reference, the gallery, the notebooks and the index of benchmarks. They also add
+the repository's changelog, contributing guide, architecture and security policy.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ TAKEN = {
     "architecture.md": "ARCHITECTURE.md",
     "security.md": "SECURITY.md",
 }
-# Where links lead in the repository, and on the site.
+# Targets of links in the repository, and their pages on the site.
 MADE = {"examples": "gallery/index.md", "river_mondrian/__init__.py": "reference/index.md"}
 
 
 class Loaded(HTMLParser):
-    """Warn of what a page would load from another host; links may lead there."""
+    """A parser that warns if a page would load a file from another host."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at what a tag names."""
+        """Warn if a tag other than a link has an address on another host."""
         for name, value in attrs:
             if tag != "a" and name in {"src", "href", "srcset", "data"} and _is_elsewhere(value):
                 LOG.warning("<%s %s=%r> would load from another host", tag, name, value)
@@ -50,7 +50,7 @@ def _is_elsewhere(address: str | None) -> bool:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the pages that are made in the navigation, and name the version."""
+    """Add the generated pages to the navigation, and show the version."""
     config.copyright = f"river-mondrian {__version__}"
     if config.repo_url:
         config.edit_uri = "edit/main/docs/"
@@ -67,7 +67,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made."""
+    """Add the generated pages."""
     made: dict[str, str | bytes] = {**reference.pages(), "results/index.md": benchmarks.index()}
     made["gallery/index.md"] = gallery.index()
     for example in gallery.SHOWN:
@@ -84,7 +84,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links lead to pages of the site where they lead to files of the repository."""
+    """Replace links to files of the repository by links to pages of the site."""
     if page.file.generated_by:
         page.edit_url = None
     if page.file.src_uri.startswith("results/"):
@@ -97,12 +97,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     markdown = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", rf"]({up}/gallery/\1.md)", markdown)
     for source, made in MADE.items():
         markdown = re.sub(rf"\]\((?:\.\./)+{source}\)", f"]({up}/{made})", markdown)
-    # A notebook's page leads to the notebook itself.
+    # Only the link on a notebook's own page leads to the notebook file.
     markdown = re.sub(r"(?<!The notebook)\]\(((?:\w+/|\.\./)*\w+)\.ipynb\)", r"](\1.md)", markdown)
-    # Sources are no pages: their paths are told.
+    # Source files have no pages, so a link to a source file becomes its path.
     markdown = re.sub(r"\[[^]]*\]\((?:\.\./)+(river_mondrian/[^)]*)\)", r"`\1`", markdown)
     markdown = markdown.replace("](results)", "](results/index.md)")
-    # Figures of a table that belong together stay in a line.
+    # A pair of figures in a table cell must not break across lines.
     return re.sub(
         r"^\|.*$",
         lambda row: re.sub(r"(?<=\d) / (?=[\d.])", "&nbsp;/&nbsp;", row[0]),
@@ -118,9 +118,9 @@ def on_post_page(output: str, **_: Any) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Check that no style loads anything from another host; remove what no reader loads."""
+    """Check that no style loads a file from another host, and remove files that no reader needs."""
     site = Path(config.site_dir)
-    # Maps are for debuggers, word lists for searches in other languages.
+    # Source maps are for debuggers, and word lists are for searches in other languages.
     for path in [*site.rglob("*.min.*.map"), *site.rglob("javascripts/lunr/**/*.js")]:
         path.unlink()
     for path in site.rglob("*.css"):

@@ -1,4 +1,4 @@
-"""The notebooks: a page for each, with what its cells print and draw when the site is built."""
+"""The notebooks: a page for each, with the output of its cells from the build of the site."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "docs" / "notebooks"
 BUILT = ROOT / "build" / "notebooks"
 
-# In the order of their own index.
+# The order of the index of notebooks.
 NOTEBOOKS = re.findall(r"\]\((\w+)\.ipynb\)", (SOURCES / "index.md").read_text())
 
-# Seconds for one cell, of which the first may compile.
+# Largest number of seconds for one cell. The first cell may compile kernels.
 MOST_SECONDS = 600
 
 
 def run(name: str) -> Any:
-    """Run a notebook, unless it has been since it or the package changed; return it."""
+    """Return a notebook with its outputs; run it if it or the package has changed."""
     source, made = SOURCES / f"{name}.ipynb", BUILT / f"{name}.ipynb"
     if not gallery.is_made(made, source):
         BUILT.mkdir(parents=True, exist_ok=True)
@@ -33,9 +33,9 @@ def run(name: str) -> Any:
         client = NotebookClient(
             notebook, timeout=MOST_SECONDS, kernel_name="python3", coalesce_streams=True
         )
-        # Nothing listens on a port.
+        # IPC sockets avoid open ports.
         client.create_kernel_manager().transport = "ipc"
-        # Pictures are part of the cells, whatever draws elsewhere.
+        # This backend stores pictures in the cells, for any backend of the site's process.
         client.execute(
             cwd=str(ROOT),
             env={**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
@@ -55,7 +55,7 @@ def files(name: str) -> dict[str, str | bytes]:
         lines += [f"```python\n{cell.source}\n```\n"]
         for output in cell.outputs:
             if output.output_type == "stream" and output.name == "stderr":
-                continue  # Where this machine keeps compiled code.
+                continue  # The messages name a folder of this machine.
             if output.output_type == "stream":
                 lines += [f"```text\n{output.text.rstrip()}\n```\n"]
             elif "image/png" in output.data:

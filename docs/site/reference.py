@@ -66,7 +66,7 @@ def page_of(name: str) -> str:
 
 
 def _title(name: str) -> str:
-    """Return what a page is called; `plot` is a part of the names in it."""
+    """Return the title of a name's page; only names in `plot` keep their module."""
     return name.removeprefix("distributed.")
 
 
