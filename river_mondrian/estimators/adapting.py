@@ -1,4 +1,4 @@
-"""The base of the adaptive forests as River estimators, with the drift detector."""
+"""The base class of the adaptive forests, with the drift detector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _is_of_river(detector: Detector, name: str) -> bool:
 
 
 def watch_for(detector: Detector) -> drift.DriftWatch:
-    """Return a watch over errors by ADWIN, by a detector that Python feeds, or by none."""
+    """Return a watch over errors by ADWIN, by a detector that Python feeds, or by no detector."""
     if detector is None:
         return drift.DriftWatch(drift.ADWIN)
     if _is_of_river(detector, "NoDrift"):
@@ -41,7 +41,7 @@ def watch_for(detector: Detector) -> drift.DriftWatch:
 
 
 class AdaptingForest(MondrianForest):
-    """A forest whose trees are rebuilt from a window, and at drifts from the samples since."""
+    """A forest whose trees are rebuilt from a window and, at a drift, from the samples after it."""
 
     window: int
     drift_detector: Detector
@@ -112,20 +112,20 @@ class AdaptingForest(MondrianForest):
 
     @locked
     def resample(self) -> None:
-        """Rebuild the trees of all samples at once from the stored samples."""
+        """Rebuild the trees of all samples from the stored samples, within this call."""
         if self._trees is not None:
             self._trees.build()
 
     @property
     @locked
     def drift_log(self) -> list[tuple[int, int]]:
-        """The drifts: pairs of the number of samples so far and of those that were kept."""
+        """The drifts: pairs of the number of samples so far and the number of samples kept."""
         return [] if self._trees is None else list(self._trees.drifts)
 
     @property
     @locked
     def drift_detected(self) -> bool:
-        """Whether the last sample has revealed a drift, as River's detectors report it.
+        """Whether a drift was detected at the last sample, as for River's detectors.
 
         `drift_log` has the drifts of all samples, also of those learned in one call.
         """

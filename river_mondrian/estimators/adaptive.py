@@ -17,60 +17,62 @@ from .adapting import AdaptingForest, Detector, watch_for
 class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest):
     """Adaptive Mondrian forest classifier.
 
-    The default choice for classes: a Mondrian forest[^1] without parameters to tune. In contrast to
-    the exact `MondrianForestClassifier` its splits use labels, it forgets, and it mixes several
-    models:
+    The default choice for classification: a Mondrian forest[^1] without parameters to tune. Unlike
+    the exact `MondrianForestClassifier`, its splits use labels, it forgets old samples, and it
+    mixes several models:
 
     - To split a block of samples, `n_candidates` cuts are drawn from the Mondrian process, with
       features in proportion to their gains in earlier trees. The cut with the largest Gini gain is
-      kept. Trees are rebuilt when the number of samples has doubled. Outside the boxes of samples
-      they grow by the conditional Mondrian process.
-    - Every node stores its classes in three memories of different length. The path of a sample
-      gives three posteriors: the hierarchy of normalized stable processes with its branching off,
-      and two by context-tree weighting[^2]. One of these prefers shallow nodes, the other mixes the
-      memories.
-    - A third of the trees know the last 1,000 samples only. Posteriors are averaged over the other
-      trees, and over all.
+      kept. Trees are rebuilt when the number of samples has doubled. Outside the boxes of samples,
+      trees grow by the conditional Mondrian process.
+    - Every node counts its classes in three memories of different lengths. The path of a sample
+      gives three posteriors. One is the hierarchy of normalized stable processes, averaged over
+      insertion points. Two use context-tree weighting[^2]: one prefers shallow nodes, the other
+      mixes the memories.
+    - A third of the trees learn only the last 1,000 samples. Posteriors are averaged once over the
+      other trees, and once over all trees.
     - Three linear models learn linearly separable classes quickly and track drift: two online
       softmax regressions[^3] of standardized features, with small and with large steps, and naive
       Bayes.
-    - A log-linear pool mixes all of these. Its exponents learn from the log loss.
+    - A log-linear pool mixes all posteriors and linear models. Its exponents are learned from the
+      log loss.
     - A drift detector watches the error. When the error increases, all trees are rebuilt from the
-      samples since, and the regressions take large steps again.
+      samples after the increase, and the regressions take large steps again.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
-    Rebuilds are spread over calls. Features need no scaling, may be categories or missing, and may
-    appear at any time. So may classes. Trees place levels of categories like those of
-    `MondrianForestClassifier`. The linear models have weights and counts for each level, in 2,048
-    rows that levels share by a hash.
+    Rebuilds are spread over calls. Features need no scaling, and may be categories or missing.
+    Features and classes may appear at any time. Trees place levels of categories as
+    `MondrianForestClassifier` does. The linear models have weights and counts for each level, in
+    2,048 rows that levels share by a hash.
 
     `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
-    explains the whole prediction: each feature gets the change of the mixture by its additions to
-    the posteriors and logits (Aumann-Shapley values[^5]).
+    explains the whole prediction. A feature's contribution is the change of the mixture by the
+    feature's contributions to the posteriors and logits (Aumann-Shapley values[^5]).
 
     Parameters
     ----------
     n_estimators
-        Number of trees. A third of them, rounded, know recent samples only. More trees are more
-        accurate and take more time and memory.
+        Number of trees. A third of the trees, rounded, learn only recent samples. More trees are
+        more accurate, but need more time and memory.
     n_candidates
-        Number of cuts among which one is chosen. With 1, cuts ignore labels, and each tree of all
-        samples is distributed like one of `MondrianForestClassifier`.
+        Number of cuts from which the best is chosen. With 1, cuts ignore labels, and each tree of
+        all samples is distributed like a tree of `MondrianForestClassifier`.
     autoregressive
-        Whether to use the latest labels to predict the next one, for streams whose labels repeat.
-        The memories of the roots then forget, too, so one expert predicts the frequencies of the
+        Whether to use the latest labels to predict the next label, for streams whose labels repeat.
+        Then the memories of the roots also forget, so one expert predicts the frequencies of the
         latest labels.
     window
-        Largest number of samples that the trees know: the latest ones. At this number the older
-        half is forgotten. Up to twice as many are stored. Trees of recent samples need more than
+        Largest number of latest samples in the trees. When it is reached, the older half is
+        forgotten. Up to twice as many samples are stored. Trees of recent samples need more than
         1,000.
     max_bytes
-        Largest size of the model in bytes. Fewer samples are kept for it, but at least 512. None
-        for no such limit. Features are never forgotten: new names without end exceed it.
+        Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
+        512. None for no such limit. Features are never forgotten, so an endless stream of new
+        features exceeds the limit.
     drift_detector
-        A drift detector of River's. It is fed 1 for each mistake and 0 else. None stands for
-        `river.drift.ADWIN()`, `river.drift.NoDrift()` switches detection off. After a drift the
-        forest keeps as many samples as the detector's `width`, or 200 if it has none.
+        A drift detector of River. It gets 1 for each mistake and 0 otherwise. None means
+        `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection. After a drift, the forest
+        keeps as many samples as the detector's `width`, or 200 if the detector has no `width`.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
@@ -78,40 +80,40 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         feature is divided by high - low, whatever its values are.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
-        widths, one after the other, a part per sample. A stored value takes 4 more bytes for that,
-        and 8 while trees are redrawn. Once there is a category, a sample takes 8 more bytes per
-        feature instead. With `scale=False` widths always stay.
+        has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
+        and the interquartile range by more than a factor of 1.7. They are redrawn from their
+        samples, one after the other, a part per sample. This needs 4 more bytes per stored value,
+        and 8 while trees are redrawn. Once there is a category, it needs 8 more bytes per feature
+        and sample instead. With `scale=False`, widths do not change.
     missing
-        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
-        a level of its own in trees, at 0 in all of them. The linear models ignore it. A mapping,
-        such as `{"word_": "zero"}`, has a meaning for each name of a feature or beginning of names:
-        the longest that fits counts. Other features are unknown.
+        The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
+        one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. In trees, an
+        absent category is a separate level, whose place is 0 in all trees. The linear models ignore
+        it. A mapping, such as `{"word_": "zero"}`, has a meaning for each feature's name or prefix
+        of names; the longest matching key counts. Other features are unknown.
     n_jobs
-        Number of threads of `predict_many` and `predict_proba_many`; -1 for one for each processor
-        that the process may use. The results do not depend on it. One thread learns the samples one
-        after the other: the work for each is too little to share.
+        Number of threads of `predict_many` and `predict_proba_many`; -1 for one thread per
+        processor that the process may use. The results do not depend on it. Samples are learned in
+        one thread: the work per sample is too little to share.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    A sample of weight w is learned once, and all sums count it w times: the classes of nodes, also
-    in the memories, the gains of cuts, and the moments of the linear models. Gradients are
-    multiplied by w. The likelihoods by which nodes learn where to stop are raised to the power of
-    w. The mixture counts losses in units of the largest recent weight. The hierarchy of stable
-    processes has min(c, 1) tables of a class, where c is the weight below, as in
+    A sample of weight w is learned once, and counts w times in all sums: the classes of nodes and
+    memories, the gains of cuts, and the moments of the linear models. Gradients are multiplied by
+    w. The likelihoods by which nodes learn where to stop are raised to the power of w. The mixture
+    measures losses in units of the largest recent weight. In the hierarchy of stable processes, a
+    node has min(c, 1) tables of a class, where c is the class's weight below the node, as in
     `MondrianForestClassifier`.
 
-    A whole weight differs from as many repeats of the sample. It is one visit, after which memories
-    forget once; one step of all gradients and shares; one stored sample of `window`; one value for
-    the drift detector; and one of the samples counted for rebuilds. Priors have the weight of a
-    sample of weight 1, so weights should be about 1 on average.
+    A sample of integer weight differs from as many repeats of the sample. It is one visit, after
+    which memories forget once. It is also one step of all gradients and shares, one stored sample
+    of `window`, one value for the drift detector, and one sample in the schedule of rebuilds.
+    Priors have weight 1, so weights should be about 1 on average.
 
-    Within a node only shares of the weight count. A sample that is alone in its cell determines the
-    class there, however small its weight is. A sample of weight 0 is left out.
+    Within a node, only shares of the weight count. A sample that is alone in its cell determines
+    the class there, however small its weight is. A sample of weight 0 is ignored.
 
     Examples
     --------
@@ -168,20 +170,20 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     @property
     def _n_readable(self) -> int:
-        # Trees of all samples; recent ones come and go.
+        # Trees of all samples; trees of recent samples are replaced often.
         return self.n_estimators - (self.n_estimators + 1) // 3
 
-    # What the forest has found.
+    # What the forest has learned.
 
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
         """Return the exponents of all experts in the log-linear pool.
 
-        Six experts are posteriors of trees: the exact forest's hierarchical one and averages over
-        prunings, once of the trees of all samples and once of all trees. Three are linear models:
-        softmax regression with small and with large steps, and naive Bayes. Empty before any
-        learning.
+        Six experts are posteriors of trees: the exact forest's hierarchical posterior and two
+        averages over prunings, once for the trees of all samples and once for all trees. Three
+        experts are linear models: softmax regression with small and with large steps, and naive
+        Bayes. Empty before the first sample.
         """
         if self._trees is None:
             return {}
@@ -196,19 +198,19 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         ----------
         x
             A mapping from feature to number, or to a level of a category: a string or truth value.
-            NaN and None are the same as an absent key. Without any feature only the label is
+            NaN and None are the same as an absent key. If there are no features, only the label is
             learned.
         y
-            A label: anything hashable but None and NaN.
+            A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30. The notes say how it differs from repeats. A
-            sample of weight 0 is not learned; less than 1e-30 counts as 0.
+            Weight of the sample, from 0 to 1e30. The notes explain how a weight differs from
+            repeats. A sample of weight 0 is not learned; a weight below 1e-30 counts as 0.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far; if
-            the weight is no number or the label not hashable.
+            If a value is neither a number nor a level, or does not have its feature's type; if the
+            weight is not a number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.
@@ -245,7 +247,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in the trees' `inputs`."""
         found = 0
-        # The first class of all could not have been predicted: it is no error.
+        # The very first class could not be predicted, so it is not an error.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
             found = self._feed(trees, trees.error(label, is_new))
         self._check_input(trees, trees.learn(label, weight, is_new, found))
@@ -253,7 +255,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     # Many samples.
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order, like `learn_one` on each.
+        """Learn the rows of a frame, in order, like `learn_one` on each row.
 
         Parameters
         ----------
@@ -261,9 +263,9 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The labels of its rows, by position.
+            The labels of the rows, by position.
         w
-            Weight of all rows, or their weights, as `learn_one` takes them.
+            Weight of all rows, or one weight per row, as for `learn_one`.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
@@ -272,11 +274,11 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not of the type of
-            its feature so far; if a weight is no number or a label not hashable.
+            If a column holds a value that is neither a number nor a level, or does not have its
+            feature's type; if a weight is not a number or a label is not hashable.
         ValueError
-            If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length or order wrong. Nothing is learned then.
+            If a value is infinite, a label is missing, a weight is out of range, a column occurs
+            twice, or a length or order is wrong. Then nothing is learned.
 
         """
         self._learn_each(frames.read_block(self._read_frame(X), y, w, frames.read_labels), progress)

@@ -25,60 +25,63 @@ class AdaptiveMondrianForestRegressor(
 ):
     """Adaptive Mondrian forest regressor.
 
-    The default choice for numbers with intervals: a Mondrian forest[^1] without parameters to tune.
-    In contrast to the exact `MondrianForestRegressor` its splits use targets, it forgets, and it
-    mixes several models:
+    The default choice for regression with intervals: a Mondrian forest[^1] without parameters to
+    tune. Unlike the exact `MondrianForestRegressor`, its splits use targets, it forgets old
+    samples, and it mixes several models:
 
     - To split a block of samples, `n_candidates` cuts are drawn, with features in proportion to the
-      sides of the block and to their gains in earlier trees. Half of the cuts lie between two of
-      the samples. The cut that reduces the variance most is kept. Trees are rebuilt when the number
-      of samples has doubled. Some are extended by the conditional Mondrian process outside the
-      boxes of samples. The others send a sample to its leaf from any place.
-    - Some trees learn the targets, some the residuals of a ridge regression, some the errors of all
-      of these together. Most of the last kind know the latest 300 to 600 samples only.
-    - Every node stores the mean of its targets and of its latest targets. On a sample's path each
-      mean is shrunk to that of the node above, by several strengths.
+      sides of the block and to their gains in earlier trees. Half of the cuts are drawn between two
+      of the samples. The cut that reduces the variance most is kept. Trees are rebuilt when the
+      number of samples has doubled. Some trees are extended by the conditional Mondrian process
+      outside the boxes of samples. The other trees ignore boxes, and send every sample to a leaf.
+    - Some trees learn the targets, some the residuals of a ridge regression, and some the errors of
+      the mixture of all these. Most trees of the last kind learn only the latest 300 to 600
+      samples.
+    - Every node stores the mean of all its targets and of its latest targets. On a sample's path,
+      each mean is shrunk towards the parent's mean, with several strengths.
     - Ridge regressions forget at several rates. They use the features, bends and products of
       features, and random waves.
-    - All of these are experts. They are mixed twice by their progressive losses: first the experts
-      of targets and residuals, then all, with the trees that learn the errors of the first mixture.
+    - All of these are experts, which are mixed twice by their progressive losses. The first mixture
+      has the experts of targets and residuals. The second mixture also has the trees that learn the
+      errors of the first mixture.
     - The distribution of each prediction is learned from the errors so far, and from the
       disagreement of the experts.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
     Rebuilds are spread over calls. Features need no scaling, may be categories or missing, and may
-    appear at any time. Trees place levels of categories like those of `MondrianForestRegressor`.
-    Ridge regressions ignore categories. Targets need no scaling. Targets beyond fences, 10 robust
-    ranges beyond either end of the range of the targets so far, count as at the fence, unless
-    several of the latest were beyond. So a wild target costs a few samples, and the model follows a
-    new level.
+    appear at any time. Trees place levels of categories as `MondrianForestRegressor` does. Ridge
+    regressions ignore categories. Targets need no scaling. There are fences 10 robust ranges beyond
+    either end of the range of the targets so far. A target beyond a fence counts as at the fence,
+    unless several of the latest targets were beyond. So an extreme target affects a few samples
+    only, and the model follows a new level.
 
     Parameters
     ----------
     n_estimators
-        Number of trees. Three of ten know recent samples only.
+        Number of trees. Three of ten trees learn only recent samples.
     n_candidates
-        Number of cuts among which one is chosen. With 1, cuts ignore targets. An extended tree is
-        then distributed like one of `MondrianForestRegressor`, another tree only right after a
-        rebuild.
+        Number of cuts from which the best is chosen. With 1, cuts ignore targets. Then an extended
+        tree is distributed like a tree of `MondrianForestRegressor`, and another tree only right
+        after a rebuild.
     loss
-        The error that predictions minimize: "absolute", for which they are a median, or "squared",
-        for which they are a mean.
+        The error that predictions minimize: "absolute", for which predictions are medians, or
+        "squared", for which predictions are means.
     autoregressive
         Whether the targets and errors of the latest learned samples are experts, too. Use it for
-        series whose targets are known before the next prediction. Late labels make these experts
-        late.
+        series whose targets are known before the next prediction. If targets come late, these
+        experts are late, too.
     window
-        Largest number of samples that the trees know: the latest ones. At this number the older
-        half is forgotten. Up to twice as many are stored.
+        Largest number of latest samples in the trees. When it is reached, the older half is
+        forgotten. Up to twice as many samples are stored.
     max_bytes
-        Largest size of the model in bytes. Fewer samples are kept for it, but at least 512. None
-        for no such limit. Features are never forgotten: new names without end exceed it.
+        Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
+        512. None for no such limit. Features are never forgotten, so an endless stream of new
+        features exceeds the limit.
     drift_detector
-        A drift detector of River's. It is fed the size of each error, in units of four mean errors
-        and at most 1. None stands for `river.drift.ADWIN()`, `river.drift.NoDrift()` switches
-        detection off. After a drift the forest keeps as many samples as the detector's `width`, or
-        200 if it has none, and rebuilds all trees from these.
+        A drift detector of River. It gets the size of each error, in units of four mean errors and
+        at most 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
+        After a drift, the forest keeps as many samples as the detector's `width`, or 200 if the
+        detector has no `width`. All trees are rebuilt from these samples.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     ranges
@@ -86,29 +89,29 @@ class AdaptiveMondrianForestRegressor(
         feature is divided by high - low, whatever its values are.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
-        widths, one after the other, a part per sample. A stored value takes 4 more bytes for that,
-        and 8 while trees are redrawn. Once there is a category, a sample takes 8 more bytes per
-        feature instead. With `scale=False` widths always stay.
+        has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
+        and the interquartile range by more than a factor of 1.7. They are redrawn from their
+        samples, one after the other, a part per sample. This needs 4 more bytes per stored value,
+        and 8 while trees are redrawn. Once there is a category, it needs 8 more bytes per feature
+        and sample instead. With `scale=False`, widths do not change.
     missing
-        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. A mapping, such as `{"word_": "zero"}`, has a meaning for each name of a feature
-        or beginning of names: the longest that fits counts. Other features are unknown.
+        The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
+        one-hot encodings. A mapping, such as `{"word_": "zero"}`, has a meaning for each feature's
+        name or prefix of names; the longest matching key counts. Other features are unknown.
     n_jobs
-        Number of threads of `predict_many`; -1 for one for each processor that the process may use.
-        The results do not depend on it. One thread learns the samples one after the other: the work
-        for each is too little to share.
+        Number of threads of `predict_many`; -1 for one thread per processor that the process may
+        use. The results do not depend on it. Samples are learned in one thread: the work per sample
+        is too little to share.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    A sample of weight w is learned once. It counts w times in means, in the gains of cuts and in
-    the sums of the regressions, and so do its losses in the mixtures. It is one visit, after which
-    late means forget once.
+    A sample of weight w is learned once. It counts w times in means, in the gains of cuts, in the
+    sums of the regressions, and in the losses of the mixtures. It is one visit, after which late
+    means forget once.
 
-    `predict_one` changes nothing that is learned.
+    `predict_one` does not change the learned state.
 
     Examples
     --------
@@ -172,7 +175,7 @@ class AdaptiveMondrianForestRegressor(
 
     @property
     def _n_readable(self) -> int:
-        # Trees of all samples; recent ones come and go.
+        # Trees of all samples; trees of recent samples are replaced often.
         return AdaptiveTargetTrees.n_long_of(self.n_estimators)
 
     @property
@@ -192,13 +195,13 @@ class AdaptiveMondrianForestRegressor(
         ----------
         x
             A mapping from feature to number, or to a level of a category: a string or truth value.
-            NaN and None are the same as an absent key. Without any feature only the target is
+            NaN and None are the same as an absent key. If there are no features, only the target is
             learned.
         y
             The target, a number of at most 1e120 in size.
         w
-            Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; less than
-            1e-30 counts as 0.
+            Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; a weight
+            below 1e-30 counts as 0.
         remembered
             An earlier prediction of the sample, as `Calibrated` remembers it, if the target is
             late.
@@ -206,15 +209,15 @@ class AdaptiveMondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far; if
-            the target is no number.
+            If a value is neither a number nor a level, or does not have its feature's type; if the
+            target is not a number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
             is out of range.
 
         """
         with self._lock:
-            # Calls are slow, and most targets are floats without a weight.
+            # Calls of functions are slow, and most targets are floats without a weight.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
                 if w == 0.0:
@@ -252,8 +255,8 @@ class AdaptiveMondrianForestRegressor(
 
         Returns
         -------
-        The prediction, 0 before any learning; or its distribution, whose variance is infinite
-        then.
+        The prediction, 0 before the first sample; or its distribution, whose variance is then
+        infinite.
 
         Raises
         ------
@@ -279,7 +282,7 @@ class AdaptiveMondrianForestRegressor(
     # Many samples.
 
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order, like `learn_one` on each.
+        """Learn the rows of a frame, in order, like `learn_one` on each row.
 
         Parameters
         ----------
@@ -287,9 +290,9 @@ class AdaptiveMondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The targets of its rows, by position.
+            The targets of the rows, by position.
         w
-            A weight for all rows, or one for each.
+            A weight for all rows, or one weight per row.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
@@ -298,11 +301,11 @@ class AdaptiveMondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not of the type of
-            its feature so far; if a target is no number.
+            If a column holds a value that is neither a number nor a level, or does not have its
+            feature's type; if a target is not a number.
         ValueError
-            If a value or target is not finite, a column doubled or a length wrong. Nothing is
-            learned then.
+            If a value or target is not finite, a column occurs twice, or a length is wrong. Then
+            nothing is learned.
 
         """
         rows = frames.read_block(self._read_frame(X), y, w)
@@ -318,15 +321,15 @@ class AdaptiveMondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories.
         with_dist
-            Whether to return a frame with the columns "prediction", "mean" and "variance", of the
-            distributions.
+            Whether to return a frame with the columns "prediction", and "mean" and "variance" of
+            the distributions.
         progress
             Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
             else as text. The result is the same, bit for bit.
 
         Returns
         -------
-        A series of predictions like `X` (and with its pandas index), or the frame.
+        A series of predictions like `X`, with the same pandas index, or the frame.
 
         """
         if not with_dist:

@@ -1,4 +1,4 @@
-"""Alarms: from the scores of a detector to a few alarms that a person can follow up."""
+"""Alarms: turn the scores of a detector into a few alarms that a person can follow up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..progress import pieces
 from .calibrated import final_of
 from .nearest_neighbor import NearestNeighborDetector
 
-# Number of samples from which on samples are ranked.
+# Number of samples after which samples are ranked.
 LEAST_RANKED = 100
 # Least number of the latest alarms that are kept.
 KEPT_ALARMS = 100
@@ -35,16 +35,16 @@ class Alarm(NamedTuple):
     Attributes
     ----------
     sample
-        Number of the sample that raised it, 1 for the first one learned.
+        Number of the sample that raised the alarm, 1 for the first learned sample.
     began
-        Number of the sample with which the unusual course began, as far as averages reach back.
+        Number of the first anomalous sample, as far as averages reach back.
     score
         The score of the sample: at least the threshold, 1 if a value is novel.
     novel
-        The features whose value is outside the range of all values before.
+        The features whose values are outside the range of all earlier values.
     features
-        A mapping from feature to its share of the raw scores, largest first, which add up to 1;
-        empty if no detector explains its scores.
+        A mapping from feature to its share of the raw scores, largest first. The shares add up to
+        1. Empty if no detector explains its scores.
 
     """
 
@@ -57,56 +57,58 @@ class Alarm(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Alarms(Model, base.AnomalyDetector):
-    """Alarms by the scores of a detector.
+    """Alarms from the scores of a detector.
 
     A detector's scores are high for each sample of an incident, and for one in a thousand usual
-    samples. This class raises one alarm for an incident: it averages the surprise of the latest
-    samples, ranks the average among earlier ones, and rests after an alarm. A value outside the
-    range of all values before is unusual at once.
+    samples. This class raises one alarm for an incident. It averages the surprise of the latest
+    samples, ranks the average among earlier averages, and rests after an alarm. A value outside the
+    range of all earlier values is anomalous at once.
 
     Call `learn_one` for each sample, and read `alarm` after it.
 
     Parameters
     ----------
     detector
-        A detector whose scores are within [0, 1], such as those of this package, or a pipeline that
-        ends in one; or a list of these, which each see every sample: the mean of their log ranks
-        counts. A copy learns. None stands for two `NearestNeighborDetector`s, of single samples
-        and of `shingle=8`.
+        A detector whose scores are within [0, 1], such as the detectors of this package, or a
+        pipeline that ends in a detector. If a list of detectors is given, each gets every sample,
+        and the mean of their log ranks counts. Copies of the detectors learn. None means two
+        `NearestNeighborDetector`s, one of single samples and one with `shingle=8`.
     threshold
-        A score at or above it is an alarm.
+        A score at or above the threshold raises an alarm.
     average
         Number of the latest samples whose surprise is averaged.
     window
-        Number of the latest samples among whose averages an average is ranked.
+        Number of the latest averages among which an average is ranked.
     rest
-        Number of samples after an alarm with no other alarm, except for novel values.
+        Number of samples without alarms after an alarm, except for novel values.
     tolerance
         A value is novel if it exceeds the range so far by this share of the range. While most
-        values equal the one before, the share is of the largest absolute value if that is more.
+        values equal the value before, this share of the largest absolute value counts instead if it
+        is larger.
     grace_period
-        Number of samples at the beginning with no alarm, 100 or more. One period is a good choice
-        if there is a season.
+        Number of samples without alarms at the beginning, 100 or more. For seasonal data, one
+        season is a good choice.
     budget
-        At most so many alarms in so many successive samples, (alarms, samples): (1, 1440) is one
-        alarm in any 1,440 samples. None sets no bound.
+        The most alarms in a number of successive samples, (alarms, samples): (1, 1440) is one alarm
+        in any 1,440 samples. None sets no limit.
     calendar
         Features that are times, such as the hour. Their values are never novel.
 
     Notes
     -----
-    The surprise of a sample is -log(1 - score). With m the mean of the latest surprises, the score
-    is 1 - p, where p = (1 + number of the latest means that are at least m) / (1 + number of the
-    latest means). The mean of -log p-values is Fisher's statistic; ranks replace its distribution,
-    because successive samples are dependent. With several detectors p is the geometric mean.
+    The surprise of a sample is -log(1 - score). Let m be the mean of the latest surprises. The
+    score is 1 - p, where p = (1 + number of the latest means that are at least m) / (1 + number of
+    the latest means). The mean of -log p-values is Fisher's statistic; ranks replace its
+    distribution, because successive samples are dependent. With several detectors, p is the
+    geometric mean of their p.
 
-    A novel value scores 1, unless a share of 1 - `threshold` of the latest samples exceeded the
-    ranges as much: values that grow for ever, and many features with heavy tails, do so.
+    A novel value has the score 1, unless a share of 1 - `threshold` of the latest samples exceeded
+    the ranges as much. Values that grow forever do so, and many features with heavy tails.
 
     The score is 0 during the grace period, during the rest, while the budget is spent, and while
     all features have been constant up to the tolerance.
 
-    `score_one` changes nothing. All samples are learned, those of incidents as well.
+    `score_one` does not change the model. All samples are learned, also samples of incidents.
 
     Examples
     --------
@@ -185,13 +187,13 @@ class Alarms(Model, base.AnomalyDetector):
         Parameters
         ----------
         x
-            A mapping from feature to number, or to a level of a category if the detector takes
-            these. NaN and None are the same as an absent key.
+            A mapping from feature to number, or to a level of a category if the detector accepts
+            levels. NaN and None are the same as an absent key.
 
         Raises
         ------
         TypeError, ValueError
-            If the detector refuses the sample. Nothing has changed then.
+            If the detector refuses the sample. Then nothing has changed.
 
         """
         with self._lock:
@@ -208,12 +210,12 @@ class Alarms(Model, base.AnomalyDetector):
                 if table.course.n == n:
                     learn(table.course)
 
-            # From here on the sample is learned.
+            # Once this is assigned, the sample counts as learned.
             self._pending = Steps([*(_learning(view, x) for view in self._views), count])
             self._settle()
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order; the result is that of `learn_one` on each row.
+        """Learn the rows of a frame, in order; the result equals that of `learn_one` on each row.
 
         `alarms` has the alarms of the rows.
 
@@ -228,8 +230,8 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`. The rows before have been learned then. Or if a column occurs twice;
-            nothing has been learned then.
+            If the detector refuses a row; then the earlier rows have been learned. If a column
+            occurs twice; then nothing has been learned.
 
         """
         with self._lock:
@@ -243,8 +245,8 @@ class Alarms(Model, base.AnomalyDetector):
         """Return the alarm of a sample that is about to be learned."""
         chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
         surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
-        # From the first unusual sample on, the sum of (surprise - 1) is largest: usual samples have
-        # a mean of 0.
+        # The sum of (surprise - 1) from a sample on is largest for the first anomalous sample: its
+        # mean is 0 for usual samples.
         ago = int(np.argmax(np.cumsum(np.array(surprises) - 1.0)))
         shares: dict[Any, float] = {}
         for view in self._views:
@@ -259,7 +261,7 @@ class Alarms(Model, base.AnomalyDetector):
     # Scores.
 
     def _look(self, x: Mapping[Any, Any]) -> tuple[CourseTable, float]:
-        """Return the table with a sample as the next one, and the sample's score."""
+        """Return the table with a sample as the next sample, and the sample's score."""
         table = self._read(x)
         for i, view in enumerate(self._views):
             table.given[i] = view.score_one(x)
@@ -299,7 +301,7 @@ class Alarms(Model, base.AnomalyDetector):
         return len(self._alarms) >= most and number - self._alarms[-most][0] < n
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return how unusual a sample would be as the next one, within [0, 1].
+        """Return the score of a sample as the next sample, within [0, 1].
 
         Parameters
         ----------
@@ -308,7 +310,7 @@ class Alarms(Model, base.AnomalyDetector):
 
         Returns
         -------
-        The score, which is an alarm if it is at or above the threshold.
+        The score. If it is at or above the threshold, learning the sample raises an alarm.
 
         Raises
         ------
@@ -320,12 +322,12 @@ class Alarms(Model, base.AnomalyDetector):
             self._enter()
             return self._look(as_dict(x))[1]
 
-    # What has been seen.
+    # What has been learned.
 
     @property
     @locked
     def alarm(self) -> Alarm | None:
-        """The alarm that the sample learned last has raised, or None."""
+        """The alarm that the last learned sample has raised, or None."""
         is_new = bool(self._alarms) and self._alarms[-1][0] == self.n_samples
         return Alarm(*self._alarms[-1]) if is_new else None
 
@@ -371,11 +373,11 @@ def _views_of(detector: Any) -> list[Any]:
 
 
 def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
-    """Return a step that lets a detector learn a sample, once."""
+    """Return a step in which a detector learns a sample, once."""
     n, begun = _n_learned(view), [False]
 
     def step() -> None:
-        # A detector that does not count is not called again.
+        # A detector that does not count samples is not called again.
         if not begun[0] or (n is not None and _n_learned(view) == n):
             begun[0] = True
             view.learn_one(x)
@@ -384,7 +386,7 @@ def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
 
 
 def _n_learned(view: Any) -> int | None:
-    """Return how many samples a detector has learned; None if it does not count."""
+    """Return the number of samples that a detector has learned; None if it does not count."""
     last = final_of(view)
     found: int | None = getattr(last, "_n_mappings", None)
     return getattr(last, "n_samples", None) if found is None else found

@@ -1,4 +1,4 @@
-"""Calibrated intervals and sets of classes, around any regressor or classifier of River's."""
+"""Calibrated intervals and sets of classes, for any regressor or classifier of River."""
 
 from __future__ import annotations
 
@@ -45,33 +45,33 @@ def check_coverage(coverage: Any) -> None:
 
 
 def final_of(model: Any) -> Any:
-    """Return the last step of a pipeline, or a model that is no pipeline."""
+    """Return the last step of a pipeline; return a model that is not a pipeline unchanged."""
     while isinstance(model, compose.Pipeline):
         model = list(model.steps.values())[-1]
     return model
 
 
 class Calibrated(Model, base.Wrapper[Any], base.Estimator):
-    """Intervals or sets of classes that hold, around a regressor or classifier.
+    """Calibrated intervals or sets of classes, for a regressor or classifier.
 
-    The wrapper compares what the model predicted with what came. It corrects the width of intervals
-    (`predict_interval_one`) or the size of sets of classes (`predict_set_one`), so that they cover
-    as often as asked, whatever the stream does[^1][^2]. Predictions are the model's.
+    The wrapper compares the model's predictions with the labels. It corrects the width of intervals
+    (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). So they have the
+    requested coverage on any stream[^1][^2]. Other predictions are the model's.
 
-    Labels may come late. A call of `predict_one`, `predict_proba_one`, `predict_interval_one` or
-    `predict_set_one` is remembered until `learn_one` gets a sample of the same features and values,
-    so that predictions are judged as they were made. `learn_one` of a sample that was not predicted
-    predicts it first. `AdaptiveMondrianForestRegressor` learns how its experts are weighted from
-    what is remembered, too.
+    Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
+    or `predict_set_one` is remembered until `learn_one` gets a sample with the same features and
+    values. So predictions are judged as they were made. If a sample was not predicted, `learn_one`
+    predicts it first. `AdaptiveMondrianForestRegressor` also learns the weights of its experts from
+    remembered predictions.
 
     Parameters
     ----------
     model
-        A regressor or classifier of River's or of this package, or a pipeline that ends in one. If
-        the `predict_one` of a regressor takes `with_dist`, intervals follow the width of the
-        predicted distribution; else they have the width of recent errors.
+        A regressor or classifier of River or of this package, or a pipeline that ends in one of
+        these. If a regressor's `predict_one` has the parameter `with_dist`, intervals follow the
+        width of the predicted distribution. Otherwise they follow the size of recent errors.
     by_class
-        Whether sets of classes hold for each class by itself; they are larger then.
+        Whether sets have the requested coverage for each class separately. Then they are larger.
     max_pending
         Largest number of different samples that wait for their label; the oldest are dropped.
 
@@ -80,12 +80,14 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     Thresholds of the coverages .5, .8, .9, .95 and .99 are tracked; others are interpolated, and
     larger coverages have larger intervals and sets.
 
-    After T labels the share of targets below the intervals of a tracked coverage is at most (1 -
-    coverage) / 2 + 1,850 / T, on any sequence of samples, and so is that above them. Usually it is
-    far less. An end of an interval is infinite where nothing narrower would hold. Of labels that
-    the model knows, sets hold at least the share asked for, less 320 / T. If labels come d samples
-    late, these are 25 (d + 1) / T from d = 75 on, and 12 (d + 1) / T from d = 25 on. The share is
-    larger if errors or probabilities have few values, since larger coverages contain smaller ones.
+    After T labels, the share of targets below the intervals of a tracked coverage is at most (1 -
+    coverage) / 2 + 1,850 / T, on any sequence of samples. The same holds for the share of targets
+    above the intervals. Usually the excess is far smaller. An end of an interval is infinite if no
+    finite end has the coverage. Of the labels that the model knows, sets contain at least the
+    requested share minus 320 / T. If labels come d samples late, the term 1,850 / T becomes 25 (d +
+    1) / T from d = 75 on, and the term 320 / T becomes 12 (d + 1) / T from d = 25 on. The share is
+    larger if errors or probabilities have few different values, since intervals and sets grow with
+    the coverage.
 
     Examples
     --------
@@ -143,7 +145,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         self._waiting: dict[Hashable, tuple[Any, ...]] = {}
         self._tracked: Any = self._begin()
         self._has_distribution = "with_dist" in inspect.signature(final.predict_one).parameters
-        # Whether the model learns from its predictions at the time when the sample came.
+        # Whether the model learns from remembered predictions.
         self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
 
     def _begin(self) -> Any:
@@ -184,7 +186,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         """Return a prediction of a sample, and remember it until the sample's label comes."""
         key, waiting = key_of(x), self._waiting
         records = waiting.get(key, ())
-        # Repeated calls for a sample are one prediction while nothing is learned.
+        # Repeated calls for a sample count as one prediction until a sample is learned.
         if records and records[-1].n_learned == self._n_learned:
             return records[-1]
         predicted = self._predict(x, point)
@@ -204,7 +206,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         x
             A sample, as it was predicted.
         y
-            Its target or label.
+            The sample's target or label.
         **kwargs
             Other arguments of the model's `learn_one`, for example a weight.
 
@@ -218,7 +220,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             try:
                 tracked = self._judged(predicted, y, delay)
             except (TypeError, ValueError):
-                # The model refuses the label with its own error, or accepts it.
+                # The model raises its own error for the label, or accepts it.
                 tracked = self._tracked
             if self._learns_late and delay > 0:
                 kwargs["remembered"] = predicted.remembered
@@ -262,7 +264,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             return found
 
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
-        """Learn the rows of a frame, in order, like `learn_one` on each.
+        """Learn the rows of a frame, in order, like `learn_one` on each row.
 
         Parameters
         ----------
@@ -270,9 +272,9 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
             are absent features. If the model refuses a row, the rows before it have been learned.
         y
-            The targets or labels of its rows, by position.
+            The targets or labels of the rows, by position.
         **kwargs
-            Other arguments of the model's `learn_one`, which all rows have.
+            Other arguments of the model's `learn_one`, the same for all rows.
 
         """
         frame, rows = rows_of(X)
@@ -280,7 +282,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             self.learn_one(x, one, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
-        """Predict the rows of a frame, like `predict_one` on each.
+        """Predict the rows of a frame, like `predict_one` on each row.
 
         Parameters
         ----------
@@ -291,7 +293,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        A series of predictions like `X` (and with its pandas index).
+        A series of predictions like `X`, with the same pandas index.
 
         """
         frame, rows = rows_of(X)
@@ -301,24 +303,24 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     def predict_interval_one(
         self, x: Mapping[Any, Any], coverage: float = 0.9
     ) -> tuple[float, float]:
-        """Return an interval that holds the target as often as asked.
+        """Return an interval that contains the target with the requested coverage.
 
         Parameters
         ----------
         x
             A sample.
         coverage
-            The share of targets that are to be inside, between 0 and 1.
+            The share of targets inside their intervals, between 0 and 1.
 
         Returns
         -------
         The lower and the upper end; both belong to the interval. They are infinite before the first
-        label, and where no finite interval would hold.
+        label, and if no finite interval has the coverage.
 
         Raises
         ------
         TypeError
-            If the model is no regressor.
+            If the model is not a regressor.
         ValueError
             If the coverage is not between 0 and 1.
 
@@ -338,19 +340,19 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         x
             A sample.
         coverage
-            The share of labels that are to be in their sets, between 0 and 1.
+            The share of labels in their sets, between 0 and 1.
         exact
-            Whether the sets of unlikely samples may be empty, so that the share is not larger than
-            asked where the most probable class is right more often.
+            Whether the sets of unlikely samples may be empty. If not, the share is larger than
+            requested if the most probable class is right more often.
 
         Returns
         -------
-        The classes; none before the first label.
+        The classes; empty before the first label.
 
         Raises
         ------
         TypeError
-            If the model is no classifier.
+            If the model is not a classifier.
         ValueError
             If the coverage is not between 0 and 1.
 
@@ -383,7 +385,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         centre, scale = self._centre_and_scale(x, point)
         if not 0.0 < scale < math.inf:
             scale = errors.size
-        # If nothing else waits, the target is unlikely to be late.
+        # If no other sample waits for its target, the target is unlikely to be late.
         is_kept = self._learns_late and self._waiting
         remembered = final_of(self.model)._to_remember() if is_kept else None
         return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)

@@ -24,16 +24,16 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     """Mondrian forest classifier.
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
-    places, and ignores labels. Each new sample extends it such that the online forest is
-    distributed exactly like one built from all samples at once, in any order. Each tree smooths its
-    label counts towards the root with a hierarchy of normalized stable processes (interpolated
-    Kneser-Ney counts). A prediction integrates over all places where the sample might branch off.
-    Far from the data it tends to the prior.
+    places, and ignores labels. Each new sample extends every tree. The online forest is distributed
+    exactly like a forest built from all samples at once, in any order. Each tree smooths its label
+    counts towards the root with a hierarchy of normalized stable processes (interpolated Kneser-Ney
+    counts). A prediction averages over all insertion points of the sample. Far from the data, it
+    tends to the prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
     missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
     the side whose box is nearer in its other features, or to the larger side if both are equally
-    near. A prediction follows both sides there, each with its share of the samples, while a side's
+    near. A prediction follows both sides, weighted by their shares of the samples, while a side's
     share is at least 2 %. Features and classes may appear at any time.
 
     Parameters
@@ -42,85 +42,89 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Number of trees.
     lifetime
         Time at which splitting stops. A box is cut at a rate equal to the sum of its side lengths,
-        in units of the scaled features (of the raw ones with `scale=False`). The default, infinity,
-        cuts until each leaf holds one class or one place. A frozen distribution of `scipy.stats` is
-        sampled once for each tree.
+        in units of the scaled features (of the raw features with `scale=False`). With the default,
+        infinity, blocks are cut until each leaf holds one class or one place. A frozen distribution
+        of `scipy.stats` is sampled once for each tree.
     prior_rate
-        How fast a node's label distribution may move away from its parent's, per unit of time:
-        the discount is exp(-prior_rate * time between the two). None stands for 10 times the number
-        of features known after the first 256 samples (so far, until then).
+        Rate at which a node's label distribution may deviate from its parent's: the discount is
+        exp(-prior_rate * time between the two nodes). None means 10 times the number of features
+        after the first 256 samples (until then, of features so far).
     split_pure
-        Whether to cut blocks whose samples all have the same label. The default pauses them until
-        another label arrives, and then samples the postponed cuts (Algorithms 9 and 10).
+        Whether to cut blocks whose samples all have the same label. By default, such blocks are
+        paused until another label arrives. Then the postponed cuts are sampled (Algorithms 9 and
+        10).
     window
-        Largest number of samples that the trees store: the latest ones. When another sample is
-        learned, the oldest is removed from every tree. So the forest is distributed like one that
-        has learned the window alone, given the widths, which are those of the window, too. None for
-        all samples. See `forget_one` for samples with missing values. It needs `max_nodes=None`.
+        Largest number of latest samples that the trees store. When another sample is learned, the
+        oldest sample is removed from every tree. So, given the widths, the forest is distributed
+        like a forest that has learned only the window. Widths are computed from the window, too.
+        None stores all samples. See `forget_one` for samples with missing values. A window needs
+        `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops splitting. Its boxes and counts
-        continue to learn. Once all trees have stopped and the first 256 samples are over, samples
-        are no longer stored. None sets no limit.
+        Number of nodes, leaves included, at which a tree stops splitting. Its boxes and counts are
+        still updated. Once all trees have stopped and 256 samples have been learned, samples are no
+        longer stored. None sets no limit.
     directions
         Directions in which to cut, on the scaled features: None for the axes, a number of random
         directions for each tree, or a sequence of mappings from feature to coefficient. See the
         notes.
     scale
         Whether to divide each feature by its width. A width is the range of the values so far
-        within 100 interquartile ranges of the quartiles. For a feature that is mostly one value, it
-        is the range of the others and this value. Widths are renewed by rebuilding the forest from
-        its stored samples after 1, 2, 4, ... 256 samples, and checked again later (see `rescale`).
-        A feature that has been constant is divided by its magnitude. Scaled values end at 1e30.
+        within 100 interquartile ranges of the quartiles. If most values of a feature are equal, its
+        width is the range of the other values and this value. Widths are renewed after 1, 2, 4, ...
+        256 samples, and the forest is rebuilt from its stored samples. Later they are checked again
+        (see `rescale`). A constant feature is divided by its magnitude. Scaled values are at most
+        1e30 in size.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
         feature is divided by high - low, whatever its values are.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
-        widths, one after the other, a part per sample. A stored value takes 4 more bytes for that,
-        and 8 while trees are redrawn. With categories or `directions` a sample takes 8 more bytes
-        per feature instead, and 4 for each value that a tree cuts. Widths always stay with
-        `scale=False`, and once samples are no longer stored (`max_nodes`).
+        has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
+        and the interquartile range by more than a factor of 1.7. They are redrawn from their
+        samples, one after the other, a part per sample. This needs 4 more bytes per stored value,
+        and 8 while trees are redrawn. With categories or `directions`, it needs 8 more bytes per
+        feature and sample instead, and 4 for each value that a tree cuts. Widths do not change with
+        `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
-        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
-        a level of its own, whose place is 0 in all trees. A mapping, such as `{"word_": "zero"}`,
-        has a meaning for each name of a feature or beginning of names: the longest that fits
+        The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
+        one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
+        category is a separate level, whose place is 0 in all trees. A mapping, such as `{"word_":
+        "zero"}`, has a meaning for each feature's name or prefix of names; the longest matching key
         counts. Other features are unknown.
     n_jobs
-        Number of threads of `learn_many`, `predict_many` and `predict_proba_many`; -1 for one for
-        each processor that the process may use. The results do not depend on it.
+        Number of threads of `learn_many`, `predict_many` and `predict_proba_many`; -1 for one
+        thread per processor that the process may use. The results do not depend on it.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
     A forest stores all samples that it has learned, once for all trees, until each tree reaches
-    `max_nodes`. With a `window` it stores the latest ones.
+    `max_nodes`. With a `window`, it stores the latest samples only.
 
-    The first value fixes a feature's type: a number or a category. Each tree puts a level of a
-    category at its own place in [0, 1], by a hash of tree, feature and level, and cuts there as it
-    cuts numbers. So there may be any number of levels, new ones at any time, and none is stored.
-    Given the places, the trees are distributed like those of numbers. In a feature of numbers False
-    and True count as 0 and 1.
+    The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
+    feature and level gives each level of a category a place in [0, 1], and cuts separate levels
+    like numbers. So there may be any number of levels, new levels may appear at any time, and no
+    level is stored. Given the places, the trees are distributed like trees of numbers. In a feature
+    of numbers, False and True count as 0 and 1.
 
-    Weights extend Algorithm 5 to real numbers: a leaf counts the weight c of each class, and any
-    node has min(c, 1) tables of it, where c is the weight below. A sample of a whole weight is
-    distributed like as many repeats, under the same widths, which depend on the number of samples.
-    From the first weight other than 1 on, each node takes 16 more bytes per class.
+    Weights extend Algorithm 5 to real numbers: a leaf counts the weight of each class, and a node
+    has min(c, 1) tables of a class, where c is the class's weight below the node. Given the widths,
+    a sample of integer weight gives the same distribution of the forest as that many repeats.
+    Widths depend on the number of samples. From the first weight other than 1 on, each node needs
+    16 more bytes per class.
 
-    With an infinite lifetime the discount of a paused leaf is 0: inside the box of a block of one
-    class that class has probability 1.
+    With an infinite lifetime, the discount of a paused leaf is 0. So inside the box of a block of
+    one class, this class has probability 1.
 
-    With `directions` the trees cut sums of coefficients times features instead of the features: a
-    STIT process[^2]. Given mappings serve all trees, and the norm of each is its weight. Random
+    With `directions`, the trees cut weighted sums of features instead of features: a STIT
+    process[^2]. All trees use the given mappings, and the norm of a mapping is its weight. Random
     directions are uniform on the sphere. With their norm, the kernel of many directions is the
     isotropic exponential kernel exp(-lifetime |x - y|_2). They are drawn for the features of the
-    first 256 samples (of the first one with `scale=False`); a later feature is added by normal
-    coefficients. A missing value counts as the unweighted mean of the values learned so far, a
-    feature that has not appeared yet as its first value. A direction whose features are all missing
-    is missing.
+    first 256 samples (of the first sample with `scale=False`). A later feature gets normal
+    coefficients. A missing value counts as the unweighted mean of the values learned so far. A
+    feature that has not appeared yet counts as its first value. A direction is missing if all its
+    features are missing.
 
     Examples
     --------
@@ -186,19 +190,19 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         ----------
         x
             A mapping from feature to number, or to a level of a category: a string or truth value.
-            NaN and None are the same as an absent key. Without any feature only the label is
+            NaN and None are the same as an absent key. If there are no features, only the label is
             learned.
         y
-            A label: anything hashable but None and NaN.
+            A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30. One of weight 2 counts as two of weight 1; one of
-            weight 0 is not learned.
+            Weight of the sample, from 0 to 1e30. A sample of weight 2 counts as two samples of
+            weight 1; a sample of weight 0 is not learned.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far; if
-            the weight is no number or the label not hashable.
+            If a value is neither a number nor a level, or does not have its feature's type; if the
+            weight is not a number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.
@@ -264,7 +268,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Extend every tree by the rows of a frame, in order.
 
-        The result is that of `learn_one` on each row.
+        The result equals that of `learn_one` on each row.
 
         Parameters
         ----------
@@ -272,9 +276,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The labels of its rows, by position.
+            The labels of the rows, by position.
         w
-            Weight of all rows, or their weights, from 0 to 1e30.
+            Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
@@ -283,11 +287,11 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not of the type of
-            its feature so far; if a weight is no number or a label not hashable.
+            If a column holds a value that is neither a number nor a level, or does not have its
+            feature's type; if a weight is not a number or a label is not hashable.
         ValueError
-            If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length or order wrong. Nothing is learned then.
+            If a value is infinite, a label is missing, a weight is out of range, a column occurs
+            twice, or a length or order is wrong. Then nothing is learned.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)
@@ -302,7 +306,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             trees.weigh()
         if trees.has_weights:
             return stop
-        # The first row of another weight begins a block.
+        # The first row with a weight other than 1 begins a block.
         return start + int(np.append(rows.w[start:stop] == 1.0, False).argmin())
 
     def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[np.int64]:

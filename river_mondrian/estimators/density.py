@@ -25,7 +25,7 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
     Raises
     ------
     ValueError
-        If there is no feature, or more than cells may have.
+        If there is no feature, or there are more features than cells may have.
 
     """
     if d == 0:
@@ -43,7 +43,7 @@ def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | Non
 
     Returns
     -------
-    The features that both name, and their values at the origin.
+    The features of directions and origin, and their values at the origin, or None.
 
     """
     names: list[Any] = []
@@ -63,7 +63,7 @@ def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | Non
     return [*values], [*values.values()]
 
 
-# The lifetime that stands for a mixture of several.
+# The value of `lifetime` for a mixture of lifetimes.
 AUTO = "auto"
 
 
@@ -71,77 +71,81 @@ AUTO = "auto"
 class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
-    Each tree is a Mondrian process of the whole space: a random partition into cells. Cells are the
-    boxes that remain when everything is cut at a rate of its linear dimension up to a lifetime. The
-    density is the mean over trees of the share of the samples in a point's cell divided by the
-    cell's volume[^1] (Equation 13). It integrates to 1. As the number of trees grows, it tends to
-    `exact_density`.
+    Each tree is a Mondrian process of the whole space: a random partition into cells. Cells are
+    boxes: each box is cut at a rate equal to its linear dimension, until the lifetime. The density
+    at a point is the mean over trees of the share of samples in the point's cell, divided by the
+    cell's volume[^1] (Equation 13). The density integrates to 1. As the number of trees grows, it
+    tends to `exact_density`.
 
-    A tree stores where samples are separated, and no cells: 32 bytes for a sample that is the first
-    of a region, for any number of features. Volumes of cells are computed when they are needed.
-    Predictions change nothing.
+    A tree stores the regions that separate samples, but no cells: 32 bytes for the first sample of
+    a region, whatever the number of features. Volumes of cells are computed when they are needed.
+    Predictions do not change the model.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     lifetime
-        Rate at which cells are cut: two samples are in one cell with probability exp(-lifetime |x -
-        y|_1), and a cell is 2 / lifetime wide on average. With "auto" it is per width of each
-        feature, and densities are mixed over the lifetimes 64, 32, 16, ..., weighted by how well
-        they have predicted the samples so far. It may be a number above 0, per unit of the
-        features; a frozen `scipy.stats` distribution, which is sampled once for each tree; a
-        function of the number of samples, which must not fall; or None for n^(1 / (d + 2)) with d
+        Rate at which cells are cut. Two samples are in one cell with probability exp(-lifetime |x -
+        y|_1), and a cell is 2 / lifetime wide on average. With "auto", the lifetime is per width of
+        each feature, and densities are mixed over the lifetimes 64, 32, 16, ... The mixture weights
+        a lifetime by its predictions of the samples so far. A number above 0 is a lifetime per unit
+        of the features. A frozen `scipy.stats` distribution is sampled once for each tree. A
+        function of the number of samples must not decrease. None means n^(1 / (d + 2)) with d
         features, which makes the estimator consistent (Corollary 5.2). With `directions` or an
-        `origin`, "auto" is the same as None.
+        `origin`, "auto" means None.
     method
-        "forest"; "laplace", the mean count over the mean volume, which estimates the Laplace
-        kernel's density estimate (Section 5); or "kernel", the mean of counts over the volumes'
-        expectations (2 / lifetime)^d, which does the same without the noise of volumes. So it suits
-        many features, but only cuts along the axes. None is "kernel" if lifetimes are mixed, else
-        "forest". Methods that need volumes use the lifetime of the largest weight instead of a
-        mixture.
+        "forest" is the mean share divided by the volume, as above. "laplace" is the mean count
+        divided by the mean volume, which estimates the Laplace kernel's density estimate (Section
+        5). "kernel" is the mean of count / expected volume, (2 / lifetime)^d, which estimates the
+        same without the noise of volumes. It suits many features, but needs cuts along the axes.
+        None means "kernel" if lifetimes are mixed, else "forest". Methods that need volumes use the
+        lifetime with the largest weight instead of a mixture.
     window
-        Number of the latest samples that count; older ones are removed from the trees. None keeps
-        all. It needs trees without an `origin`, like `max_nodes`.
+        Number of latest samples in the trees; older samples are removed. None keeps all samples.
+        `window` and `max_nodes` need trees without an `origin`.
     max_nodes
         Largest number of regions of all trees. The oldest samples are removed before another sample
-        could exceed it, or max_nodes / `n_estimators` samples. None sets no bound.
+        could exceed it. They are also removed if there are `max_nodes` / `n_estimators` samples.
+        None sets no limit.
     directions
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
-        directions per tree. Each mapping is a direction in which to cut, at a rate of its norm;
-        together they must span the space of their features. Random directions are uniform, for the
-        features of the first sample, and scaled so that the probability of one cell tends to
-        exp(-lifetime |x - y|_2). Oblique cells need at most 3 features, and some microseconds each.
+        directions per tree. Each mapping is a direction in which to cut, at a rate equal to its
+        norm. The mappings must span the space of their features. Random directions are uniform, in
+        the features of the first sample. They are scaled so that the probability that two samples
+        share a cell tends to exp(-lifetime |x - y|_2). Oblique cells may have at most 3 features,
+        and each cell takes some microseconds.
     origin
-        A mapping from each feature to a number: the place where trees begin, instead of the first
-        sample. Other features are ignored. Unless the lifetime grows, the partition then depends on
-        the seed alone, so forests that have learned parts of the samples can be merged (`merge`).
-        With None features appear with the samples.
+        A mapping from each feature to a number: the point where trees begin, instead of the first
+        sample. Other features are ignored. Unless the lifetime grows, the partition then depends
+        only on the seed, so forests that have learned different samples can be merged (`merge`).
+        With None, features are those of the samples.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    The paper's lifetime of a Mondrian is d times ours, whose formulas are those of Theorem 5.1.
+    The paper's lifetime of a Mondrian process is d times the lifetime here. The formulas here are
+    those of Theorem 5.1.
 
-    A feature's width, for "auto", is the range of its values in the first 256 samples without 5 %
+    For "auto", a feature's width is the range of its values in the first 256 samples, without 5 %
     on either side. The trees are redrawn after 16, 64 and 256 samples, which takes as long as
-    learning these. If most values are equal, the width is the mean distance of the others from that
-    value. A constant or late feature gets its first deviation as its width. With other lifetimes
-    nothing is scaled: scale the features to comparable ranges.
+    learning these samples. If most values are equal, the width is the mean distance of the other
+    values from this value. The width of a constant or late feature is its first deviation. With
+    other lifetimes, features are not scaled: scale them to comparable ranges.
 
-    Without an `origin` the partition depends on the seed and on the samples in their order. Where
-    no sample has been, a point gets the cell that it would have as the first sample there.
+    Without an `origin`, the partition depends on the seed, the samples and their order. In a region
+    without samples, a point gets the cell that it would have as the region's first sample.
 
-    A feature may appear at any time (without `directions`): samples before it count as having its
-    first value. A missing value counts as the feature's mean so far, or 0 before its first value.
-    Features that are not known are ignored in a prediction.
+    Without `directions`, a feature may appear at any time; then its first value counts as its value
+    in earlier samples. A missing value counts as the feature's mean so far, or 0 before its first
+    value. Predictions ignore unknown features.
 
-    Memory is at most 32 bytes per sample and tree, and 8 d + 8 for a sample that is the first of a
-    region of any tree, or can be removed. A region whose first sample was removed stays while
-    others are in it. Time is proportional to the depth of the tree times d. With an `origin` memory
-    is 32 bytes for each region on the path to a sample's cell, and nothing for the sample.
+    Memory is at most 32 bytes per sample and tree, and 8 d + 8 bytes for a sample that is the first
+    of a region of any tree, or can be removed. A region whose first sample was removed is kept
+    while it has other samples. Time is proportional to the depth of the tree times d. With an
+    `origin`, memory is 32 bytes for each region on the path to a sample's cell, and samples are not
+    stored.
 
     Examples
     --------
@@ -265,7 +269,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return 0 if self._trees is None else self._trees.n_samples
 
     def _lifetime_at(self, n: int, d: int, last: float) -> float:
-        """Return the lifetime with `n` samples of `d` features; refuse one below the `last`."""
+        """Return the lifetime with `n` samples of `d` features; refuse a lifetime below `last`."""
         if self.lifetime is None or isinstance(self.lifetime, str):
             return max(last, math.pow(n, 1.0 / (d + 2)))
         lifetime = self.lifetime(n)
@@ -309,7 +313,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             If a value is not a number.
         ValueError
             If a value is infinite or too large for single precision, the lifetime falls, or random
-            directions have more than 3 features. The forest has not changed then.
+            directions have more than 3 features. Then the forest has not changed.
 
         """
         with self._lock:
@@ -349,8 +353,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         TypeError
             If a column holds a value that is not a number.
         ValueError
-            If a value is infinite or too large, a column occurs twice, or as for `learn_one`. The
-            forest has not changed then.
+            If a value is infinite or too large, a column occurs twice, or as for `learn_one`. Then
+            the forest has not changed.
 
         """
         _, names, columns = frames.read_frame(X)
@@ -399,7 +403,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
                     stop = start + (min(most, PIECE) if progress else most)
                     part = None if lifetimes is None else lifetimes[start:stop]
                     if part is not None and self.n_samples != n_before + start:
-                        # Another thread has learned.
+                        # Another thread has learned samples meanwhile.
                         part = self._lifetimes(names, columns[start:stop])
                     start += self._learn_part(names, columns[start:stop], part)
                 shown.reach(start)

@@ -24,20 +24,20 @@ from .labels import NumbersLabels
 class DualOGDClassifier(NumbersLabels, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
-    A sample with a positive hinge loss becomes a support vector, and a prediction sums the kernel
-    over all of them[^1] (Algorithm 1)[^2]. The number of support vectors usually grows with the
-    stream, and so does the time of a prediction. This is the baseline for `OGDClassifier` on a
-    feature map, whose time stays constant.
+    A sample with a positive hinge loss becomes a support vector. A prediction sums the kernel over
+    all support vectors[^1] (Algorithm 1)[^2]. The number of support vectors usually grows with the
+    stream, and so does the time of a prediction. This class is the baseline for `OGDClassifier` on
+    a feature map, whose time is constant.
 
-    A feature that is absent from the mapping, or NaN, is 0. Support vectors are stored by their
-    values that are not 0. Features and classes may appear at any time.
+    A feature that is absent from the mapping, or NaN, counts as 0. Only the non-zero values of
+    support vectors are stored. Features and classes may appear at any time.
 
     Parameters
     ----------
     kernel
         "laplace" for exp(-lifetime |x - y|_1), "gaussian" for exp(-gamma |x - y|_2^2), or
-        `IsolationFeatures` for the isolation kernel: a copy learns with the model. When it is
-        rebuilt, the support vectors get new cells and keep their coefficients.
+        `IsolationFeatures` for the isolation kernel. A copy of this map learns with the model. When
+        it is rebuilt, the support vectors get new cells and keep their coefficients.
     lifetime
         Rate of the Laplace kernel, per unit of the features. The psi of the reference is
         lifetime = log(psi) / number of features.
@@ -48,10 +48,10 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     Notes
     -----
-    The reference has two classes and one function f. Here each class has its function, trained on
-    its samples against the rest, and the largest is predicted. With two labels the second is
-    minus the first, which is the algorithm of the reference; a third label and those after it
-    start from f = 0 with their first sample.
+    The reference has two classes and one function f. Here each class has a function, trained on its
+    samples against the rest, and the class with the largest value is predicted. With two labels,
+    the second function is minus the first function, which is the algorithm of the reference. The
+    functions of later labels start from f = 0 with their first sample.
 
     Examples
     --------
@@ -150,14 +150,15 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         x
             A mapping from feature to number. An absent key or NaN is 0.
         y
-            A label: anything hashable but None and NaN.
+            A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30: its coefficient is the learning rate times it.
+            Weight of the sample, from 0 to 1e30: its coefficient is the learning rate times the
+            weight.
 
         Raises
         ------
         TypeError
-            If a value is no number or the label is not hashable.
+            If a value is not a number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.
@@ -206,7 +207,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     @locked
     def decision_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return each label's f(x).
+        """Return the value f(x) of each label.
 
         Parameters
         ----------
@@ -224,7 +225,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     @locked
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the label of the largest f(x); among equal ones, the one seen first.
+        """Predict the label with the largest f(x); of equal values, the label seen first.
 
         Parameters
         ----------

@@ -89,17 +89,17 @@ class MondrianForestRegressor(
         feature is divided by high - low, whatever its values are.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
-        widths, one after the other, a part per sample. A stored value takes 4 more bytes for that,
-        and 8 while trees are redrawn. With categories or `directions` a sample takes 8 more bytes
-        per feature instead, and 4 for each value that a tree cuts. Widths always stay with
-        `scale=False`, and once samples are no longer stored (`max_nodes`).
+        has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
+        and the interquartile range by more than a factor of 1.7. They are redrawn from their
+        samples, one after the other, a part per sample. This needs 4 more bytes per stored value,
+        and 8 while trees are redrawn. With categories or `directions`, it needs 8 more bytes per
+        feature and sample instead, and 4 for each value that a tree cuts. Widths do not change with
+        `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
-        What an absent key, None and NaN mean: "unknown", or "zero", for counts of words and one-hot
-        encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent category is
-        a level of its own, whose place is 0 in all trees. A mapping, such as `{"word_": "zero"}`,
-        has a meaning for each name of a feature or beginning of names: the longest that fits
+        The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
+        one-hot encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent
+        category is a level of its own, whose place is 0 in all trees. A mapping, such as `{"word_":
+        "zero"}`, has a meaning for each feature's name or prefix of names; the longest matching key
         counts. Other features are unknown.
     n_jobs
         Number of threads of `learn_many` and `predict_many`; -1 for one for each processor that the
