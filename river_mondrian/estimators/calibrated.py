@@ -333,7 +333,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     def predict_set_one(
         self, x: Mapping[Any, Any], coverage: float = 0.9, exact: bool = False
     ) -> set[Hashable]:
-        """Return a set of the most probable classes that holds the label as often as asked.
+        """Return a set of probable classes that contains the label with the requested coverage.
 
         Parameters
         ----------

@@ -372,7 +372,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return self._features.first_rows(names, columns)
 
     def _lifetimes(self, names: Sequence[Hashable], columns: Floats) -> Floats | None:
-        """Return the lifetimes after each of the next rows, shape (rows,); None if it is fixed."""
+        """Return the lifetime after each of the next rows, shape (rows,); None if it is fixed."""
         if not self._grows:
             return None
         trees, n = self._trees, self.n_samples
@@ -411,7 +411,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn rows up to the next new feature, or one with new features; return their number."""
+        """Learn rows before the next new feature, or one with new features; return their number."""
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]

@@ -18,7 +18,7 @@ from ..progress import pieces
 
 
 class DensityReadings(Model):
-    """A model over trees with densities."""
+    """The base class of models over trees with densities."""
 
     _features: FeatureIndex
     _trees: PivotTrees | None
@@ -39,8 +39,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The logarithm; minus infinity if the density is 0, as before any learning. It may be finite
-        if the density itself is too small or large for a float.
+        The logarithm; minus infinity if the density is 0, as before the first sample. It may be
+        finite even if the density is too small or too large for a float.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class DensityReadings(Model):
         return self._read(x, LOG_DENSITY, -math.inf)
 
     def _read(self, x: Mapping[Any, Any], reading: int, before: float) -> float:
-        """Return a reading of the trees for a sample, or `before` before any learning."""
+        """Return a reading of the trees for a sample, or `before` if nothing has been learned."""
         with self._lock:
             trees = self._trees
             if trees is None:
@@ -70,7 +70,7 @@ class DensityReadings(Model):
     def density_one(self, x: Mapping[Any, Any]) -> float:
         """Return the density at a sample, per unit of volume of the features.
 
-        Errors are those of `log_density_one`.
+        Raises the same errors as `log_density_one`.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The density; 0 before any learning.
+        The density; 0 before the first sample.
 
         """
         return _exp(self.log_density_one(x))
@@ -87,7 +87,7 @@ class DensityReadings(Model):
     def surprise_one(self, x: Mapping[Any, Any]) -> float:
         """Return minus the logarithm of the density, or of its floor.
 
-        Errors are those of `log_density_one`.
+        Raises the same errors as `log_density_one`.
 
         Parameters
         ----------
@@ -96,10 +96,10 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The surprise in nats: the higher, the rarer the sample. If no tree has a sample in the cell,
-        the density is 0. Then each tree uses the last cell on the path with a sample, as if it held
-        one: the farther from all samples, the larger it is. So a surprise is always finite. It is 0
-        before any learning.
+        The surprise in nats, which is higher for rarer samples. If no tree has a sample in the
+        cell, the density is 0. Then each tree uses the last cell on the path that holds a sample,
+        as if it held one. This cell is larger far from all samples. So a surprise is always finite.
+        It is 0 before the first sample.
 
         """
         return -self._read(x, FLOORED, -0.0)
@@ -109,18 +109,19 @@ class DensityReadings(Model):
 
         The rarity r is the sample's surprise minus the median surprise of the learned samples, each
         before it was learned, in units of their mean deviation from the median. The score is (1 + r
-        / (1 + |r|)) / 2: 1/2 for the median, 3/4 one mean deviation above it, .95 nine. So it
-        increases with the surprise. Median and deviation follow about the latest 512 samples.
+        / (1 + |r|)) / 2, which increases with the surprise. It is 1/2 at the median, 3/4 at one
+        mean deviation above the median, and .95 at nine. Median and mean deviation follow about the
+        latest 512 samples.
 
-        With lifetime "auto" r is the largest among the lifetimes at which a sample shares its cells
-        with 1/256 to 1/4 of all samples. So groups of similar samples far from the others are
-        found, and single rare samples, too.
+        With lifetime "auto", r is the maximum over the lifetimes at which a sample's cells hold
+        1/256 to 1/4 of all samples on average. So groups of similar samples far from the others get
+        high scores, and so do single rare samples.
 
-        With an `origin` and a fixed lifetime nothing depends on the order of samples. The score is
-        then 1 / (1 + m), where m is the number of samples that the density puts into the mean
+        With an `origin` and a fixed lifetime, the score does not depend on the order of samples. It
+        is then 1 / (1 + m), where m is the number of samples that the density gives to the mean
         volume of a cell, (2 / lifetime)^d.
 
-        Errors are those of `log_density_one`.
+        Raises the same errors as `log_density_one`.
 
         Parameters
         ----------
@@ -129,7 +130,7 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The score; 0 before any learning.
+        The score; 0 before the first sample.
 
         """
         return self._read(x, SCORE, 0.0)
@@ -158,7 +159,7 @@ class DensityReadings(Model):
 
         Returns
         -------
-        A series or array like `X` (and with its pandas index), with `log_density_one` of each row.
+        A series or array like `X`, with the same pandas index and `log_density_one` of each row.
 
         Raises
         ------
@@ -175,7 +176,7 @@ class DensityReadings(Model):
     def density_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return the density at each row of a frame.
 
-        Errors are those of `log_density_many`.
+        Raises the same errors as `log_density_many`.
 
         Parameters
         ----------
@@ -188,7 +189,7 @@ class DensityReadings(Model):
 
         Returns
         -------
-        A series or array like `X` (and with its pandas index), with `density_one` of each row.
+        A series or array like `X`, with the same pandas index and `density_one` of each row.
 
         """
         frame, out = self._read_many(X, LOG_DENSITY, -math.inf, progress)
@@ -199,7 +200,7 @@ class DensityReadings(Model):
     def surprise_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `surprise_one` of each row of a frame.
 
-        Errors are those of `log_density_many`.
+        Raises the same errors as `log_density_many`.
 
         Parameters
         ----------
@@ -212,7 +213,7 @@ class DensityReadings(Model):
 
         Returns
         -------
-        A series or array like `X` (and with its pandas index), with `surprise_one` of each row.
+        A series or array like `X`, with the same pandas index and `surprise_one` of each row.
 
         """
         frame, out = self._read_many(X, FLOORED, -0.0, progress)
@@ -222,7 +223,7 @@ class DensityReadings(Model):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        Errors are those of `log_density_many`.
+        Raises the same errors as `log_density_many`.
 
         Parameters
         ----------
@@ -235,7 +236,7 @@ class DensityReadings(Model):
 
         Returns
         -------
-        A series or array like `X` (and with its pandas index), with `score_one` of each row.
+        A series or array like `X`, with the same pandas index and `score_one` of each row.
 
         """
         frame, out = self._read_many(X, SCORE, 0.0, progress)
@@ -251,7 +252,7 @@ LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100
 
 
 def check_lifetime_size(lifetime: Any, when: str = "") -> None:
-    """Refuse a lifetime that is no number, or with which cells may have no finite volume."""
+    """Refuse a lifetime that is not a number, or for which cells may have no finite volume."""
     if not arguments.is_real(lifetime) or not LEAST_LIFETIME <= lifetime <= LARGEST_LIFETIME:
         ends = f"{LEAST_LIFETIME:g} to {LARGEST_LIFETIME:g}"
         raise ValueError(f"lifetime must be a number from {ends}, got {lifetime!r}{when}")
@@ -269,15 +270,16 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
     X
         The samples: a pandas, polars or pyarrow frame, or an array of shape (n, d).
     x
-        The place: a mapping from the frame's columns to numbers, or a vector of d numbers in the
-        order of the columns; or k places, a frame with the same columns or an array of shape
-        (k, d).
+        A point: a mapping from the frame's columns to numbers, or a vector of d numbers in the
+        order of the columns. Or k points: a frame with the same columns, or an array of shape (k,
+        d).
     lifetime
-        Lifetime of the trees, as for `DensityForest`, whose density tends to this one.
+        Lifetime of the trees. The density of a `DensityForest` with this lifetime tends to the
+        result.
 
     Returns
     -------
-    The density, a float; or an array of shape (k,) for k places.
+    The density, a float; or an array of shape (k,) for k points.
 
     Raises
     ------
@@ -322,8 +324,8 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
         raise ValueError(f"x must have {samples.shape[1]} features like X, got {queries.shape[1]}")
     found = np.empty(len(queries))
     for i, query in enumerate(queries):
-        # Theorem 5.1. In each dimension its kernel, Equation 15, is exp(-t) h(t) with h(t) =
-        # 1 - t exp(t) E_1(t), which is E_2(t), at t = lifetime |x - X_i|.
+        # Theorem 5.1. In each dimension, its kernel (Equation 15) is E_2(t) = exp(-t) h(t), with
+        # h(t) = 1 - t exp(t) E_1(t) and t = lifetime |x - X_i|.
         with np.errstate(divide="ignore"):
             logs = np.log(expn(2, lifetime * np.abs(samples - query))) + math.log(lifetime)
         found[i] = np.exp(logs.sum(axis=1)).mean()

@@ -216,7 +216,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
         Returns
         -------
-        A mapping from label to number; empty before any learning.
+        A mapping from label to number; empty before the first sample.
 
         """
         sample = self._supports.sample(self._supports.check(x))
@@ -234,7 +234,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
         Returns
         -------
-        A label; None before any learning.
+        A label; None before the first sample.
 
         """
         scores = self.decision_one(x)

@@ -25,19 +25,19 @@ from ..progress import Progress, pieces
 # Number of stored samples that a call replays for a new map.
 REPLAY = 32
 
-# Rows that are mapped at a time.
+# Number of rows that are mapped at a time.
 BLOCK = 4096
-# The same if the map learns the rows before the weights do.
+# Number of rows at a time if the map learns them before the weights.
 GROWING_BLOCK = 256
 
 
 class Ahead(tuple[Any, Sample, float, float]):
-    """The rest of a call in which a growing map may have learned a sample: weights learn it."""
+    """The rest of a call in which a growing map may have learned a sample: the weights learn it."""
 
     __slots__ = ()
 
     def settle(self) -> None:
-        """Update the weights with the sample, if the map has learned it and they have not."""
+        """Update the weights with the sample, if only the map has learned it."""
         weights, sample, target, weight = self
         compiled = weights.compiled
         compiled.complete()
@@ -50,7 +50,7 @@ class FeatureLearner(Model, base.Estimator):
 
     While the map collects the samples from which it is built, the learner stores their targets. The
     weights of a new map begin at zero and learn these samples again, some in each call. Until they
-    have caught up, predictions come from the previous map.
+    have learned all of them, predictions use the previous map.
     """
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
@@ -116,7 +116,8 @@ class FeatureLearner(Model, base.Estimator):
         n_stored = len(self._targets)
         if self._next is None:
             return n_stored
-        # The new weights have learned `_position` replayed samples, and those that were not stored.
+        # The new weights have learned `_position` replayed samples, and all samples that were not
+        # stored.
         return n_stored + self._next.n_learned - self._position
 
     # Learning.
@@ -138,7 +139,7 @@ class FeatureLearner(Model, base.Estimator):
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
-        """Write a sample, to be learned or predicted, where the weights' kernels read it."""
+        """Write a sample, to be learned or predicted, to memory that the weights' kernels read."""
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
@@ -157,14 +158,15 @@ class FeatureLearner(Model, base.Estimator):
     ) -> None:
         """Learn a sample that may change more than the weights' numbers.
 
-        `find_target` returns its target. If that `is_new`, the function may change the learner.
+        `find_target` returns the sample's target. If the target `is_new`, the function may change
+        the learner.
         """
         features = self._features
         values = features._read_values(x)
         self._pending = Snapshot(self._changing(is_new))
         target, stored = find_target(), self._stores
         steps = features._observe(values)
-        # From here on the sample is learned.
+        # Once this is assigned, the sample counts as learned.
         self._pending = Steps([*steps, *self._plan(values, target, weight, stored)])
         self._settle()
 
@@ -174,11 +176,12 @@ class FeatureLearner(Model, base.Estimator):
         return self._features._pool is not None
 
     def _store(self, n: int, values: Mapping[Any, float], target: float, weight: float) -> None:
-        """Store a sample after `n` stored ones, unless it has been stored."""
+        """Store a sample after `n` stored samples, unless it has been stored."""
         for kept, value in ((self._targets, target), (self._weights, weight)):
             if len(kept) == n:
                 kept.append(value)
-        # The map may have stored its inputs. Where this is repeated, the pool may have gone.
+        # The map may have stored the sample's inputs. If the step is repeated, the pool may be
+        # gone.
         if self._pool is not None and len(self._pool) == self._first + n:
             self._pool.append(*self._features._reader.entries(values))
 
@@ -192,7 +195,7 @@ class FeatureLearner(Model, base.Estimator):
     ) -> list[Callable[[], object]]:
         """Return the remaining steps for a sample that the map has observed.
 
-        A step finds by counts whether it has been done. The last steps end the change.
+        A step checks by counts whether it has been done. The last steps end the change.
         """
         steps: list[Callable[[], object]] = []
         n_stored = len(self._targets)
@@ -211,7 +214,7 @@ class FeatureLearner(Model, base.Estimator):
         end: dict[str, Any] = {}
         if self._next is not None:
             stop = min(self._position + REPLAY, n_stored)
-            # A stored sample will be replayed; another one must be learned for both maps.
+            # A stored sample will be replayed; another sample must be learned for both maps.
             replay = partial(self._replay, self._next, self._position, stop)
             if stored:
                 steps.append(partial(replay, self._next.n_learned))
@@ -227,7 +230,7 @@ class FeatureLearner(Model, base.Estimator):
         return [*steps, *(partial(setattr, self, *one) for one in end.items())]
 
     def _learn_once(self, weights: Any, n: int, x: Any, target: float, weight: float) -> None:
-        """Learn a checked sample, if the weights still have learned only `n` samples."""
+        """Learn a checked sample, if the weights have learned only `n` samples so far."""
         if weights.n_learned == n:
             sample, target = self._locate(x, weights, True), self._kernel_target(target)
             # The map need not map again the sample that it has just learned.
@@ -242,7 +245,7 @@ class FeatureLearner(Model, base.Estimator):
             weights.learn_stored(self._pool, self._first + start, targets, by)
 
     def _after_replay(self, weights: Any, stop: int, n_stored: int) -> dict[str, Any]:
-        """Return attributes to set afterwards: weights that have caught up come into use."""
+        """Return attributes to set after a replay; a complete replay makes its weights current."""
         if stop < n_stored:
             return {"_position": stop}
         used: dict[str, Any] = {"_current": weights, "_next": None, "_position": stop}
@@ -281,14 +284,14 @@ class FeatureLearner(Model, base.Estimator):
             return
         learn = partial(self._learn_outputs, current.n_learned, block)
         if self._features._grows:
-            # The map may be ahead of the weights; otherwise kernels learn whole rows.
+            # The map may have learned more rows than the weights. Other maps learn nothing here.
             self._pending = Steps([learn])
             self._settle()
         else:
             learn()
 
     def _learn_outputs(self, n_before: int, block: Block) -> None:
-        """Map rows as they are learned, and learn those that the weights have not learned."""
+        """Map rows as they are learned, and learn the rows that the weights have not learned."""
         done = self._current.n_learned - n_before
         if done < len(block):
             self._features._observe_rows(block.names, block.columns)
@@ -313,7 +316,7 @@ class FeatureLearner(Model, base.Estimator):
         size = super()._raw_memory_usage
         size += sys.getsizeof(self._targets) + sys.getsizeof(self._weights)
         if self._features._pool is not None:
-            # The map counts the pool, too.
+            # The size of the map includes the pool.
             size -= self._features._pool.nbytes
         for features in (self.features, self._features):
             size += 0 if features is None else features._raw_memory_usage
@@ -341,7 +344,7 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         Raises
         ------
         TypeError
-            If a value or the target is no number.
+            If a value or the target is not a number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
             is out of range.
@@ -356,7 +359,7 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
-        The result is that of `learn_one` on each row.
+        The result equals that of `learn_one` on each row.
 
         Parameters
         ----------
@@ -364,9 +367,9 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The targets of its rows, by position.
+            The targets of the rows, by position.
         w
-            Weight of all rows, or their weights, from 0 to 1e30.
+            Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
@@ -377,8 +380,8 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         TypeError
             If a column or the targets hold a value that is not a number.
         ValueError
-            If a value is infinite, a target or a weight out of range, a column doubled or a length
-            wrong. Nothing is learned then.
+            If a value is infinite, a target or a weight is out of range, a column occurs twice, or
+            a length is wrong. Then nothing is learned.
 
         """
         rows = read_block(self._features._read_frame(X), y, w)

@@ -1,4 +1,4 @@
-"""The base of the Mondrian forests as River estimators."""
+"""The base class of the Mondrian forests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .inspection import InspectableForest
 
 
 class MondrianForest(InspectableForest, base.Estimator):
-    """Base of the Mondrian forests.
+    """Base class of the Mondrian forests.
 
     A subclass is a dataclass whose fields are its parameters.
     """
@@ -56,7 +56,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             raise ModelFormatError(f"{theirs}, but {ours} are named")
 
     def _check_trees(self) -> None:
-        """Refuse stored trees that differ from those that the arguments make."""
+        """Refuse stored trees that differ from trees made with the arguments."""
         trees = self._trees
         if trees is None:
             return
@@ -96,7 +96,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         if trees is None:
             return
         trees.enter()
-        # Nothing has been learned yet, or all has been forgotten.
+        # No sample has been learned yet, or all samples have been forgotten.
         is_empty = trees.is_empty
         self._features.keep_first(0 if is_empty else trees.n_inputs)
         if is_empty:
@@ -111,14 +111,15 @@ class MondrianForest(InspectableForest, base.Estimator):
         self._enter()
         self._leave()
 
-    # What has been seen.
+    # What has been learned.
 
     @property
     @locked
     def widths(self) -> dict[Any, float]:
-        """Width of each feature: 1 for a category, and for all with `scale=False`.
+        """Width of each feature; 1 for a category, and for all features with `scale=False`.
 
-        While trees are redrawn these are the new widths; `tree_widths` returns those of a tree.
+        While trees are redrawn, these are the new widths; `tree_widths` returns the widths of a
+        tree.
         """
         trees = self._trees
         widths = [] if trees is None else (1.0 / trees.next_scaling[1]).tolist()
@@ -135,7 +136,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
         Returns
         -------
-        A mapping from feature to width; empty before any learning.
+        A mapping from feature to width; empty before the first sample.
 
         Raises
         ------
@@ -149,12 +150,12 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples learned; 0 again once all have been removed."""
+        """Number of samples learned; 0 again once all samples have been removed."""
         trees = self._trees
         return 0 if trees is None or trees.is_empty else trees.n_begun
 
     def _grown(self) -> Any:
-        """Return the trees, made at first use so that an unseeded clone draws its own seed."""
+        """Return the trees, created at first use so that an unseeded clone draws its own seed."""
         if self._trees is None:
             self._trees = self._make_trees()
         return self._trees
@@ -162,7 +163,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     # Reading samples and frames.
 
     def _read(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Return a mapping's checked values without missing ones."""
+        """Return a mapping's checked values that are not missing."""
         return read_values(x, self._takes_levels)
 
     @locked
@@ -194,7 +195,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     ) -> bool:
         """Learn a checked sample by a function of the trees; return whether they change shape.
 
-        They do if features are new, or if `add` adds something else to the trees.
+        Trees change shape if features are new, or if `add` adds something else to them.
         """
         # Another thread may have added a feature.
         values = self._features.agreed(values)
@@ -213,7 +214,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         return changes
 
     def _check_input(self, trees: Any, bad: int) -> None:
-        """Refuse a sample whose input at place `bad` is too large; a negative place is none."""
+        """Refuse a sample whose input at place `bad` >= 0 is too large."""
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
 
@@ -228,14 +229,14 @@ class MondrianForest(InspectableForest, base.Estimator):
         """Return a frame's columns in the order of the trees."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
-    # Number of columns of a prediction before any learning.
+    # Number of columns of a prediction before the first sample.
     _N_BEFORE = 0
 
     @locked
     def _predict_rows(
         self, X: Any, progress: bool, read: Callable[[Floats], Floats] = lambda said: said
     ) -> tuple[Any, Floats]:
-        """Return a narwhals frame, or the array, and what `read` makes of its rows' predictions."""
+        """Return a narwhals frame, or the array, and the results of `read` on its predictions."""
         frame, names, columns = self._read_frame(X)
         trees = self._trees
         if trees is None:
@@ -247,7 +248,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     def resample(self) -> None:
         """Redraw the whole forest from the samples learned so far, in batch.
 
-        The batch algorithm replaces the online extension: another draw from the same distribution.
+        The batch algorithm gives another draw from the same distribution as the online extension.
 
         Raises
         ------
@@ -268,25 +269,25 @@ class ExplainedForest(MondrianForest):
     @property
     @locked
     def feature_importances(self) -> dict[Any, float]:
-        """How much the cuts on each feature reduced the loss, a mean over the trees.
+        """Reduction of the loss by the cuts on each feature, as a mean over the trees.
 
-        For classes the unit is nats per sample: the reduction of the log loss of predicting each
-        learned label from earlier ones, where a tree counts as the mean over its prunings. For
-        targets it is squared units of the target per sample: the reduction of the squared error of
-        predicting each learned target from all others. An irrelevant feature has an importance of
-        about 0, often slightly below; a feature that is never cut has 0. Features share a cut in a
-        direction (`directions`) in proportion to their extents in it. Importances add up to the
-        reduction by all cuts.
+        For classes, the unit is nats per sample: the reduction of the log loss of predicting each
+        learned label from earlier labels. A tree predicts the mean over its prunings. For targets,
+        the unit is squared units of the target per sample: the reduction of the squared error of
+        predicting each learned target from all other targets. An irrelevant feature has an
+        importance of about 0, often slightly below 0. A feature that is never cut has the
+        importance 0. With `directions`, features share a cut in proportion to their extents in its
+        direction. Importances add up to the reduction by all cuts.
 
-        They are computed from the trees, without samples: 100,000 samples in 10 trees take a second
-        or two, and temporarily 8 bytes for each node and class of a tree. Empty before any
-        learning.
+        Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,
+        this takes a second or two, and temporarily 8 bytes for each node and class of a tree. Empty
+        before the first sample.
         """
         found = [] if self._trees is None else self._trees.importances.tolist()
         return dict(zip(self.feature_names, found, strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
-        """Return what each feature adds to the prediction of the roots, a row per feature.
+        """Return each feature's contribution beyond the prediction of the roots, a row per feature.
 
         Raises
         ------
@@ -320,24 +321,25 @@ class TargetExplanations(ExplainedForest):
     @property
     @locked
     def baseline(self) -> float:
-        """The prediction where explanations begin: 0 before any learning.
+        """The prediction to which contributions are added; 0 before the first sample.
 
-        It is the mean of the roots; in an adaptive forest, the prediction of a sample without any
-        value.
+        It is the mean of the roots' predictions. In an adaptive forest, it is the prediction of a
+        sample without values.
         """
         return 0.0 if self._trees is None else float(self._trees.root_prediction()[0])
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return what each feature adds to the predicted target.
+        """Return the contribution of each feature to the predicted target.
 
-        Along the paths of the sample, the change by a cut belongs to its feature. The change
-        because the sample is outside a node's box belongs to the features in which it is outside,
-        in proportion to the distances. This takes some tens of milliseconds for 10 trees.
+        Along the paths of the sample, the change of the prediction by a cut is attributed to the
+        cut's feature. If the sample is outside a node's box, the change is attributed to the
+        features in which it is outside, in proportion to the distances. This takes some tens of
+        milliseconds for 10 trees.
 
-        In an adaptive forest features become known one after the other, and a feature gets the
+        In an adaptive forest, features are revealed one after the other, and each feature gets the
         change of the prediction. The mean over several orders and their reverses is an estimate of
-        Shapley values. It takes 32 times as many predictions as there are features.
+        Shapley values. This takes 32 predictions per feature.
 
         Parameters
         ----------
@@ -348,12 +350,12 @@ class TargetExplanations(ExplainedForest):
         Returns
         -------
         A mapping from feature to its contribution; `baseline` and all contributions add up to
-        `predict_one`. Empty before any learning.
+        `predict_one`. Empty before the first sample.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
             If a value is infinite or too large for single precision.
 

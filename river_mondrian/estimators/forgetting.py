@@ -1,4 +1,4 @@
-"""Forgetting samples: one by one, or all but the latest."""
+"""Remove samples from forests: single samples, or all but the latest."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .forest import MondrianForest
 
 
 class WindowForest(MondrianForest):
-    """Base of the forests that may hold the latest samples only.
+    """Base class of the forests that may store only the latest samples.
 
-    When a sample is removed, the rest is distributed like a forest that never had it, given its
-    widths and hyperparameters. This needs samples without missing values, and deletions that do not
-    depend on the trees.
+    After a sample is removed, the forest is distributed like a forest that never learned it, given
+    the widths and hyperparameters. This needs samples without missing values, and deletions that do
+    not depend on the trees.
     """
 
     window: int | None
@@ -38,12 +38,12 @@ class WindowForest(MondrianForest):
         return trees
 
     def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
-        """Remove a stored sample that equals the written one; return whether there is any.
+        """Remove a stored sample that equals the written sample; return whether there is one.
 
         `put` writes the rest of the sample, besides its inputs, to the point of a given number.
         """
         # If this call is interrupted, the next `_enter` completes the removal, and drops trees
-        # without samples; otherwise the `_enter` below does.
+        # without samples; otherwise the `_enter` below does so.
         trees.close()
         is_held = trees.forget(put)
         if is_held:
@@ -52,7 +52,7 @@ class WindowForest(MondrianForest):
 
 
 class ForgettingForest(WindowForest):
-    """Base of the forests over labels or targets from which samples can be removed."""
+    """Base class of the forests over labels or targets from which samples can be removed."""
 
     # Whether the lifetime may be a function of the number of samples.
     _GROWS: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class ForgettingForest(WindowForest):
 
     # Learning rows.
 
-    # Functions that read a label or target, and those of a frame's rows.
+    # Functions that read a label or target, and the labels or targets of a frame's rows.
     _CHECK_Y: ClassVar[Any]
     _READ_Y: ClassVar[Any]
 
@@ -97,10 +97,10 @@ class ForgettingForest(WindowForest):
 
     @abc.abstractmethod
     def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[Any]:
-        """Return numbers of labels, or targets, of rows, up to the next new label."""
+        """Return the numbers of rows' labels, or rows' targets, up to the next new label."""
 
     def _begin_rows(self, rows: Block, start: int, stop: int) -> int:
-        """Prepare the trees for rows; return the end of those that they can learn at once."""
+        """Prepare the trees for rows; return the end of the rows that they can learn at once."""
         return stop
 
     def _horizons(self, more: int) -> list[float] | None:
@@ -114,7 +114,7 @@ class ForgettingForest(WindowForest):
             self._settle()
             horizons = self.n_samples, self._horizons(len(rows))
         with Progress(progress, len(rows)) as shown:
-            # In the warm-up ranges follow the samples.
+            # In the warm-up, ranges may change with each sample.
             while start < len(rows) and (
                 self.n_samples < WARM_UP or self._trees.warm_up is not None
             ):
@@ -133,11 +133,12 @@ class ForgettingForest(WindowForest):
     ) -> int:
         """Learn rows after the warm-up up to the next new feature or label; return their end.
 
-        `horizons` are the lifetimes after each row, if `n_before` samples come before the first.
+        `horizons` are the lifetimes after each row, if `n_before` samples come before the first
+        row.
         """
         trees = self._grown()
         stop = min(len(rows), start + trees.learned_at_once(self.n_jobs))
-        # Another thread may have added a feature, or learned.
+        # Another thread may have added a feature, or learned samples.
         self._features.agree(rows.names, rows.columns[start:stop], start)
         own = None if horizons is None else horizons[start:stop]
         if own is not None and self.n_samples != n_before + start:
@@ -162,22 +163,23 @@ class ForgettingForest(WindowForest):
     def _putter(self, trees: Any, y: Any, w: float) -> Callable[[int], None] | None:
         """Return a function that writes a label or target, and a weight, to a point.
 
-        Return None if no learned sample has them.
+        Return None if no learned sample can have them.
         """
 
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Remove a learned sample from every tree.
 
-        The rest is distributed like a forest that never had the sample, because a Mondrian process
-        is projective[^1]. This needs a sample without missing values, and a choice that does not
-        depend on the trees. Ranges and widths, names of features and labels, and the random state
-        stay. But a forest whose last sample is removed equals one that never learned any.
+        The forest is then distributed like a forest that never learned the sample, because a
+        Mondrian process is projective[^1]. This needs a sample without missing values, and a choice
+        that does not depend on the trees. Ranges, widths, names of features and labels, and the
+        random state do not change. But a forest whose last sample is removed equals a forest that
+        has learned nothing.
 
         Parameters
         ----------
         x
             A mapping from feature to value, as it was learned: values are compared in single
-            precision, scaled as the trees have them.
+            precision, scaled as in the trees.
         y
             The label or the target, as it was learned.
         w
@@ -186,14 +188,14 @@ class ForgettingForest(WindowForest):
         Raises
         ------
         KeyError
-            If no stored sample equals this one. The forest does not change then. With `directions`
-            this may happen to a sample with a missing value, which was stored as the mean at that
-            time.
+            If no stored sample equals this sample. Then the forest does not change. With
+            `directions`, this may happen to a sample with a missing value, which was stored as the
+            mean at that time.
         TypeError
-            If a value is neither a number nor a level, or the target or weight no number.
+            If a value is neither a number nor a level, or the target or weight is not a number.
         ValueError
-            If a value is infinite or the weight out of range, or if there is a bound `max_nodes`:
-            full trees do not store their samples.
+            If a value is infinite, the weight is out of range, or `max_nodes` is given: full trees
+            do not store their samples.
 
         Examples
         --------
@@ -227,9 +229,9 @@ class ForgettingForest(WindowForest):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
             are missing.
         y
-            The labels or targets of its rows.
+            The labels or targets of the rows.
         w
-            The weight of all rows, or their weights.
+            The weight of all rows, or one weight per row.
         progress
             Whether to show on stderr how many rows have been removed, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C some whole rows have
@@ -241,7 +243,7 @@ class ForgettingForest(WindowForest):
             If fewer stored samples than rows equal a row. The error names the row, and the forest
             does not change.
         TypeError, ValueError
-            As for `forget_one`, or if a column occurs twice or a length wrong.
+            As for `forget_one`, or if a column occurs twice or a length is wrong.
 
         """
         rows = read_block(self._read_frame(X), y, w, self._READ_Y)
@@ -266,7 +268,7 @@ class ForgettingForest(WindowForest):
     def _prepared_to_forget(
         self, values: Mapping[Hashable, float], y: Any, w: float
     ) -> Callable[[int], None] | None:
-        """Write a sample's inputs; return a function for the rest, None if it is not stored."""
+        """Write a sample's inputs; return a function for its target, None if it is not stored."""
         trees = self._write_known(values)
         if trees is None or not w > 0.0:
             return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _distance(node: reading.NodeView, values: Any) -> float:
-    """Return how far values lie outside a node's box, without missing ones."""
+    """Return the L1 distance of values to a node's box; missing values are ignored."""
     outside = np.fmax(node.lower - values, values - node.upper)
     return float(np.nansum(np.fmax(outside, 0.0)))
 
@@ -34,7 +34,7 @@ class InspectableForest(Model, abc.ABC):
     _features: FeatureIndex
     # Whether features may be categories.
     _takes_levels = True
-    # None before any learning; `_grown` makes them.
+    # None before the first sample; `_grown` creates the trees.
     _trees: Any
     _grown: Callable[[], Any]
 
@@ -146,10 +146,10 @@ class InspectableForest(Model, abc.ABC):
         -------
         A frame with the columns parent, left, right (node numbers, -1 for none), depth, is_leaf,
         paused, time, feature, threshold (in the feature's own units) and n_samples. With cut
-        directions the feature is "direction K", and the threshold is for the sum of the K-th of
-        `cut_directions`. The threshold of a category separates the places of its levels
-        (`level_places`). A classifier adds count_LABEL (the counts of the posterior, Algorithm 5's
-        c), a regressor mean and variance (the posterior of the node's mean).
+        directions, the feature is "direction K", and the threshold is for the weighted sum of the
+        K-th entry of `cut_directions`. The threshold of a category separates the places of its
+        levels (`level_places`). A classifier adds count_LABEL (the counts of the posterior, c in
+        Algorithm 5). A regressor adds mean and variance (the posterior of the node's mean).
 
         """
         pd = checks.require("pandas", "pandas", "to_dataframe")
@@ -205,7 +205,7 @@ class InspectableForest(Model, abc.ABC):
         tree
             Number of the tree.
         ax
-            Axes of matplotlib to draw on; None stands for those of a new figure.
+            Axes of matplotlib to draw on; None for the axes of a new figure.
         max_depth
             Number of levels of cuts that are shown; None shows all.
 
@@ -226,7 +226,7 @@ class InspectableForest(Model, abc.ABC):
         tree
             Number of the tree.
         ax
-            Axes of matplotlib to draw on; None stands for those of a new figure.
+            Axes of matplotlib to draw on; None for the axes of a new figure.
 
         Returns
         -------
@@ -235,7 +235,7 @@ class InspectableForest(Model, abc.ABC):
         Raises
         ------
         RuntimeError
-            Before any learning.
+            If no sample has been learned.
         ValueError
             If the forest does not have exactly two features.
 
@@ -267,9 +267,9 @@ class InspectableForest(Model, abc.ABC):
         Raises
         ------
         TypeError
-            If a level is none of these.
+            If a level has another type.
         ValueError
-            If the feature is no category.
+            If the feature is not a category.
 
         """
         if feature not in self._features.categories:
@@ -280,7 +280,7 @@ class InspectableForest(Model, abc.ABC):
 
     @locked
     def cut_directions(self, tree: int = 0) -> list[dict[Any, float]]:
-        """Return the directions that a tree cuts.
+        """Return the directions in which a tree cuts.
 
         Parameters
         ----------
@@ -289,9 +289,9 @@ class InspectableForest(Model, abc.ABC):
 
         Returns
         -------
-        For each direction a mapping from feature to coefficient, in the features' own units. A cut
-        separates samples by the sum of coefficients times values. Without `directions` there is one
-        for each feature. Empty before any learning.
+        For each direction, a mapping from feature to coefficient, in the features' own units. A cut
+        separates samples by the sum of coefficients times values. Without `directions`, there is a
+        direction for each feature. Empty before the first sample.
 
         """
         arguments.check_place("tree", tree, self._n_readable)
@@ -307,27 +307,28 @@ class ScoringDetector(Model, base.AnomalyDetector):
     @property
     @abc.abstractmethod
     def recent_scores(self) -> list[float]:
-        """The raw scores of the samples learned last, the latest last."""
+        """The raw scores of the latest samples, oldest first."""
 
     @property
     def _n_mappings(self) -> int:
-        """Number of mappings learned, also those that have not filled a shingle."""
+        """Number of mappings learned, including mappings before the first full shingle."""
         return self.n_samples  # type: ignore[attr-defined]
 
     def draw_scores(self, threshold: float = 0.99, ax: Axes | None = None) -> Axes:
-        """Draw the scores of the samples learned last; see `river_mondrian.plot.scores`.
+        """Draw the scores of the latest samples; see `river_mondrian.plot.scores`.
 
         Parameters
         ----------
         threshold
-            Samples whose rank among the drawn ones is larger are marked, from 0 to 1.
+            A rank from 0 to 1. Samples whose scores have a higher rank among the drawn scores are
+            marked.
         ax
-            Axes of matplotlib to draw on; None stands for those of a new figure.
+            Axes of matplotlib to draw on; None for the axes of a new figure.
 
         Returns
         -------
-        The axes. The horizontal axis has the numbers of the samples, from 1 on. The first of
-        several marked samples in a row is labelled with its number.
+        The axes. The horizontal axis has the numbers of the samples, from 1 on. The first sample of
+        each run of marked samples is labelled with its number.
 
         Raises
         ------
@@ -341,6 +342,6 @@ class ScoringDetector(Model, base.AnomalyDetector):
 
     @locked
     def _recent(self) -> tuple[NDArray[np.int64], Floats]:
-        """Return the numbers of the samples learned last, and their scores."""
+        """Return the numbers of the latest samples, and their scores."""
         scores = np.array(self.recent_scores, dtype=np.float64)
         return self._n_mappings + 1 - len(scores) + np.arange(len(scores)), scores

@@ -1,4 +1,4 @@
-"""The base of the Mondrian forests over classes as River estimators."""
+"""The base class of the Mondrian forests over classes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .labels import ClassifiesRows
 
 
 def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, float]:
-    """Return a mapping from label to value, several times as fast as `dict` makes it of pairs."""
+    """Return a mapping from label to value, several times as fast as `dict` of pairs."""
     if len(values) == 2:
         (first, second), (a, b) = labels, values
         return {first: a, second: b}
-    # A copy has the room that a new mapping would grow to step by step.
+    # A copy has its full size at once; a new mapping would grow step by step.
     found: dict[Any, float] = labels.copy()
     found.update(zip(labels, values))  # noqa: B905
     return found
@@ -34,8 +34,8 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 class Prepared:
     """Data for calls on one sample, valid while features and labels stay the same.
 
-    It is not written to, so that any number of threads may use it. Kernels refuse a call once the
-    trees have another version, for example because a feature has been added.
+    It is read-only, so that any number of threads may use it. Kernels refuse a call once the trees
+    have another version, for example because a feature has been added.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Prepared:
         self._levels_at = features.category_places
 
     def pack(self, x: Mapping[Any, Any]) -> bytes | None:
-        """Pack a mapping the fast way; return None if that is not possible."""
+        """Pack a mapping by the fast path; return None if it cannot be used."""
         if type(x) is not dict:
             x = as_dict(x)
         if len(x) != self._n:
@@ -92,7 +92,7 @@ class Prepared:
         return self.pack_values(values) if values.keys() <= self._places.keys() else None
 
     def pack_values(self, values: dict[Hashable, float]) -> bytes:
-        """Pack checked values, of their features' kinds; unknown features are left out."""
+        """Pack checked values, converted to their features' kinds; omit unknown features."""
         row = self._gaps.copy()
         for name, value in agreed(values, self._places, self._categories).items():
             place = self._places.get(name)
@@ -107,7 +107,7 @@ class Prepared:
 
 
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
-    """Base of the Mondrian forests over classes, whose nodes have `counts` of these."""
+    """Base class of the Mondrian forests over classes, whose nodes have `counts` of classes."""
 
     # `_prepared` is for calls on one sample, once a sample has been learned.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
@@ -190,7 +190,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
 
         Returns
         -------
-        A mapping from label to probability; empty before any learning.
+        A mapping from label to probability; empty before the first sample.
 
         """
         found = self._predict(x)
@@ -200,7 +200,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         return by_label(prepared.labels, prepared.unpack(out))
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]
-        """Predict the most probable label; among equal ones, the one seen first.
+        """Predict the most probable label; of equally probable labels, the label seen first.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
 
         Returns
         -------
-        A label; None before any learning.
+        A label; None before the first sample.
 
         """
         found = self._predict(x)
@@ -222,17 +222,18 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     @property
     @model.locked
     def baseline(self) -> dict[Any, float]:
-        """The probability of each label where explanations begin; empty at first."""
+        """The probabilities to which contributions are added; empty before the first sample."""
         found = np.empty(0) if self._trees is None else self._trees.root_prediction()
         return dict(zip(self.classes, found.tolist(), strict=True))
 
     @model.locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
-        """Return what each feature adds to the predicted probability of each label.
+        """Return the contribution of each feature to the predicted probability of each label.
 
-        Along the paths of the sample, the change by a cut belongs to its feature. The change
-        because the sample is outside a node's box belongs to the features in which it is outside,
-        in proportion to the distances. This takes some tens of milliseconds for 10 trees.
+        Along the paths of the sample, the change of the prediction by a cut is attributed to the
+        cut's feature. If the sample is outside a node's box, the change is attributed to the
+        features in which it is outside, in proportion to the distances. This takes some tens of
+        milliseconds for 10 trees.
 
         Parameters
         ----------
@@ -243,13 +244,13 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         Returns
         -------
         A mapping from label to a mapping from feature to its contribution. For each label,
-        `baseline` and all contributions add up to the probability of `predict_proba_one`. Empty
-        before any learning.
+        `baseline` and all contributions add up to the probability of `predict_proba_one`. empty
+        before the first sample.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
             If a value is infinite or too large for single precision.
 

@@ -1,4 +1,4 @@
-"""Bases of the classifiers: numbers of labels, and predictions of rows."""
+"""Base classes of the classifiers: numbers of labels, and predictions of rows."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class ClassifiesRows(NumbersLabels):
 
         Returns
         -------
-        A frame or array like `X` (and with its pandas index) with a column per label, in the order
-        of `classes`; no column before any learning.
+        A frame or array like `X`, with the same pandas index and a column per label, in the order
+        of `classes`. There is no column before the first sample.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class ClassifiesRows(NumbersLabels):
 
     @locked
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Predict the most probable label, or that of the largest score, for the rows of a frame.
+        """Predict the most probable label, or the label of the largest score, for a frame's rows.
 
         Parameters
         ----------
@@ -94,7 +94,8 @@ class ClassifiesRows(NumbersLabels):
 
         Returns
         -------
-        A series or array like `X` (and with its pandas index); None per row before any learning.
+        A series or array like `X`, with the same pandas index; None per row before the first
+        sample.
 
         """
         frame, best = self._best(X, progress)

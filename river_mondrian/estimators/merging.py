@@ -25,31 +25,32 @@ AnyModel = TypeVar("AnyModel", DensityForest, RidgeRegressor)
 
 
 def merge(a: AnyModel, b: AnyModel) -> AnyModel:
-    """Return the model of the samples of two models that have learned different samples.
+    """Return a model that has learned the samples of two models.
 
-    This is possible if a model is a sum over samples, and its partition does not depend on them:
+    This is possible if a model is a sum over samples, and its partition does not depend on samples:
 
-    - `DensityForest` with an `origin`, a seed and a fixed lifetime, of complete samples: counts add
-      up, so densities are the same bit for bit.
-    - `RidgeRegressor` on `RandomFourierFeatures`, `RandomBinningFeatures` of one seed, or on
-      features that were given to both with a full pool: the posterior is the same, to rounding.
+    - `DensityForest` with an `origin`, a seed and a fixed lifetime, for samples without missing
+      values. Counts add up, so densities are the same, bit for bit.
+    - `RidgeRegressor` on `RandomFourierFeatures` or `RandomBinningFeatures` with the same seed, or
+      on features that were given to both models with a full pool. The posterior is the same, up to
+      rounding.
 
     Parameters
     ----------
     a, b
-        The models, made with the same arguments. They do not change. No sample may have been
-        learned by both.
+        The models, which have the same arguments. They do not change. They must have learned
+        different samples.
 
     Returns
     -------
-    A model of the same class and arguments that has learned the samples of both.
+    A model with the same class and arguments that has learned the samples of both models.
 
     Raises
     ------
     TypeError
-        If a model is none of these.
+        If a model has another class.
     ValueError
-        If they differ in an argument, or cannot be added; the message says why.
+        If the models differ in an argument, or cannot be merged; the message gives the reason.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
 
 
 def is_mergeable(model: Any) -> bool:
-    """Return whether new models with these arguments may learn parts of samples and be merged."""
+    """Return whether new models with these arguments may learn different samples and be merged."""
     if isinstance(model, DensityForest):
         return model.origin is not None and model.seed is not None and not model._grows
     if not isinstance(model, RidgeRegressor) or model.window is not None:
@@ -150,7 +151,7 @@ def _merge_ridges(made: RidgeRegressor, other: RidgeRegressor) -> None:
 
 
 def _join_maps(made: RidgeRegressor, other: RidgeRegressor) -> NDArray[np.int64]:
-    """Add the columns of another map to a map; return their numbers, by the other's columns."""
+    """Add the columns of another map to a map; return their new numbers."""
     features, its = made._features, other._features
     if type(features) is not type(its):
         raise ValueError(f"the features are of {type(features).__name__} and {type(its).__name__}")
@@ -194,9 +195,9 @@ def check_parts(model: Any, n_parts: int) -> None:
     Raises
     ------
     TypeError
-        If it is no forest whose trees learn independently.
+        If the model is not a forest whose trees learn independently.
     ValueError
-        If it has too few trees, `max_nodes`, or a `window`.
+        If the model has too few trees, `max_nodes`, or a `window`.
 
     """
     if type(model) not in (classifier.MondrianForestClassifier, regressor.MondrianForestRegressor):
@@ -213,7 +214,7 @@ def check_parts(model: Any, n_parts: int) -> None:
 
 
 def _with_trees(model: AnyForest, trees: Any, n: int) -> AnyForest:
-    """Return a forest of `n` trees with the features and labels of another one."""
+    """Return a forest of `n` trees with the features and labels of another forest."""
     made = type(model)(**model._arguments() | {"n_estimators": n})
     made._features = copy.deepcopy(model._features)
     if isinstance(made, classifier.MondrianForestClassifier):
@@ -223,7 +224,7 @@ def _with_trees(model: AnyForest, trees: Any, n: int) -> AnyForest:
 
 
 def splits_at(model: AnyForest) -> int:
-    """Return the number of samples from which on a forest may be divided."""
+    """Return the number of samples after which a forest may be divided."""
     with model._lock:
         return int(model._grown().splits_at)
 
@@ -236,8 +237,9 @@ def bounds_of(n_trees: int, n_parts: int) -> list[int]:
 def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
     """Return forests, each with a part of the trees.
 
-    They have the features, classes and arguments of the model except `n_estimators`, and their
-    trees learn exactly like the model's. The model must have learned enough samples (`splits_at`).
+    The forests have the features, classes and arguments of the model except `n_estimators`. Their
+    trees learn exactly like the model's trees. The model must have learned enough samples
+    (`splits_at`).
     """
     check_parts(model, n_parts)
     with model._lock:
@@ -253,8 +255,8 @@ def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
 def united(parts: Sequence[AnyForest], law: NDArray[np.float64] | None = None) -> AnyForest:
     """Return the forest with the trees of all parts.
 
-    A regressor that learns the tails of its noise needs `law`, which was learned from all trees:
-    a part knows its own trees only.
+    A regressor that learns the tails of its noise needs `law`, which was learned from all trees: a
+    part has only its own trees.
     """
     found: list[Any] = []
     for part in parts:

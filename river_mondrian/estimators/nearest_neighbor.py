@@ -23,55 +23,58 @@ from .inspection import ScoringDetector
 class NearestNeighborDetector(ScoringDetector):
     """Nearest-neighbour detector for anomalies among the latest samples.
 
-    The score of a sample is its expected distance to the nearest of a random subset of the stored
-    samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The expectation
-    is calculated, not sampled: it is a mean of the distances to the stored samples, the nearest
-    first, with weights that fall by the factor 1 - 1 / `n_neighbors` from one to the next. This is
-    the isolation kernel's partition into Voronoi cells[^1], averaged over all its subsets, with the
-    distance to the centre of a sample's cell as the score, as in [^2] and [^3].
+    The score of a sample is its expected distance to the nearest sample of a random subset of the
+    stored samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The
+    expectation is calculated, not sampled. It is a weighted mean of the distances to the stored
+    samples. The nearest sample has the largest weight, and each further weight is smaller by the
+    factor 1 - 1 / `n_neighbors`. This is an average over all subsets of the isolation kernel's
+    partition into Voronoi cells[^1]. The score is the distance to the centre of a sample's cell, as
+    in [^2] and [^3].
 
     Parameters
     ----------
     n_neighbors
-        Number of nearest samples that count, on average.
+        Number of nearest samples on which a score depends, on average.
     window
-        Number of the latest samples. The stored samples are a random part of them, on average, or
-        all. None stores the first `max_samples` and then replaces none.
+        Number of latest samples from which the stored samples are drawn, on average. None stores
+        the first `max_samples` samples, and replaces none of them.
     max_samples
-        Largest number of stored samples. If `window` is larger, and there is no room, a sample
-        enters with the probability `max_samples` / `window` and replaces the oldest one.
+        Largest number of stored samples. If `window` is larger and there is no room, a sample is
+        stored with the probability `max_samples` / `window`, and replaces the oldest stored sample.
     shingle
-        Number of successive samples that are compared as one. Then a series can be anomalous by its
-        course. A sample is the mapping and the `shingle` - 1 learned before it. Scores are 0 and
-        nothing is stored until there are that many.
+        Number of successive mappings that are compared as one sample. Then a series can be
+        anomalous by its course. A sample is the mapping and the `shingle` - 1 mappings learned
+        before it. Scores are 0, and nothing is stored, until there are enough mappings.
     scale
         Whether to divide each feature by its width: the standard deviation of the stored values,
         clipped to 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8, 16, ...
-        samples, and each time 64 samples have entered.
+        samples, and each time 64 samples have been stored.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). The width
-        is that of uniform values: (high - low) / sqrt(12).
+        is the standard deviation of uniform values: (high - low) / sqrt(12).
     missing
-        What an absent key, None and NaN mean: "unknown", or "zero". An unknown value adds the mean
-        contribution of the other features. A mapping, such as `{"word_": "zero"}`, has a meaning
-        for each name of a feature or beginning of names: the longest that fits counts. Other
+        The meaning of an absent key, None and NaN: "unknown", or "zero". An unknown value adds the
+        mean contribution of the other features. A mapping, such as `{"word_": "zero"}`, has a
+        meaning for each feature's name or prefix of names; the longest matching key counts. Other
         features are unknown.
     n_jobs
-        Number of threads of `score_many`; -1 for one for each processor that the process may use.
+        Number of threads of `score_many`; -1 for one thread per processor that the process may use.
         The results do not depend on it.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    The distance of two samples is the sum over features of their differences in widths; beyond 10
-    widths a difference counts with its logarithm. Two levels of a category differ by 1, and the
-    width of a category is sqrt(P / 2), with P the share of pairs of samples that differ.
+    The distance of two samples is the sum over features of their differences in widths. Beyond 10
+    widths, a difference grows only with its logarithm. Two levels of a category differ by 1. The
+    width of a category is sqrt(P / 2), where P is the share of pairs of samples with different
+    levels.
 
-    `score_one` is a rank: the share of the latest 4,096 samples whose score, each before it was
-    learned, is lower. The first 32 samples are not among them; before there are any, ranks are 0.
+    `score_one` is a rank: the share of the latest 4,096 samples with a lower score. Each score was
+    computed before its sample was learned. The first 32 samples are not included; until then, ranks
+    are 0.
 
-    A sample takes 4 bytes for each feature.
+    A stored sample takes 4 bytes for each feature.
 
     Examples
     --------
@@ -87,7 +90,7 @@ class NearestNeighborDetector(ScoringDetector):
     >>> float(metric.get()) > 0.9
     True
 
-    Which feature is unusual:
+    Find the anomalous feature:
 
     >>> for i in range(100):
     ...     detector.learn_one({"load": i % 7, "errors": i % 3})
@@ -120,14 +123,14 @@ class NearestNeighborDetector(ScoringDetector):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_ranges(self.ranges, self.scale)
-        # All learned state. A change that is not the call of one kernel replaces it.
+        # All learned state. A change that needs more than one kernel replaces the table.
         self._table: NeighborTable | None = None
 
     # The scores that pictures show.
     _SCORE = "distance to the nearest samples"
 
     def _known(self) -> NeighborTable:
-        """Return the table; a new one before any learning."""
+        """Return the table; before the first sample, a new table."""
         if self._table is not None:
             return self._table
         window = self.window or math.inf
@@ -153,9 +156,9 @@ class NearestNeighborDetector(ScoringDetector):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the kind its feature has.
+            If a value is neither a number nor a level, or does not have its feature's kind.
         ValueError
-            If a value is infinite or too large for single precision. Nothing has changed then.
+            If a value is infinite or too large for single precision. Then nothing has changed.
 
         """
         with self._lock:
@@ -180,7 +183,7 @@ class NearestNeighborDetector(ScoringDetector):
             self._table = table
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order; the result is that of `learn_one` on each row.
+        """Learn the rows of a frame, in order; the result equals that of `learn_one` on each row.
 
         Parameters
         ----------
@@ -193,7 +196,7 @@ class NearestNeighborDetector(ScoringDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`, or if a column occurs twice; nothing has been learned then.
+            As for `learn_one`, or if a column occurs twice. Then nothing has been learned.
 
         """
         _, names, columns = self._read_frame(X)
@@ -206,7 +209,7 @@ class NearestNeighborDetector(ScoringDetector):
 
     @locked
     def _learn_rows(self, names: list[Hashable], columns: Any) -> None:
-        """Learn rows: those with a feature's first value one by one, the others together."""
+        """Learn rows: rows with a feature's first value one by one, the other rows together."""
         start, firsts = 0, self._known().features.first_rows(names, columns).values()
         for end in sorted({*firsts, len(columns)}):
             table = self._table = self._known()
@@ -220,7 +223,7 @@ class NearestNeighborDetector(ScoringDetector):
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Remove a stored sample before it expires.
 
-        Widths are renewed as if it had never been stored; scores of samples learned so far stay.
+        Widths are renewed as if it had never been stored. Recorded scores do not change.
 
         Parameters
         ----------
@@ -230,9 +233,9 @@ class NearestNeighborDetector(ScoringDetector):
         Raises
         ------
         KeyError
-            If no stored sample equals this one. Nothing changes then.
+            If no stored sample equals this sample. Then nothing changes.
         TypeError, ValueError
-            As for `learn_one`; or if there are shingles, because a sample is in several of them.
+            As for `learn_one`; or if there are shingles, because a sample is in several shingles.
 
         """
         if self.shingle > 1:
@@ -273,13 +276,13 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        The rank of `raw_score_one` among the scores of the latest 4,096 samples learned, each
-        before it was learned; 0 before there are any.
+        The rank of `raw_score_one` among the latest 4,096 scores, each computed before its sample
+        was learned; 0 if there are none yet.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the kind its feature has.
+            If a value is neither a number nor a level, or does not have its feature's kind.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -288,9 +291,9 @@ class NearestNeighborDetector(ScoringDetector):
             return self._readings(x)[1]
 
     def raw_score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the expected distance to the nearest of a random subset of the stored samples.
+        """Return the expected distance to the nearest sample of a random subset of stored samples.
 
-        Errors are those of `score_one`.
+        Raises the same errors as `score_one`.
 
         Parameters
         ----------
@@ -300,7 +303,7 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        The distance, in widths added up over features; 0 before any learning.
+        The distance, a sum over features in widths; 0 before the first sample.
 
         """
         with self._lock:
@@ -310,7 +313,7 @@ class NearestNeighborDetector(ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles, rows count as following the learned samples, and each other.
+        With shingles, the rows count as a continuation of the learned samples.
 
         Parameters
         ----------
@@ -322,7 +325,7 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        A series or array like `X` (and with its pandas index).
+        A series or array like `X`, with the same pandas index.
 
         Raises
         ------
@@ -344,9 +347,9 @@ class NearestNeighborDetector(ScoringDetector):
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return what each feature adds to the raw score, which is a sum over features.
+        """Return the contribution of each feature to the raw score, which is a sum over features.
 
-        Errors are those of `score_one`.
+        Raises the same errors as `score_one`.
 
         Parameters
         ----------
@@ -356,15 +359,15 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        A mapping from feature, or (feature, samples ago) with shingles, to what it adds, 0 or
-        more; they add up to `raw_score_one`. Empty before any feature has been learned.
+        A mapping from feature, or (feature, samples ago) with shingles, to its contribution, 0 or
+        more. Contributions add up to `raw_score_one`. Empty before any feature has been learned.
 
         """
         self._readings(x)
         table = self._known()
         return dict(zip(table.columns, table.explained().tolist(), strict=True))
 
-    # What has been seen.
+    # What has been learned.
 
     @property
     @locked
@@ -395,8 +398,8 @@ class NearestNeighborDetector(ScoringDetector):
     @property
     @locked
     def recent_scores(self) -> list[float]:
-        """The raw scores of the samples learned last, 4,096 at most, the latest last.
+        """The raw scores of the latest samples, at most 4,096, oldest first.
 
-        Each score was computed before the sample was learned. The first 32 samples have none.
+        Each score was computed before the sample was learned. The first 32 samples have no score.
         """
         return self._known().scores.latest.tolist()

@@ -28,16 +28,16 @@ from .labels import ClassifiesRows
 
 
 class OnlineGradientDescent(FeatureLearner):
-    """Online gradient descent on a feature map: the base of classifier and regressor."""
+    """Base class of the classifier and the regressor, by online gradient descent."""
 
     # Losses by name.
     _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
     # Default rate of AdaGrad, measured on a9a, covertype and letter, and on california, kin8nm and
     # cpu.
     _RATE: ClassVar[float]
-    # Whether features of texts have their own weights, beside those of the map's columns.
+    # Whether words of texts have their own weights, besides the weights of the map's columns.
     linear = False
-    # The class of the losses of River that fit.
+    # The class of River's losses that can be used.
     _KIND: ClassVar[type[optim.losses.Loss]]
 
     _MIXES = True
@@ -53,7 +53,7 @@ class OnlineGradientDescent(FeatureLearner):
             raise ValueError(f"loss must be one of {names} or a {kind} of River's, got {loss!r}")
         super().__post_init__()
         # Places of the words with their own weights, once the map is final: its features, then
-        # later words. It is only extended: words whose weights are 0 change nothing.
+        # later words. Places are only added: words with zero weights do not change a score.
         self._words: dict[Hashable, int] | None = None
         of_river = self._LOSSES[loss]() if is_named else loss
         rate = optim.AdaGrad(self._RATE) if self.learning_rate is None else self.learning_rate
@@ -89,7 +89,7 @@ class OnlineGradientDescent(FeatureLearner):
         reader, places = self._features._reader, self._words
         if places is not None:
             return reader.read_text(x, places, learns)
-        # While there is a pool, its words are those of the map.
+        # While there is a pool, the words are the map's features.
         if learns and self._features._pool is None:
             places = self._words = reader.index.places.copy()
             return reader.read_text(x, places, True)
@@ -110,7 +110,7 @@ class OnlineGradientDescent(FeatureLearner):
         return dict(zip(self._current.compiled.lifetimes, shares, strict=False))
 
     def _score(self, x: Mapping[Any, Any]) -> int:
-        """Write the scores of a sample to those of the current weights; return the best class."""
+        """Write a sample's scores to the current weights' `scores`; return the best class."""
         weights = self._current
         status, best = weights.score(self._locate(x, weights, False))
         if status != limits.DONE:
@@ -139,7 +139,7 @@ class OnlineGradientDescent(FeatureLearner):
     def _raw_memory_usage(self) -> int:
         size = super()._raw_memory_usage
         if self._words is not None:
-            # The map counts its features.
+            # The size of the map includes its features.
             more = itertools.islice(self._words, len(self._features._reader.index), None)
             size += sys.getsizeof(self._words) + sum(map(sys.getsizeof, more))
         return size
@@ -149,23 +149,23 @@ class OnlineGradientDescent(FeatureLearner):
 class OGDRegressor(OnlineGradientDescent, TargetLearner):
     """Online gradient descent regressor on a feature map.
 
-    It learns map and weights like `OGDClassifier`, and predicts the score itself.
+    It learns the map and the weights as `OGDClassifier` does, and predicts the score itself.
 
     Parameters
     ----------
     features
-        A feature map of this package. It is copied, and the copy learns along. None stands for
+        A feature map of this package. A copy of the map learns with the model. None means
         `IsolationFeatures()`.
     loss
         "squared" (whose derivative is twice the error), "epsilon_insensitive" and "huber" (with 0.1
         for epsilon), or a `RegressionLoss` of River's `optim.losses`. Of River's
-        `EpsilonInsensitiveHinge` only the epsilon is used, because the loss itself is for targets 0
-        and 1.
+        `EpsilonInsensitiveHinge`, only the epsilon is used, because this loss itself is for targets
+        0 and 1.
     learning_rate
-        A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River's.
-        None stands for `optim.AdaGrad(0.1)`.
+        A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River. None
+        means `optim.AdaGrad(0.1)`.
     seed
-        Random seed of the default features. Other features have their own.
+        Random seed of the default features. Other features have their own seed.
 
     Notes
     -----
@@ -221,7 +221,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
 
         Returns
         -------
-        The target; before any learning the target of a score of 0.
+        The prediction; before the first sample, the prediction for the score 0.
 
         """
         with self._lock:
@@ -248,7 +248,7 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
 
         Returns
         -------
-        A series or array like `X` (and with its pandas index).
+        A series or array like `X`, with the same pandas index.
 
         """
         frame, scores = self._scores(X, progress)
@@ -261,11 +261,11 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
     A linear model on the outputs of `features`, learned one sample at a time. On the isolation
     kernel, the default, this is IK-OGD[^1]. Predicting and learning take time proportional to the
-    number of partitions, for any number of cells and of learned samples. Kernel machines with
+    number of partitions, whatever the number of cells and of learned samples. Kernel machines with
     support vectors slow down with each mistake.
 
     Two classes have one score, whose sign decides. When a third class appears, each class gets its
-    own score; those of the first two predict as before.
+    own score, and the scores of the first two classes predict as before.
 
     When a map is rebuilt (see `IsolationFeatures`), new weights learn the stored samples again, 32
     in each call. So the model is useful from the first samples on.
@@ -273,25 +273,24 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     Parameters
     ----------
     features
-        A feature map of this package. It is copied, and the copy learns along. None stands for
+        A feature map of this package. A copy of the map learns with the model. None means
         `IsolationFeatures()`.
     loss
         Loss of the score of two classes: "log", "hinge" as in the paper, or a `BinaryLoss` of
-        River's `optim.losses`. The positive class is True, or the one of the two that was seen
-        second.
+        River's `optim.losses`. The positive class is True, or the class that was seen second.
     learning_rate
         A number for constant steps (0.5 in the paper), or a scheduler, `optim.SGD` or
-        `optim.AdaGrad` of River's. None stands for `optim.AdaGrad(0.5)`.
+        `optim.AdaGrad` of River. None means `optim.AdaGrad(0.5)`.
     multiclass
-        How more than two classes are learned: "softmax" by the cross-entropy of all scores, for any
-        `loss`, or "ovr", each class against the rest by `loss`, which is faster.
+        Method for more than two classes. "softmax" minimizes the cross-entropy of all scores,
+        whatever the `loss`. "ovr" learns each class against the rest by `loss`, which is faster.
     linear
-        Whether words have their own weights on text, beside those of cells. The score is then the
-        sum of a linear model on words and of a kernel machine on the map, which learns the
-        remaining error. It applies to `IsolationFeatures` if samples have few of many features
-        (fewer than a tenth of 256 or more), and changes nothing else.
+        Whether words of texts have their own weights, besides the weights of cells. The score is
+        then the sum of a linear model on words and of a kernel machine on the map, which learns the
+        remaining error. This applies only to `IsolationFeatures`, if samples have few of many
+        features (fewer than a tenth of 256 or more).
     seed
-        Random seed of the default features. Other features have their own.
+        Random seed of the default features. Other features have their own seed.
 
     Notes
     -----
@@ -299,19 +298,20 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     a sample with itself is 1. There is no intercept: the cells of each partition add up to a
     constant.
 
-    Columns that only one sample has updated share its weights, so cells with one sample take almost
-    no memory. The others take 8 bytes per class (or one score), 16 with AdaGrad.
+    Columns that only one sample has updated share the sample's weights, so cells with one sample
+    take almost no memory. Other columns take 8 bytes per class (or for one score), 16 with AdaGrad.
 
-    A word's input is the root of its value times log((1 + texts) / (1 + texts with it)) + 1, over
-    the texts learned so far, divided by the length of these in the text. Pass counts, or tf-idf.
+    A word's input is the square root of its value, times log((1 + n) / (1 + m)) + 1. Of n texts
+    learned so far, m have the word. The inputs of a text are divided by their norm. Values may be
+    counts or tf-idf.
 
-    With words AdaGrad has one rate for each column and each word, from the length of all classes'
-    derivatives together, instead of one for each weight. Words' rates are log2(classes) times as
-    large. A word takes 8 bytes per class from its second sample on, and almost none before. New
-    words are learned at any time, so memory grows with the vocabulary.
+    With words, AdaGrad has one rate for each column and each word, instead of one rate for each
+    weight. The rate depends on the norm of the derivatives for all classes. Rates of words are
+    log2(classes) times as large. A word takes 8 bytes per class from its second sample on, and
+    almost no memory before. New words are learned at any time, so memory grows with the vocabulary.
 
     Probabilities need the log loss, or another of River's losses for probabilities. Hinge losses
-    have none.
+    give no probabilities.
 
     Examples
     --------
@@ -385,14 +385,14 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         x
             A mapping from feature to number, or to a level if the map accepts levels.
         y
-            A label: anything hashable but None and NaN.
+            A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30: its gradient is multiplied by it.
+            Weight of the sample, from 0 to 1e30: its gradient is multiplied by the weight.
 
         Raises
         ------
         TypeError
-            If a value is no number or the label is not hashable.
+            If a value is not a number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.
@@ -416,7 +416,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
-        The result is that of `learn_one` on each row.
+        The result equals that of `learn_one` on each row.
 
         Parameters
         ----------
@@ -424,9 +424,9 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The labels of its rows, by position.
+            The labels of the rows, by position.
         w
-            Weight of all rows, or their weights, from 0 to 1e30.
+            Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
@@ -437,8 +437,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         TypeError
             If a column holds a value that is not a number or a label is not hashable.
         ValueError
-            If a value is infinite, a label missing, a weight out of range, a column doubled or a
-            length or order wrong. Nothing is learned then.
+            If a value is infinite, a label is missing, a weight is out of range, a column occurs
+            twice, or a length or order is wrong. Then nothing is learned.
 
         """
         rows = read_block(self._features._read_frame(X), y, w, read_labels)
@@ -471,7 +471,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
         Returns
         -------
-        A label; None before any learning.
+        A label; None before the first sample.
 
         """
         with self._lock:
@@ -516,7 +516,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
         Returns
         -------
-        A mapping from label to probability; empty before any learning.
+        A mapping from label to probability; empty before the first sample.
 
         Raises
         ------

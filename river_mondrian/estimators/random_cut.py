@@ -34,7 +34,7 @@ Past: TypeAlias = tuple[int, tuple[Values, ...], tuple[Values, ...]]
 
 
 def _is_past(past: Any, shingle: int) -> bool:
-    """Return whether a stored object is a tuple of samples before the next one."""
+    """Return whether a stored object is a valid tuple of samples before the next sample."""
     if type(past) is not tuple or len(past) >= shingle:
         return False
     if not all(type(sample) is dict for sample in past):
@@ -50,11 +50,12 @@ def _is_past(past: Any, shingle: int) -> bool:
 class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     """Random cut forest for anomaly detection over the latest samples.
 
-    Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut chooses a
-    feature in proportion to the sides and a uniform place. One of the first cuts separates an
-    anomalous sample from the others. Inserting it therefore displaces many samples: all those on
-    the other side of that cut move one level down. When a sample enters full trees, the oldest one
-    is removed. The trees are then distributed exactly like trees of the others alone.
+    Each tree cuts the box of its stored samples until each sample is alone[^1]. A cut's feature is
+    chosen in proportion to the box's sides, and its place is uniform. One of the first cuts
+    separates an anomalous sample from the other samples. So inserting the sample displaces many
+    samples: all samples on the other side of this cut move one level down. When a sample enters
+    full trees, the oldest sample is removed. The trees are then distributed exactly like trees of
+    the remaining samples.
 
     A scored sample is not inserted. A walk down a tree computes the probability of each insertion
     point, and scores average over all insertion points. So they are less random than scores after
@@ -65,54 +66,55 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     n_estimators
         Number of trees.
     window
-        Number of the latest samples. Trees store a random part of them, on average, or all. None
-        stores all samples.
+        Number of latest samples from which the stored samples are drawn, on average. None stores
+        all samples.
     max_samples
         Largest number of samples that the trees store. If `window` is larger, a sample enters full
-        trees with the probability `max_samples` / `window`, all trees or none. So the stored
-        samples are a part of the latest `window`, on average. If `max_samples` is at least
-        `window`, the trees store exactly the latest samples.
+        trees with the probability `max_samples` / `window`; it enters all trees or none. So, on
+        average, the stored samples are a part of the latest `window` samples. If `max_samples` is
+        at least `window`, the trees store exactly the latest samples.
     shingle
-        Number of successive samples that are scored and learned as one. Then a series can be
-        anomalous by its course. A sample is the mapping and the `shingle` - 1 learned before it,
-        and its features are pairs (feature, samples ago). Scores are 0 and nothing is learned until
-        there are that many.
+        Number of successive mappings that are scored and learned as one sample. Then a series can
+        be anomalous by its course. A sample is the mapping and the `shingle` - 1 mappings learned
+        before it, and its features are pairs (feature, samples ago). Scores are 0, and nothing is
+        learned, until there are enough mappings.
     scale
         Whether to divide each feature by its width. A width is the range of the values within 100
-        interquartile ranges of the quartiles. For a feature that is mostly one value, it is the
-        range of the others and this value. Widths are renewed after 1, 2, 4, ... 256 samples, and
-        checked again later (see `rescale`). Scaled values end at 1e30.
+        interquartile ranges of the quartiles. If most values of a feature are equal, its width is
+        the range of the other values and this value. Widths are renewed after 1, 2, 4, ... 256
+        samples, and checked again later (see `rescale`). Scaled values are at most 1e30 in size.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
-        feature is divided by high - low, in shingles all its values.
+        feature is divided by high - low; in shingles, all its values are.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. If a width has changed by more than a factor of 2, and the interquartile
-        range by more than a factor of 1.7, the trees are redrawn from their samples under the new
-        widths, one after the other, a part per sample.
+        has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
+        and the interquartile range by more than a factor of 1.7. They are redrawn from their
+        samples, one after the other, a part per sample.
     missing
-        What an absent key, None and NaN mean: "unknown", or "zero". A mapping, such as `{"word_":
-        "zero"}`, has a meaning for each name of a feature or beginning of names: the longest that
-        fits counts. Other features are unknown.
+        The meaning of an absent key, None and NaN: "unknown", or "zero". A mapping, such as
+        `{"word_": "zero"}`, has a meaning for each feature's name or prefix of names; the longest
+        matching key counts. Other features are unknown.
     n_jobs
-        Number of threads of `score_many`; -1 for one for each processor that the process may use.
+        Number of threads of `score_many`; -1 for one thread per processor that the process may use.
         The results do not depend on it.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    A sample's displacement in a tree is that of Guha et al.[^1] (collusive displacement): the
-    largest number, over the subtrees that it would be in, of samples beside the subtree for each
-    one in it. So a group of similar samples far from the others is anomalous, too.
+    A sample's displacement in a tree is the collusive displacement of Guha et al.[^1]. It is the
+    maximum over the subtrees that would contain the sample: the number of samples in the sibling of
+    the subtree, divided by the number in the subtree. So a group of similar samples far from the
+    others is anomalous, too.
 
     The score is a rank. Let r be the mean over trees of log(1 + displacement), divided by log(1 +
     n), where n is the number of stored samples. r is 1 for a sample that the first cut separates
     from all others. `score_one` is the share of the latest 4,096 samples with a smaller r, each
     computed before the sample was learned. So .99 means that one of 100 recent samples was as
-    anomalous. Between two of them the score is interpolated linearly, and it tends to 1 beyond the
-    largest one. The first 32 samples, or those that smaller trees have room for, are not among
-    them. Scores are 0 before there are any.
+    anomalous. Between two values of r, the score is interpolated linearly. Beyond the largest r, it
+    tends to 1. The first 32 samples are not included, or fewer if trees have room for fewer. Until
+    then, scores are 0.
 
     A missing value adds no distance; see `MondrianForestClassifier`. The first value fixes a
     feature's type: a number or a category. Each tree has its own places in [0, 1] for levels.
@@ -134,8 +136,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     True
 
     Mark samples that are rarer than one in a thousand, and do not learn them. The filter has its
-    own quantile: ranks are among learned samples, so a threshold of .999 would mark more and more
-    of the new samples.
+    own quantile: ranks refer to learned samples, so a threshold of .999 would mark more and more of
+    the new samples.
 
     >>> from river import anomaly
 
@@ -146,7 +148,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     >>> guarded.classify(score)
     True
 
-    A series, in shingles of 12 values; and which of them is the most anomalous:
+    Score a series in shingles of 12 values, and find the most anomalous value:
 
     >>> import math
 
@@ -179,8 +181,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        # A number n, the samples before the next one while n samples have been learned, and the
-        # samples before the next one otherwise; the latest first.
+        # A number n, the samples before the next sample while n samples have been learned, and the
+        # samples before the next sample otherwise; latest first.
         self._past: Past = -1, (), ()
         super().__post_init__()
 
@@ -206,9 +208,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Insert a sample into every tree, or into full trees with a probability.
+        """Insert a sample into every tree; full trees insert it with a probability.
 
-        With the probability `max_samples` / `window` it replaces the oldest sample of full trees.
+        With the probability `max_samples` / `window`, the sample replaces the oldest sample of full
+        trees.
 
         Parameters
         ----------
@@ -219,10 +222,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
-            If a value is infinite or too large for single precision. The forest does not change
-            then.
+            If a value is infinite or too large for single precision. Then the forest does not
+            change.
 
         """
         with self._lock:
@@ -237,7 +240,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
                 # Levels are stored as their codes: a file holds plain numbers.
                 plain = {name: float(value) for name, value in values.items()}
                 before, n = self._past_now(), -1 if joined is None else self.n_samples
-                # From here on the new past is valid once the number of samples is no longer n.
+                # The new past becomes valid once the number of samples is no longer n.
                 self._past = n, before, (plain, *before)[: self.shingle - 1]
             if joined is not None:
                 self._learn_new(joined, self._learn_written)
@@ -249,7 +252,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
-        The result is that of `learn_one` on each row.
+        The result equals that of `learn_one` on each row.
 
         Parameters
         ----------
@@ -264,11 +267,11 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not what its
-            feature has had so far.
+            If a column holds a value that is neither a number nor a level, or does not have its
+            feature's type.
         ValueError
-            If a value is infinite or too large for single precision, or a column occurs twice;
-            nothing has been learned then.
+            If a value is infinite or too large for single precision, or a column occurs twice. Then
+            nothing has been learned.
 
         """
         _, names, columns = self._read_frame(X)
@@ -281,9 +284,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Remove a stored sample from the trees before it expires.
 
-        The trees are then distributed like trees that never had it (see
-        `MondrianForestClassifier.forget_one`). Recorded scores stay. But a forest whose last sample
-        is removed equals one that never learned any.
+        The trees are then distributed like trees that never learned it (see
+        `MondrianForestClassifier.forget_one`). Recorded scores do not change. But a forest whose
+        last sample is removed equals a forest that has learned nothing.
 
         Parameters
         ----------
@@ -293,11 +296,11 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Raises
         ------
         KeyError
-            If no stored sample equals this one. The forest does not change then.
+            If no stored sample equals this sample. Then the forest does not change.
         TypeError
             If a value is neither a number nor a level.
         ValueError
-            If a value is infinite, or there are shingles: a sample is in several of these.
+            If a value is infinite, or there are shingles: a sample is in several shingles.
 
         """
         if self.shingle > 1:
@@ -309,10 +312,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Shingles.
 
     def _kinds(self) -> FeatureIndex:
-        """Return the features of single samples, of their kinds so far."""
+        """Return the features of single mappings, with their kinds so far."""
         categories, found = self._features.categories, FeatureIndex()
         if len(self._features):
-            # The past is a part of the shingle that was learned last.
+            # The past is a part of the last learned shingle.
             names: list[Any] = self._features.names
             found.add({name[0]: LEAST_LEVEL if name in categories else 0.0 for name in names})
         else:
@@ -321,7 +324,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         return found
 
     def _read(self, x: Mapping[Any, Any]) -> Values:
-        """Return a mapping's checked values; with shingles, of their features' kinds."""
+        """Return a mapping's checked values; with shingles, converted to their features' kinds."""
         values = super()._read(x)
         return self._kinds().agreed(values) if self.shingle > 1 else values
 
@@ -331,12 +334,12 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         return read_frame(X, self._kinds() if self.shingle > 1 else self._features)
 
     def _past_now(self) -> tuple[Values, ...]:
-        """Return the samples before the next one, the latest first."""
+        """Return the samples before the next sample, latest first."""
         n, before, after = self._past
         return before if n == self.n_samples else after
 
     def _joined(self, values: Values) -> Values | None:
-        """Return a sample joined with those before it; None if there are too few yet."""
+        """Return a sample joined with the samples before it; None if there are too few yet."""
         if self.shingle == 1:
             return values
         samples = (values, *self._past_now())
@@ -351,7 +354,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> Floats:
-        """Return the trees' readings of a sample, which is then in their vector; zeros at first."""
+        """Write a sample to the trees' vector, and return its readings; zeros at first."""
         trees = self._whole()
         if trees is not None and self.shingle == 1:
             self._write(x, trees)
@@ -376,13 +379,14 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        The rank of the sample's relative displacement among those of the latest 4,096 samples
-        learned, each before it was learned (see the notes of the class); 0 before there are any.
+        The rank of the sample's relative displacement among the latest 4,096 displacements, each
+        computed before its sample was learned (see the notes of the class). It is 0 if there are
+        none yet.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -394,7 +398,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles, rows count as following the learned samples, and each other.
+        With shingles, the rows count as a continuation of the learned samples.
 
         Parameters
         ----------
@@ -407,7 +411,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        A series or array like `X` (and with its pandas index).
+        A series or array like `X`, with the same pandas index.
 
         Raises
         ------
@@ -429,7 +433,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def _joined_rows(
         self, names: list[Hashable], columns: Floats
     ) -> tuple[list[Hashable], Floats, int]:
-        """Return the rows of a frame as shingles, and the number of first rows without one."""
+        """Return a frame's rows as shingles, and the number of first rows without a shingle."""
         past = self._past_now()[::-1]
         every = [*names, *ordered({name for values in past for name in values} - {*names})]
         rows = np.full((len(past) + len(columns), len(every)), np.nan)
@@ -444,9 +448,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         return joined, shingles.reshape(len(shingles), -1), n_short
 
     def raw_scores_one(self, x: Mapping[Any, Any]) -> dict[str, float]:
-        """Return the raw scores, which are no ranks, by name.
+        """Return the raw scores by name, which are not ranks.
 
-        Errors are those of `score_one`.
+        Raises the same errors as `score_one`.
 
         Parameters
         ----------
@@ -456,12 +460,12 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        A mapping from name to number, 0 before any learning; n is the number of stored samples.
+        A mapping from name to number, 0 before the first sample; n is the number of stored samples.
 
-        - "displacement": the collusive displacement[^1], from 0 to n: the larger, the rarer.
+        - "displacement": the collusive displacement[^1], from 0 to n; larger for rarer samples.
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).
           `score_one` is its rank.
-        - "depth": the number of cuts above the inserted sample: the smaller, the rarer.
+        - "depth": the number of cuts above the inserted sample; smaller for rarer samples.
         - "density": the share of the samples that share the sample's cell where trees are cut for a
             time of 2. With more and more trees it tends to the mean over the samples y of
             exp(-2 |x - y|_1), in widths of the features, a kernel density estimate.
@@ -474,22 +478,23 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     @property
     @locked
     def recent_scores(self) -> list[float]:
-        """The "relative" scores of the samples learned last, 4,096 at most, the latest last.
+        """The "relative" scores of the latest samples, at most 4,096, oldest first.
 
-        Each was computed before the trees learned the sample. The first 32 samples have none,
-        because among few samples each is anomalous.
+        Each score was computed before the trees learned the sample. The first 32 samples have no
+        score, because among few samples each is anomalous.
         """
         return [] if self._trees is None else self._trees.scores.latest.tolist()
 
     @locked
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return what each feature adds to the score.
+        """Return the contribution of each feature to the score.
 
-        The displacement by a cut that separates the sample alone belongs to the features in which
-        it is outside the others' box, in proportion to the distances. The displacement by a cut
-        further up belongs to the feature of the cut. This takes some milliseconds for 50 trees.
+        The displacement by a cut that separates only the sample is attributed to the features in
+        which the sample is outside the box of the others, in proportion to the distances. The
+        displacement by a cut further up is attributed to the cut's feature. This takes some
+        milliseconds for 50 trees.
 
-        Errors are those of `score_one`.
+        Raises the same errors as `score_one`.
 
         Parameters
         ----------
@@ -499,8 +504,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         Returns
         -------
-        A mapping from feature to what it adds, 0 or more; they add up to `score_one`. Empty before
-        any feature has been learned.
+        A mapping from feature to its contribution, 0 or more. Contributions add up to `score_one`.
+        Empty before any feature has been learned.
 
         """
         score, trees = float(self._readings(x)[displacement.RANK]), self._trees

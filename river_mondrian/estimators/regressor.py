@@ -24,22 +24,22 @@ class MondrianForestRegressor(
 ):
     """Mondrian forest regressor.
 
-    An ensemble of Mondrian trees whose cuts are random and ignore targets, extended online like
-    those of `MondrianForestClassifier`. With `posterior="gaussian"`[^1] each node has a mean that
-    is normally distributed around its parent's, and each sample's target around its leaf's. The
-    posterior of all means is exact after every sample. A prediction integrates over all places
-    where the sample might branch off, so its variance grows towards the prior's far from the data.
-    The forest predicts the mixture of its trees' predictions. With `posterior="mean"`[^2] a tree
-    predicts the mean of the targets in the sample's cell.
+    An ensemble of Mondrian trees whose cuts are random and ignore targets. The trees are extended
+    online like the trees of `MondrianForestClassifier`. With `posterior="gaussian"`[^1], each node
+    has a mean that is normally distributed around its parent's mean. Each target is normally
+    distributed around its leaf's mean. The posterior of all means is exact after every sample. A
+    prediction averages over all insertion points of the sample. So, far from the data, its variance
+    grows towards the prior's variance. The forest predicts the mixture of its trees' predictions.
+    With `posterior="mean"`[^2] a tree predicts the mean of the targets in the sample's cell.
 
-    Features need no scaling, may be categories and may appear at any time; levels of categories and
-    missing values are treated as by the classifier. Targets need no scaling either: a model of
-    targets in cents predicts 100 times what it predicts in euros.
+    Features need no scaling, may be categories and may appear at any time. Levels of categories and
+    missing values are treated as in the classifier. Targets need no scaling either: for targets in
+    cents, predictions are 100 times the predictions for targets in euros.
 
-    A tree's distribution of a target is right only if the noise is normal and the trees fit. With
-    `tails="learned"` the forest predicts a scale mixture of normals instead. Its weights are
-    learned from the densities of past targets under their predictions. So intervals are calibrated
-    even if noise has heavy tails, differs from place to place, or drifts.
+    A tree's distribution of a target is right only if the noise is normal and the tree fits the
+    data. With `tails="learned"`, the forest predicts a scale mixture of normal distributions
+    instead. Its weights are learned from the densities of past targets under their predictions. So
+    intervals are calibrated even if the noise has heavy tails, depends on the features, or drifts.
 
     Parameters
     ----------
@@ -47,39 +47,40 @@ class MondrianForestRegressor(
         Number of trees.
     lifetime
         Time at which splitting stops, in units of the scaled features. A frozen distribution of
-        `scipy.stats` is sampled once for each tree. With `posterior="mean"` it may be a function
-        that returns the lifetime after n samples, 1, 2, ..., and never falls. The trees then
-        continue without a rebuild: they are split without end and read at the lifetime, so memory
-        and time do not depend on it.
+        `scipy.stats` is sampled once for each tree. With `posterior="mean"`, it may be a function
+        that returns the lifetime after n samples, 1, 2, ..., and never decreases. Then trees need
+        no rebuild: they are split without limit and read at the lifetime. So memory and time do not
+        depend on the lifetime.
     posterior
         "gaussian" or "mean".
     prior_variance
         Prior variance of a leaf's mean with an infinite lifetime, in squared units of the target.
-        None stands for V K / (K + 2), where V is the running variance of the targets that count.
-        Then V is the prior variance of a target, also with a fixed `noise_variance` or a finite
-        lifetime.
+        None means V K / (K + 2), where V is the running variance of the targets that are not set
+        aside (see the notes). Then V is the prior variance of a target, also with a fixed
+        `noise_variance` or a finite lifetime.
     prior_rate
-        How fast a node's mean may move away from its parent's, per unit of time. None stands for
-        R / (2 log2 n) times a power of 2, with R the sum of the ranges that are cut (the number of
-        features, as they are scaled), each 1.5 times its robust range at most.
+        Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
+        R / (2 log2 n) times a power of 2, where R is the sum of the ranges that are cut (the number
+        of features if they are scaled). Each range counts as at most 1.5 times its robust range.
     noise_variance
-        Variance of a target around its leaf's mean, in squared units of the target. None stands
-        for 2 prior_variance / K.
+        Variance of a target around its leaf's mean, in squared units of the target. None means 2
+        prior_variance / K.
     tails
         Distribution of a target around the trees' predictions: "learned" or "normal".
     min_samples_split
         Smallest number of samples of a block that is split. A smaller block is paused, and its cuts
         are sampled from its stored points once it is large enough. So the tree is exactly the full
-        tree without the nodes of fewer samples.
+        tree without the nodes that have fewer samples.
     window
-        Largest number of samples that the trees store: the latest ones. When another sample is
-        learned, the oldest is removed from every tree. So the forest is distributed like one that
-        has learned the window alone, given the widths, which are those of the window, too. None for
-        all samples. See `forget_one` for samples with missing values. It needs `max_nodes=None`.
+        Largest number of latest samples that the trees store. When another sample is learned, the
+        oldest sample is removed from every tree. So, given the widths, the forest is distributed
+        like a forest that has learned only the window. Widths are computed from the window, too.
+        None stores all samples. See `forget_one` for samples with missing values. A window needs
+        `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops splitting. Its boxes and means
-        continue to learn. Once all trees have stopped and the first 256 samples are over, samples
-        are no longer stored. None sets no limit.
+        Number of nodes, leaves included, at which a tree stops splitting. Its boxes and means are
+        still updated. Once all trees have stopped and 256 samples have been learned, samples are no
+        longer stored. None sets no limit.
     directions
         Directions in which to cut, as for `MondrianForestClassifier`.
     scale
@@ -97,48 +98,49 @@ class MondrianForestRegressor(
         `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
         The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
-        one-hot encodings. With "zero" a feature counts as 0 in earlier samples, too. An absent
-        category is a level of its own, whose place is 0 in all trees. A mapping, such as `{"word_":
+        one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
+        category is a separate level, whose place is 0 in all trees. A mapping, such as `{"word_":
         "zero"}`, has a meaning for each feature's name or prefix of names; the longest matching key
         counts. Other features are unknown.
     n_jobs
-        Number of threads of `learn_many` and `predict_many`; -1 for one for each processor that the
-        process may use. The results do not depend on it.
+        Number of threads of `learn_many` and `predict_many`; -1 for one thread per processor that
+        the process may use. The results do not depend on it.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    K is min(2000, 2 n) divided by a power of 5. This power and that of `prior_rate` are chosen
-    after 64, 256, 1024 and 4096 samples. The choice is the one with which the trees would have
-    predicted the latest targets best, by their progressive likelihood given earlier targets (128
-    samples and 10 trees at most). A smaller K is chosen only if it gains .03 in log likelihood per
-    sample and step. n and R are renewed each time n has doubled, up to 4096; V is always up to
-    date. From 1024 samples on, without a window and `max_nodes`, choices are made and adopted step
-    by step, while the following samples are learned. Fixed values are not chosen. Nothing is chosen
-    once a forest has stopped storing samples.
+    K is min(2000, 2 n) divided by a power of 5. This power and the power in `prior_rate` are chosen
+    after 64, 256, 1024 and 4096 samples. The chosen powers would have predicted the latest targets
+    best, by their progressive likelihood given earlier targets (at most 128 samples and 10 trees).
+    A smaller K is chosen only if it gains .03 in log likelihood per sample and step. n and R are
+    renewed each time n has doubled, up to 4096; V is always up to date. From 1024 samples on,
+    without a window and `max_nodes`, choices are made and adopted step by step, while the following
+    samples are learned. Given values are not replaced. Nothing is chosen once a forest has stopped
+    storing samples.
 
-    The robust range of numbers is the range of those within 3 interquartile ranges of the quartiles
-    (Tukey's outer fences). If the quartiles are equal, it is the range of the others and of this
-    value. A target farther than 10 robust ranges from the robust range of all targets is set aside:
-    its sample extends the trees, but the target has no weight in means, in V or in the learned
-    tails. This begins with 16 samples. It is renewed four times while their number doubles, from
-    1,024 stored targets at most. Up to 4,096 samples all targets are judged again, as if each had
-    come last; later only new ones. The model follows a shift of the targets' level once a quarter
-    of the targets have the new level. A forest that has stopped storing samples counts all targets.
+    The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
+    quartiles (Tukey's outer fences). If the quartiles are equal, it is the range of the other
+    numbers and of this value. A target farther than 10 robust ranges from the robust range of all
+    targets is set aside: its sample extends the trees, but the target has no weight in means, in V
+    or in the learned tails. Targets are set aside from 16 samples on. The range is renewed four
+    times while the number of samples doubles, from at most 1,024 stored targets. Up to 4,096
+    samples, all targets are judged again, as if each were the latest. Later, only new targets are
+    judged. The model follows a shift of the targets' level once a quarter of the targets have the
+    new level. A forest that has stopped storing samples counts all targets.
 
-    Learned tails have scales s from 1/16 to 8, powers of 2. For s > 1 a variance is multiplied by
-    s^2. For s < 1 the difference of its inverse from that of the targets' variance is multiplied by
-    1 / s^2, so a prediction far from the data keeps the targets' spread. The weights of the scales
-    are a mean over 35 lognormal distributions of s, weighted by their likelihood given the past
-    targets. Of the first 512 targets every eighth counts, later every sixteenth, each a 64th less
-    than the next. The means of predictions do not depend on this; `learn_one` takes about a tenth
-    longer.
+    Learned tails have scales s that are powers of 2 from 1/16 to 8. For s > 1, a variance is
+    multiplied by s^2. For s < 1, the difference between its inverse and the inverse of the targets'
+    variance is multiplied by 1 / s^2. So a prediction far from the data keeps the targets' spread.
+    The weights of the scales are a mean over 35 lognormal distributions of s, weighted by their
+    likelihood given the past targets. Of the first 512 targets, every eighth counts; later, every
+    sixteenth. The weight of each is 1/64 less than the weight of the next. Learned tails do not
+    change the means of predictions. They make `learn_one` about a tenth slower.
 
-    With `posterior="mean"` a sample that branches off is in a cell without targets. The mean of the
-    smallest box from which it branches off replaces it, with the probability of the branch.
+    With `posterior="mean"`, a sample that branches off is in a cell without targets. Its prediction
+    is the mean of the smallest box from which it branches off, with the probability of the branch.
 
-    Before two targets differ, their variance, and that of a prediction, is 0.
+    As long as all targets are equal, their variance is 0, and so is the variance of a prediction.
 
     Examples
     --------
@@ -227,7 +229,7 @@ class MondrianForestRegressor(
     @property
     @model.locked
     def tail_weights(self) -> dict[float, float]:
-        """Return the weights of a prediction's scales; only scale 1 if it is normal."""
+        """Return the weights of a prediction's scales; only scale 1 if tails are normal."""
         if self._trees is None or self.posterior == "mean":
             return {}
         return self._trees.tail_weights
@@ -248,25 +250,25 @@ class MondrianForestRegressor(
         ----------
         x
             A mapping from feature to number, or to a level of a category: a string or truth value.
-            NaN and None are the same as an absent key. Without any feature only the target is
+            NaN and None are the same as an absent key. If there are no features, only the target is
             learned.
         y
             The target, a number of at most 1e120 in size.
         w
-            Weight of the sample, from 0 to 1e30: its noise variance is divided by it.
+            Weight of the sample, from 0 to 1e30: its noise variance is divided by the weight.
 
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or not of the type of its feature so far; if
-            the target is no number.
+            If a value is neither a number nor a level, or does not have its feature's type; if the
+            target is not a number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
-            is out of range, or a `lifetime` that is a function falls.
+            is out of range, or a `lifetime` that is a function decreases.
 
         """
         with self._lock:
-            # Calls are slow, and most targets are floats without a weight.
+            # Calls of functions are slow, and most targets are floats without a weight.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
             trees = self._whole()
@@ -277,7 +279,7 @@ class MondrianForestRegressor(
                 self._learn(trees, y, w, horizons)
 
     def _learn(self, trees: TargetTrees, y: float, w: float, horizons: list[float] | None) -> None:
-        """Learn the sample in the trees' `inputs`; `horizons` may have the lifetime after it."""
+        """Learn the sample in the trees' `inputs`; `horizons` may have the next lifetime."""
         if horizons is not None:
             trees.forest.next_horizon = horizons[0]
         bad = trees.learn(y, w)
@@ -302,12 +304,12 @@ class MondrianForestRegressor(
             ignored.
         with_dist
             Whether to return the distribution of the target, a `PredictiveDistribution`: the
-            mixture over the trees and the places where the sample may branch off.
+            mixture over the trees and the insertion points of the sample.
 
         Returns
         -------
-        The mean of the prediction, 0 before any learning; or its distribution, whose variance is
-        infinite then.
+        The mean of the prediction, 0 before the first sample; or its distribution, whose variance
+        is then infinite.
 
         Raises
         ------
@@ -338,7 +340,7 @@ class MondrianForestRegressor(
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Extend every tree by the rows of a frame, in order.
 
-        The result is that of `learn_one` on each row.
+        The result equals that of `learn_one` on each row.
 
         Parameters
         ----------
@@ -346,9 +348,9 @@ class MondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
             and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
         y
-            The targets of its rows, by position.
+            The targets of the rows, by position.
         w
-            A weight for all rows, or one for each.
+            A weight for all rows, or one weight per row.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
@@ -357,11 +359,11 @@ class MondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a column holds something that is neither a number nor a level, or not of the type of
-            its feature so far; if a target is no number.
+            If a column holds a value that is neither a number nor a level, or does not have its
+            feature's type; if a target is not a number.
         ValueError
-            If a value or target is not finite, a column doubled or a length wrong. Nothing is
-            learned then.
+            If a value or target is not finite, a column occurs twice, or a length is wrong. Then
+            nothing is learned.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)
@@ -390,7 +392,7 @@ class MondrianForestRegressor(
 
         Returns
         -------
-        A series of means like `X` (and with its pandas index), or the frame.
+        A series of means like `X`, with the same pandas index, or the frame.
 
         Raises
         ------

@@ -27,54 +27,54 @@ class RidgeRegressor(TargetLearner):
     """Exact online Bayesian ridge regression on a feature map.
 
     A linear model on the outputs of `features` with a normal prior on its weights. The posterior is
-    exact after each sample[^1]: predictions equal those of ridge regression on all samples so far,
-    in any order. New columns join the model. The variance of the noise has a posterior of its own
-    (normal-inverse-gamma[^2]), so targets need no scaling.
+    exact after each sample[^1]: predictions equal the predictions of ridge regression on all
+    samples so far, in any order. New columns are added to the model. The variance of the noise has
+    its own posterior (normal-inverse-gamma[^2]), so targets need no scaling.
 
     Parameters
     ----------
     features
-        A feature map of this package. It is copied, and the copy learns along. None stands for
+        A feature map of this package. A copy of the map learns with the model. None means
         `IsolationFeatures(n_partitions=50, n_cells=16)`.
     l2
         The ridge: variance of the noise divided by the prior variance of a weight.
     noise_variance
-        Variance of the noise, in squared units of the target. With None it is learned, from the
+        Variance of the noise, in squared units of the target. None learns the variance, from the
         prior 1 / variance.
     fit_intercept
         Whether to add an intercept, with a flat prior.
     max_columns
-        Largest number of columns of the map in the model. Later columns are ignored for good, and
-        the model stays exact on its columns.
+        Largest number of columns of the map in the model. Later columns are always ignored, and the
+        model stays exact on its columns.
     window
-        Number of samples of the posterior: the latest ones of positive weight. Each new sample
-        replaces the oldest, which is removed exactly. Samples are then stored, so `forget_one` can
-        remove others, too. None keeps all in the posterior, and stores none.
+        Number of latest samples of positive weight in the posterior. Each new sample replaces the
+        oldest sample, which is removed exactly. Samples are then stored, so `forget_one` can remove
+        any of them. None keeps all samples in the posterior, and stores no samples.
     seed
-        Random seed of the default features. Other features have their own.
+        Random seed of the default features. Other features have their own seed.
 
     Notes
     -----
-    With C columns kept, a sample takes O(C^2) time to learn, and so does the first prediction after
-    it. A further mean takes time proportional to the number of outputs, a distribution O(C^2).
-    Memory is 4 C^2 bytes, up to half as much again while C grows: 16 MB at the default limit.
-    Columns count from when they first differ from 0.
+    With C columns, learning a sample takes O(C^2) time, and so does the first prediction after it.
+    A further mean takes time proportional to the number of outputs, and a further distribution
+    takes O(C^2). Memory is 4 C^2 bytes, and up to half as much again while C grows: 16 MB at the
+    default limit. A column counts once it has differed from 0.
 
-    A weight divides the variance of its sample's noise.
+    The noise variance of a sample is divided by its weight.
 
     When a map is rebuilt (see `IsolationFeatures`), the stored samples are learned again, 32 in
-    each call. Meanwhile predictions come from the previous map. With a window these are the samples
-    of the window; forgotten ones are not learned again.
+    each call. Meanwhile, predictions use the previous map. With a window, only the samples of the
+    window are learned again, without forgotten samples.
 
-    With a full window a sample takes about twice the time[^3]. Errors of subtraction are tracked.
-    If they may reach 1e-9 of a row of the factor, or of the residual, all samples of the window are
-    learned again in one call. This is rare, except if a sample leaves whose weight or target is
-    much larger than those of the others. A stored sample takes 4 bytes for each of the map's cells,
-    8 for each output of a dense map, and 28 bytes. Columns stay, also without a sample in the
-    window. Predictions and the marginal likelihood do not depend on these, unless `max_columns` is
-    reached.
+    With a full window, learning a sample takes about twice the time[^3]. Errors of subtraction are
+    tracked. If they may reach 1e-9 of a row of the factor, or of the residual, all samples of the
+    window are learned again in one call. This is rare, unless the weight or target of a removed
+    sample is much larger than the others'. A stored sample takes 28 bytes, and 4 bytes for each of
+    the map's cells, or 8 for each output of a dense map. Columns are kept even if no sample in the
+    window has them. Predictions and the marginal likelihood do not depend on such columns, unless
+    `max_columns` is reached.
 
-    The kernel form of the model is a Gaussian process with a kernel of k(x, y) / `l2` times the
+    In kernel form, the model is a Gaussian process with the kernel k(x, y) / `l2` times the
     variance of the noise.
 
     Examples
@@ -136,7 +136,7 @@ class RidgeRegressor(TargetLearner):
         intercept = bool(self.fit_intercept)
         return Posterior(compiled, self.l2, intercept, self.max_columns, self.window)
 
-    # With a window samples are learned in order of arrival, so that the oldest is known.
+    # With a window, samples are learned in order of arrival, so that the oldest sample is known.
 
     @property
     def _steady(self) -> bool:
@@ -152,15 +152,15 @@ class RidgeRegressor(TargetLearner):
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Remove a stored sample from the posterior.
 
-        The result is the posterior of the others, up to rounding. The map and its columns stay: the
-        samples from which it was built are not forgotten.
+        The result is the posterior of the other samples, up to rounding. The map and its columns do
+        not change: they still depend on the samples from which the map was built.
 
         Parameters
         ----------
         x
             A mapping from feature to value, as it was learned. Values are compared in single
-            precision, by a 64-bit hash. A 0 equals a missing value, and features that the map does
-            not read do not count.
+            precision, by a 64-bit hash. The value 0 equals a missing value, and features that the
+            map does not read are ignored.
         y
             The target, as it was learned.
         w
@@ -169,12 +169,12 @@ class RidgeRegressor(TargetLearner):
         Raises
         ------
         KeyError
-            If no stored sample equals this one. Nothing changes then.
+            If no stored sample equals this sample. Then nothing changes.
         TypeError
-            If a value, the target or the weight is no number.
+            If a value, the target or the weight is not a number.
         ValueError
-            If one of them is infinite or out of range, or if there is no `window`: without one
-            samples are not stored, and could not be recognized.
+            If a value, the target or the weight is infinite or out of range, or if there is no
+            `window`: without a window, samples are not stored.
 
         Examples
         --------
@@ -213,9 +213,9 @@ class RidgeRegressor(TargetLearner):
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
             nulls and NaN are missing.
         y
-            The targets of its rows, by position.
+            The targets of the rows, by position.
         w
-            The weight of all rows, or their weights.
+            The weight of all rows, or one weight per row.
         progress
             Whether to show on stderr how many rows have been removed, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C some whole rows have
@@ -227,7 +227,7 @@ class RidgeRegressor(TargetLearner):
             If fewer stored samples than rows equal a row. The error names the row, and nothing
             changes.
         TypeError, ValueError
-            As for `forget_one`, or if a column occurs twice or a length wrong.
+            As for `forget_one`, or if a column occurs twice or a length is wrong.
 
         """
         self._check_holds()
@@ -264,7 +264,7 @@ class RidgeRegressor(TargetLearner):
             self._settle()
 
     def _stored_in_window(self) -> NDArray[np.int64]:
-        """Return the places of the samples in the window, among those stored for the map's build.
+        """Return the places of the window's samples among the samples stored to build the map.
 
         Forgotten samples have weight 0.
         """
@@ -274,11 +274,11 @@ class RidgeRegressor(TargetLearner):
     def _places_of(
         self, values: Mapping[Hashable, float], target: float, weight: float
     ) -> list[int]:
-        """Return the places in the window, by arrival, of the samples that equal a checked one."""
+        """Return the places in the window, by arrival, of samples that equal a checked sample."""
         features, posterior, pool = self._features, self._current, self._features._pool
         known = features._reader.index.places
         is_new = any(value != 0.0 and name not in known for name, value in values.items())
-        # A map that is final because its pool was full learns no more features.
+        # A map whose pool was full is final, and learns no more features.
         if is_new and (pool is not None or not isinstance(features, kinds.Pooled)):
             return []
         if pool is None:
@@ -304,7 +304,7 @@ class RidgeRegressor(TargetLearner):
             steps.append(partial(setattr, self, "_weights", array("d", weights.tolist())))
         if posterior is not None:
             steps.append(partial(posterior.forget, k, posterior.n_samples))
-        # From here on the sample is forgotten.
+        # Once this is assigned, the sample counts as forgotten.
         self._pending = Steps(steps)
         self._settle()
 
@@ -321,9 +321,9 @@ class RidgeRegressor(TargetLearner):
     def log_marginal_likelihood(self) -> float:
         """Log density of the targets that the current map has learned.
 
-        The weights are integrated out, and so is a learned variance of the noise. With an intercept
-        it is the density of the targets given one of them; any one gives the same value. It is 0
-        before there are targets that count.
+        The weights are integrated out, and so is a learned variance of the noise. With an
+        intercept, it is the density of the targets given one target; any target gives the same
+        value. It is 0 before there are targets that count.
         """
         if self._current is None:
             return 0.0
@@ -332,7 +332,7 @@ class RidgeRegressor(TargetLearner):
     @property
     @locked
     def noise_posterior(self) -> Any:
-        """Posterior of the noise's variance, a frozen inverse gamma distribution of SciPy's.
+        """Posterior of the noise's variance, a frozen inverse gamma distribution of SciPy.
 
         None before there are two samples (one without an intercept), or if the variance is given.
         """
@@ -347,7 +347,7 @@ class RidgeRegressor(TargetLearner):
     # Predicting.
 
     def _scale(self) -> float:
-        """Return the variance of a prediction, in units of its variance at known noise 1."""
+        """Return the factor from a prediction's variance at noise variance 1 to its variance."""
         posterior = self._current
         if self.noise_variance is not None:
             return float(self.noise_variance)
@@ -366,12 +366,12 @@ class RidgeRegressor(TargetLearner):
         with_dist
             Whether to return the distribution of the target, a `PredictiveDistribution`: normal if
             `noise_variance` is given, else a Student's t distribution. Its degrees of freedom are
-            the number of samples, less one with an intercept. Its variance is infinite with two or
-            fewer.
+            the number of samples, minus one with an intercept. With two or fewer degrees of
+            freedom, its variance is infinite.
 
         Returns
         -------
-        The mean of the prediction, 0 before any learning; or its distribution.
+        The mean of the prediction, 0 before the first sample; or its distribution.
 
         """
         posterior = self._current
@@ -412,7 +412,7 @@ class RidgeRegressor(TargetLearner):
 
         Returns
         -------
-        A series of means like `X` (and with its pandas index), or the frame.
+        A series of means like `X`, with the same pandas index, or the frame.
 
         """
         frame, names, columns = self._features._read_frame(X)
