@@ -1,9 +1,9 @@
-// The kernels of `nearest.cu` on the processor, from the same source.
+// The kernels of `nearest.cu` on the processor, compiled from the same source.
 //
-// What CUDA's compiler knows by itself is defined here, and `launch` runs a grid block by block. A
-// block's threads are fibers. Each runs until it waits at a barrier or for its partners in a
-// shuffle; those that wait go on when all have come. The order in which they run can be chosen: a
-// missing barrier goes unnoticed in one order and shows in another.
+// This file defines the built-in names of CUDA, and `launch` runs a grid block by block. A block's
+// threads are fibers. A fiber runs until it waits at a barrier or for its partners in a shuffle. It
+// continues when all of them wait. The order of the threads can be chosen: some orders hide a
+// missing barrier, and others show it.
 
 #include <ucontext.h>
 
@@ -34,15 +34,15 @@ struct Place {
 
 static Place threadIdx, blockIdx, blockDim, gridDim;
 
-// What a launch returns.
+// The result of a launch.
 enum Status {
     RAN = 0,
     NO_KERNEL = 1,
-    // Another number of arguments, or one of another size.
+    // The number of arguments differs, or the size of an argument.
     WRONG_ARGUMENTS = 2,
-    // Some threads wait at a barrier or for a shuffle to which others never come.
+    // Some threads wait at a barrier or for a shuffle that other threads never reach.
     STUCK = 3,
-    // The shared memory behind what the launch asked for is not as it was.
+    // A kernel wrote beyond the shared memory that the launch requested.
     WROTE_BEYOND = 4,
 };
 
@@ -50,13 +50,13 @@ enum State { RUNS, AT_BARRIER, AT_SHUFFLE, ENDED };
 
 const int WARP_SIZE = 32;
 const std::size_t MOST_SHARED = 232448, BEYOND = 1024, STACK = 1 << 16;
-const unsigned char UNSET = 0xff;  // of floats, not a number
+const unsigned char UNSET = 0xff;  // a float of these bytes is NaN
 
 struct Fiber {
     ucontext_t context;
     std::vector<unsigned char> stack;
     State state;
-    // Of a shuffle: who takes part, whose value is taken, the own one and the one taken.
+    // A shuffle's lanes, the partner whose value is read, the value given and the value read.
     unsigned mask;
     int partner;
     unsigned char given[8], taken[8];
@@ -103,7 +103,7 @@ static float __int_as_float(int bits) {
     return value;
 }
 
-// Compiled without contraction, so that these round once each.
+// Without contraction, which the compiler's options forbid, each of these rounds once.
 static float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fsub_rn(float a, float b) { return a - b; }
@@ -114,7 +114,7 @@ static double __dadd_rn(double a, double b) { return a + b; }
 
 float4 shared_memory[(MOST_SHARED + BEYOND) / sizeof(float4)];
 
-// Whether all that a thread's shuffle names wait for the same one.
+// Return whether all lanes of a thread's shuffle wait for the same shuffle.
 static bool all_shuffle(int thread) {
     const int first = thread - thread % WARP_SIZE;
     const unsigned mask = fibers[thread].mask;
@@ -127,7 +127,7 @@ static bool all_shuffle(int thread) {
     return true;
 }
 
-// Let go on who has waited for the last one to come; returns whether there is any.
+// Release the threads whose barrier or shuffle is complete; return whether there are any.
 static bool release(int n_threads) {
     std::vector<int> free;
     bool barrier = true;
@@ -193,8 +193,8 @@ static const Kernel KERNELS[] = {
     described("settle", settle),
 };
 
-// Run a kernel: grid (x, y), threads of a block, bytes of shared memory; arguments by their
-// addresses and sizes; and threads in ascending (0), descending (1) or random order.
+// Run a kernel on a grid (x, y), with a number of threads per block and bytes of shared memory.
+// `arguments` has addresses. `schedule` orders threads: ascending (0), descending (1) or random.
 extern "C" int launch(
     const char *name, const int *grid, int n_threads, int n_shared, int schedule,
     int n_arguments, void **arguments, const std::size_t *sizes) {
