@@ -1,4 +1,4 @@
-"""The adaptive forest: its parts against their twins, distributions, drift, bounded memory."""
+"""Tests of the adaptive forest: parts against twins, distributions, drift, bounded memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def grown(X, y, n_trees=2, n_candidates=20, seed=0, forgets=False, max_samples=5
 
 
 def begin_building(trees):
-    """Begin to build a tree of all samples in place of any other."""
+    """Begin to build a tree of all samples, and stop any other build."""
     trees._follow(trees.schedule._replace(role=IDLE, jobs=(LONG,)))
     trees._follow(trees.schedule.next_job(trees.n_samples))
     trees._begin(trees.schedule.slot)
@@ -68,7 +68,7 @@ def long_slots(trees):
 
 
 def posteriors(trees, slot, x):
-    """Return the posteriors of one tree, shape (N_POSTERIORS, classes)."""
+    """Return the posteriors of one tree, with the shape (N_POSTERIORS, classes)."""
     forest = trees.forest
     path = Array.over(StatisticsEntry, np.zeros(PATH_LENGTH * StatisticsEntry.SIZE, np.uint8))
     found = np.zeros(forest.n_sums(), dtype=np.float32)
@@ -84,7 +84,7 @@ def posteriors(trees, slot, x):
 
 
 def weights_of(n, seed):
-    """Return weights below and above 1."""
+    """Return random weights below and above 1."""
     return np.random.default_rng(seed).exponential(size=n).astype(np.float32).tolist()
 
 
@@ -94,7 +94,7 @@ def weights_of(n, seed):
 def test_posteriors_of_a_built_tree_are_the_twins(
     forgets, seed, classes, dense, weighted, monkeypatch
 ):
-    """Twins have the same nodes and all samples."""
+    """The twins have the same nodes and all samples."""
     monkeypatch.setattr(adaptive_trees, "MOST_DENSE", dense)
     X, y = draw(250, seed, classes=classes)
     weights = weights_of(250, seed) if weighted else None
@@ -119,20 +119,20 @@ def test_posteriors_of_a_built_tree_are_the_twins(
 @given(st.integers(0, 2**20), st.integers(2, 60), st.integers(1, 6), st.booleans())
 @settings(max_examples=50)
 def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
-    """For cuts in any order: duplicates, conflicts, inserted parents, split leaves."""
+    """Cuts come in any order: duplicates, conflicts, inserted parents, split leaves."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2)).astype(np.float32).astype(float)
     X = X[rng.integers(0, max(1, n * places // 6), n)]
     y = rng.integers(0, 3, n).tolist()
     y[0] = 2
     weights = weights_of(n, seed) if weighted else [1.0] * n
-    # A root that does not forget would take what it is to another depth.
+    # A root that does not forget keeps that property when it moves to another depth.
     trees = grown(X, y, n_trees=1, n_candidates=3, seed=seed, forgets=True, weights=weights)
     (slot,) = long_slots(trees)
     read = trees.read(0)
     seen = naive.replay(read, X, y, 3, True, weights)
     tree = trees.trees[slot]
-    # Preorder over rows, as `read` numbers nodes.
+    # Rows in preorder, in which `read` numbers nodes.
     waiting, number = [tree.root], 0
     while waiting:
         ref = waiting.pop()
@@ -140,7 +140,7 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
             row = tree.nodes.row(ref)
             own = row.statistics(tree)
             counts = seen[number].counts
-            # Sums of whole weights are exact.
+            # Sums of weights that are integers are exact.
             rel = 1e-5 if weighted else 0.0
             known = np.array([own.numbers_of(k).words.view()[::BLOCK] for k in range(3)])
             np.testing.assert_allclose(known[:, 0], counts[0], rtol=rel)
@@ -162,7 +162,7 @@ def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
 
 
 def test_memories_hold_no_subnormal_number():
-    """Some processors take 100 times as long for these, so the distant past counts as 0."""
+    """Some processors compute with subnormal numbers 100 times as slowly, so tiny counts are 0."""
     y = [0, 1] * 30 + [2, 3] * 300
     trees = grown(np.random.default_rng(0).random((len(y), 2)), y, n_candidates=3, forgets=True)
     found = []
@@ -203,7 +203,7 @@ def test_gains_are_the_twins(weighted):
 
 @pytest.mark.parametrize("m", [1, 7])
 def test_each_candidate_has_the_law_of_mondrian_cuts(seed, m):
-    """A dimension's share of them is that of its side, rounded; each is distributed like a cut."""
+    """A dimension's share of the candidates is that of its side, rounded; places are uniform."""
     lower = np.array([0.0, 2.0, -1.0, 0.0], dtype=np.float32)
     upper = np.array([1.0, 2.0, 1.5, 0.5], dtype=np.float32)
     tree, candidates = Memory(Tree)[0], Memory(Candidate, m)
@@ -254,7 +254,7 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, rebuilt):
 
 
 def assert_same_law(ours, theirs, seeds):
-    """Compare root times, root features, leaves and depths of many trees, in distribution."""
+    """Compare the distributions of root times, root features, leaves and depths of many trees."""
     for statistic in (
         lambda read: read[0].time,
         lambda read: read[0].dim,

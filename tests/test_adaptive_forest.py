@@ -1,4 +1,4 @@
-"""The adaptive forest as its users meet it: accuracy, drift, bounded memory, bad input."""
+"""Tests of the adaptive forest's public interface: accuracy, drift, memory, bad input."""
 
 import copy
 import math
@@ -44,7 +44,7 @@ def fed(data, **params):
 
 
 def test_discriminants_are_the_twins():
-    """With missing values, a late feature and a late class, around the warm-up."""
+    """Missing values, a late feature and a late class occur around the warm-up."""
     model, twin = Adaptive(2, seed=1), Discriminants()
     labels, features = {}, set()
     for x, y in stream(400):
@@ -63,7 +63,7 @@ def test_discriminants_are_the_twins():
 
 
 def accuracy(model, data, start=0):
-    """Return the accuracy from some sample on, each of which is learned after its prediction."""
+    """Return the accuracy from sample `start` on; each sample is predicted, then learned."""
     right = []
     for x, y in data:
         right.append(model.predict_one(x) == y)
@@ -92,7 +92,7 @@ def test_memory_stays_below_a_limit_in_bytes(limit, drifts):
     for start in range(0, len(data), 100):
         right.append(accuracy(model, data[start : start + 100]))
         sizes.append(model._raw_memory_usage)
-    # The limit is used, and what is kept is enough to learn from.
+    # The model uses its limit, and the memory suffices to learn.
     assert 0.5 * limit < max(sizes) <= limit
     assert np.mean(right) > 0.8
 
@@ -109,7 +109,7 @@ def test_a_sample_that_was_predicted_before_the_trees_were_built_anew():
 
 
 def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
-    """A new tree has learned the samples that came while it was built, in all its nodes."""
+    """All nodes of a new tree have learned the samples that arrived while it was built."""
     X, y = draw(1300, 2)
     trees = grown(X[:1000], y[:1000], n_trees=2, seed=4)
     ages = trees.schedule.ages
@@ -124,7 +124,7 @@ def test_all_samples_stay_in_the_trees_that_are_built_meanwhile():
 
 
 def test_missing_values_leave_probabilities(seed):
-    """On a coarse grid with half the values missing, paths down a tree are not stable."""
+    """On a coarse grid, with half the values missing, a sample's path down a tree changes."""
     rng = np.random.default_rng(seed)
     model = Adaptive(3, drift_detector=drift.NoDrift(), seed=seed)
     for _ in range(900):
@@ -153,7 +153,7 @@ def test_a_feature_that_is_often_missing_can_be_the_best():
     ("n_estimators", "window", "every"), [(40, 1000, None), (3, 2000, 300), (2, 1000, 90)]
 )
 def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, window, every):
-    """With more trees than can be built in time, and drifts before recent trees are due."""
+    """There are more trees than can be built in time, and drifts before recent trees are due."""
     rng = np.random.default_rng(0)
     model = Adaptive(n_estimators, window=window, drift_detector=drift.NoDrift(), seed=1)
     for i, (a, b, c) in enumerate(rng.random((3 * window, 3)).tolist()):
@@ -163,7 +163,7 @@ def test_no_tree_holds_a_sample_that_is_overwritten(n_estimators, window, every)
             trees.forget_before(80)
         in_use = trees.trees.words["role"] != forest.IDLE
         assert np.array(trees.schedule.starts)[in_use].min() > i + 1 - 2 * window - 1
-    # Each tree has every sample since its first one, once.
+    # Each tree has learned every sample since its first one, once.
     for t, slot in enumerate(long_slots(trees)):
         assert trees.read(t)[0].n_samples == model.n_samples - trees.schedule.starts[slot]
     n_long = (trees.trees.words["role"] == forest.LONG).sum()
@@ -199,7 +199,7 @@ def test_a_tree_that_must_be_built_at_once_does_not_disturb_another():
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_copy_whose_rows_have_other_room_goes_on_alike(seed):
-    """A copy runs out of room for rows at other samples, which delays no tree."""
+    """A copy runs out of room for rows at other samples, which must not delay a tree."""
     rng, n_classes = random.Random(seed), 30
     model, other = fed([]), fed([])
     for i in range(1200):
@@ -213,7 +213,7 @@ def test_a_copy_whose_rows_have_other_room_goes_on_alike(seed):
             other = pickle.loads(pickle.dumps(other))
 
 
-# Rows that several threads share.
+# Enough rows for several threads.
 N_ASKED = 3 * ROWS_PREDICTED + 5
 
 
@@ -236,7 +236,7 @@ def test_predictions_are_there_while_trees_are_built(monkeypatch):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
-    """Threads may still read the trees: calls that change the trees wait for them."""
+    """Threads may still read the trees, so calls that change the trees wait for these threads."""
     data = stream(700)
     model = fed(data[:400], n_jobs=2)
     same = copy.deepcopy(model)
@@ -249,7 +249,7 @@ def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
     monkeypatch.setattr(Future, "result", interrupted)
     raises(error, None, lambda: model.predict_many(pd.DataFrame([x for x, _ in data[:N_ASKED]])))
     jobs = model._trees._jobs
-    # The other part is done by the caller.
+    # The caller's thread has the other part.
     assert len(jobs) == 1
     for one in (model, same):
         common.fed(one, data[400:])

@@ -1,4 +1,4 @@
-"""The adaptive regressor as River sees it: streams, windows, drifts, distributions, late labels."""
+"""Tests of the adaptive regressor's public interface, on streams, drifts and late labels."""
 
 import common
 import numpy as np
@@ -12,7 +12,7 @@ from river_mondrian.progress import Progress
 
 
 def stream(n):
-    """Make samples, with a feature and a level that some lack."""
+    """Return samples; a feature and a level are missing in some of them."""
     found = []
     for x, _ in of_classes(n):
         y = 3.0 * x.get("a", 0.5) + x["b"] / 25.0
@@ -84,7 +84,7 @@ def test_losses_are_those_that_are_asked_for(loss):
 
 
 def progressive(model, data):
-    """Return predictions of samples, each of which is learned then."""
+    """Return the prediction of each sample before it is learned."""
     found = []
     for x, y in data:
         found.append(model.predict_one(x))

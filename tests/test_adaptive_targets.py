@@ -1,4 +1,4 @@
-"""The parts of the adaptive forest over targets: against their twins, and by distribution."""
+"""Tests of the adaptive forest for targets: its parts against twins, and distributions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def grown(X, y, n_trees=10, n_candidates=15, seed=0, max_samples=5000, weights=N
 
 
 def read_all(trees, X, weights=None):
-    """Yield the trees of all samples: place, nodes, and what the twin knows of each node."""
+    """Yield each tree of all samples: its slot, its nodes, and the twin's means of each node."""
     for number, slot in enumerate(trees.schedule.of_role(LONG)):
         read = trees.read(number)
         targets = trees.column("points", "targets")[:, trees.trees[slot].learns]
@@ -61,7 +61,7 @@ def weights_of(n, seed):
     return np.random.default_rng(seed).exponential(size=n).tolist()
 
 
-# Means and what is read of them.
+# Means, and the predictions that trees read from them.
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -79,7 +79,7 @@ def test_means_are_those_of_a_replay_after_building(weighted):
 
 
 def test_means_are_those_of_the_samples_that_have_passed(seed):
-    """Also while trees grow: weight and mean do not depend on the order."""
+    """The means are right while trees grow, too: they do not depend on the order."""
     X, y = draw(370, seed)
     for _, read, seen in read_all(grown(X, y, seed=seed), X):
         for node, twin in zip(read, seen, strict=True):
@@ -138,7 +138,7 @@ def test_gains_are_the_twins(weighted):
 
 @pytest.mark.parametrize("extends", [0, 1])
 def test_one_candidate_gives_the_law_of_the_exact_forest(seed, extends):
-    """A tree that is extended has it at any time, another tree right after its build."""
+    """An extended tree has this distribution at any time, another tree only after its build."""
     X, y = draw(24, 7, dims=2)
     n = 600
     trees = grown(X, y, n_trees=n, n_candidates=1, seed=seed)
@@ -215,7 +215,7 @@ def test_fences_are_renewed_next_when_they_are(n):
 
 
 def wild(n, seed):
-    """Return targets, some of which are wild, and some in a row at another level."""
+    """Return targets of which some are wild; a series of them has another level."""
     rng = np.random.default_rng(seed)
     y = rng.normal(size=n)
     y[rng.choice(n, n // 40, replace=False)] *= 10.0 ** rng.integers(1, 8)

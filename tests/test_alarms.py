@@ -1,4 +1,4 @@
-"""Alarms: averages, ranks, novel values, rests and budgets by a plain twin, and their state."""
+"""Tests of alarms against a plain twin: averages, ranks, novel values, rests, budgets, state."""
 
 import math
 import pickle
@@ -15,7 +15,7 @@ from river_mondrian import Alarms, NearestNeighborDetector
 
 
 class Told(base.AnomalyDetector):
-    """A detector whose score is a feature, as if it were a rank."""
+    """A detector whose score is the feature "score", as a rank."""
 
     def __init__(self):
         self.n_samples = 0
@@ -28,7 +28,7 @@ class Told(base.AnomalyDetector):
 
 
 def told(n, seed, d=2):
-    """Return samples of uniform scores with a few runs of high ones, and values that jump."""
+    """Return samples with uniform scores, a few runs of high scores, and values that jump."""
     rng = np.random.default_rng(seed)
     scores = rng.random(n)
     for start in rng.integers(0, n, size=6):
@@ -49,7 +49,7 @@ def run(alarms, samples):
 
 
 def nearly_constant(n, level):
-    """Return samples of a value that changes by .01 % and, near the end, by a half."""
+    """Return samples whose value changes by .01 % and, near the end, by a half."""
     scores = np.random.default_rng(2).random(n).tolist()
     steps = [1.0 + 1e-4 * (i // 100) + 0.5 * (n - 50 < i < n - 40) for i in range(n)]
     return [{"a": level * step, "score": s} for step, s in zip(steps, scores, strict=True)]
@@ -121,7 +121,7 @@ def test_pipelines_and_other_detectors():
     _, (found,) = run(alarms, [{"a": 5.0, "hour": 30}])
     assert found.novel == ("a",)
     assert set(found.features) == {"a"}
-    # The detectors given have learned nothing.
+    # The detectors given as arguments have learned nothing.
     assert list(views[0].steps.values())[-1].n_samples == 0
 
 

@@ -1,4 +1,4 @@
-"""The score of the Numenta benchmark, on cases that are calculated by hand, and made metrics."""
+"""Tests of the Numenta benchmark's score against cases calculated by hand."""
 
 import math
 
@@ -34,15 +34,16 @@ COST = 100.0 / 2.0 * 0.11
     [
         ([], 0.0),
         ([40], 100.0),
-        # Only the first detection of a window counts.
+        # Only the first detection in a window counts.
         ([45], LATE),
         ([45, 46, 49], LATE),
         ([40, 45], 100.0),
-        # False ones cost less just behind a window; far behind it, as before it.
+        # A false detection costs less just after a window, and the full cost before or far after
+        # it.
         ([40, 30], 100.0 - COST),
         ([40, 49 + 3], 100.0 + COST * curve(3 / 9)),
         ([40, 90], 100.0 - COST),
-        # The beginning does not count.
+        # Detections in the first part of a series do not count.
         ([40, *range(15)], 100.0),
         ([40, 15], 100.0 - COST),
     ],
@@ -69,7 +70,7 @@ def test_the_best_threshold_is_one_for_all_series():
     scores[[40, 30]] = 0.9, 0.4
     other = np.zeros(100)
     other[[40, 30]] = 0.5, 0.6
-    # All rows from .9, .6, .5 and .4 on.
+    # Thresholds .9, .6, .5 and .4.
     found = [at([series()] * 2, [scores, other], STANDARD, t) for t in (0.9, 0.6, 0.5, 0.4)]
     threshold, most = best([series()] * 2, [scores, other], STANDARD)
     assert (threshold, most) == (0.5, pytest.approx(max(found)))

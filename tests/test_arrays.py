@@ -1,4 +1,4 @@
-"""NumPy arrays in all `*_many`: as frames whose columns are named 0, 1, ..."""
+"""Tests of NumPy arrays in all `*_many`: they equal frames with the columns 0, 1, ..."""
 
 import pickle
 
@@ -32,7 +32,7 @@ def learn(model, X, labels):
 
 @pytest.fixture(params=MANY)
 def pair(request):
-    """A model that has learned an array, and one that has learned a frame."""
+    """Return a model that has learned an array, and a model that has learned a frame."""
     X, labels = rows(60), np.where(rows(60)[:, 0] > 0.0, "a", "b")
     of_array, of_frame = MODELS[request.param](), MODELS[request.param]()
     learn(of_array, X, labels)
@@ -58,14 +58,15 @@ def test_an_array_gives_an_array(pair):
         found = getattr(of_array, name)(X)
         wanted = getattr(of_frame, name)(pd.DataFrame(X))
         if not isinstance(found, np.ndarray):
-            # A map of cells: all its columns, among which a frame has those that are not zero.
+            # A feature map returns all its columns; its frame has only columns with a value other
+            # than 0.
             assert found.shape[1] >= wanted.shape[1]
             found = found[:, np.unique(found.indices)].toarray()
         assert isinstance(found, np.ndarray)
         assert found.dtype == np.float64 or found.dtype.kind == "U"
         assert found.tolist() == wanted.to_numpy().tolist()
         n_read += 1
-    # Alarms are of samples, one after the other.
+    # `Alarms` learns and scores one sample at a time.
     assert n_read > 0 or isinstance(of_array, rm.Alarms)
 
 
@@ -78,7 +79,7 @@ def test_before_any_learning(name):
         assert len(found) == 4
 
 
-# Some that NumPy would change are objects.
+# Labels that NumPy would convert are objects.
 LABELS = [("U", ["a", "b"]), ("i", [3, 4]), ("b", [False, True]), ("O", [(1, 2), (3, 4)])]
 LABELS += [("O", pair) for pair in ([1, "a"], [True, 2], [2**63, -1], ["a\0", "b"], [2**64, 1])]
 
@@ -116,7 +117,7 @@ def test_kinds_of_arrays(given, like):
 
 
 def with_a_gap(kind):
-    """Return numbers of a pandas type that has nulls, with one."""
+    """Return numbers of a pandas type that has nulls, with a null among them."""
     frame = pd.DataFrame(np.arange(12).reshape(4, 3), columns=list("abc")).astype(kind)
     frame.iloc[2, 1] = pd.NA
     return frame

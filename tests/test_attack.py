@@ -1,7 +1,7 @@
 """An interruption at any moment leaves a model as before the call or as after it.
 
-The suite has one moment of each mechanism. With `ATTACK_EVERY`, which attacks one of that many
-lines, it has all of them.
+The suite attacks one moment of each mechanism. With `ATTACK_EVERY` all moments are attacked, at one
+of that many lines.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from river_mondrian import OGDRegressor
 from river_mondrian.model import Steps
 
 JUDGE = Judge(moments.looks, moments.go_on, every=31)
-# An explanation takes some ten thousand lines, most of which are the same for each expert.
+# An explanation runs about ten thousand lines, most of which are the same for each expert.
 SELDOM = Judge(moments.looks, moments.go_on, every=500)
 
 
-# One of each mechanism for the suite.
+# One moment of each mechanism, for the suite.
 EXACT = ["first sample", "first weight late", "wider sets", "full window, new features"]
 EXACT += ["end of the warm-up", "end of a renewal, category"]
 REGRESSOR = ["third choice", "lifetime, doubling", "setting aside, between"]
@@ -66,7 +66,7 @@ def test_exceptions_and_failing_allocations_in_learning(kind, moment):
 
 @pytest.mark.parametrize("kind", ["ridge", "ogd", "binning"])
 def test_steps_may_be_repeated_after_the_last_one(kind, monkeypatch):
-    """An interruption may come before it is noted that all have been done."""
+    """An interruption may come after the last step and before the model records its end."""
     n, params, call = moments.MOMENTS[kind]["15 samples"]
     state = pickle.dumps(moments.forest(kind, n, **params))
     model, other = pickle.loads(state), pickle.loads(state)
@@ -111,7 +111,7 @@ BATCHES = [
 
 @pytest.mark.parametrize(("kind", "n"), BATCHES if IS_FULL else BATCHES[1::14])
 def test_an_exception_at_any_line_of_learning_many(kind, n):
-    """The model has learned a number of whole rows, `n_samples`."""
+    """The model has learned a number of whole rows, and `n_samples` is this number."""
     state = pickle.dumps(moments.forest(kind, n))
     assert 0 in JUDGE.lines_of_many(state, moments.learn_rows, len(moments.FRAME))
 
@@ -124,7 +124,7 @@ def test_memory_of_kernels_can_be_made_to_fail():
 
     call()
     n = count_allocations(call)
-    # The last allocation is the kernel's: room for which rows lack a value.
+    # The last allocation is made in the kernel, for the rows that lack a value.
     assert n > 0 and fail_allocation(call, n) and len(found) == 2
     call()
     assert found[0] == found[1] == found[2]
@@ -155,11 +155,11 @@ def test_each_allocation_can_be_made_to_fail():
     assert count_allocations(lambda: None) == 0
 
 
-# Losses that are written in Python.
+# Losses written in Python.
 
 
 class Refusing(optim.losses.Squared):
-    """A loss that has no gradient for a target."""
+    """A loss without a gradient for one target."""
 
     def gradient(self, y_true, y_pred):
         if y_true == 13.0:
@@ -169,7 +169,7 @@ class Refusing(optim.losses.Squared):
 
 @pytest.mark.parametrize("kind", ["mondrian", "fourier", "binning"])
 def test_a_loss_that_raises_an_error_raises_it_once(kind):
-    """The sample counts, without a step."""
+    """The sample counts in `n_samples`, and makes no step."""
     model, other = (OGDRegressor(moments.forest(kind, 0), Refusing()) for _ in range(2))
     for i, (x, y, _) in enumerate(moments.samples(40)):
         if i == 20:
@@ -183,7 +183,7 @@ def test_a_loss_that_raises_an_error_raises_it_once(kind):
 
 
 def test_a_loss_that_raises_in_replays():
-    """Each new map learns the stored samples again, and a sample raises its error there once."""
+    """Each new map learns the stored samples again, and a sample's error is raised once there."""
     model, n_errors = OGDRegressor(moments.forest("isolation", 0), Refusing()), 0
     for i, (x, y, _) in enumerate(moments.samples(60)):
         try:
@@ -191,13 +191,13 @@ def test_a_loss_that_raises_in_replays():
         except ValueError:
             n_errors += 1
         assert model.n_samples == i + 1
-    # When the sample comes, and for the two maps after that.
+    # The first error comes with the sample, the others with the next two maps.
     assert n_errors == 3
     model.predict_one(moments.ASKED[0])
 
 
 def test_a_signal_is_not_taken_for_the_error_of_a_loss():
-    """A handler may raise an error of any kind within the loss: the sample has its step then."""
+    """A handler may raise any error while the loss is computed; the step is then still made."""
     raised, gives_up = [], pytest.raises(TimeoutError)
 
     class Interrupted(Refusing):

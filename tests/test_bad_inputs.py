@@ -1,4 +1,4 @@
-"""Bad inputs and their errors: the table is for reading."""
+"""Tests of bad inputs and their errors, as tables to be read."""
 
 import copy
 import functools
@@ -34,12 +34,12 @@ def trained(name):
 
 
 def pipeline():
-    """Return a model with a step in front."""
+    """Return a pipeline of a scaler and a model."""
     return preprocessing.StandardScaler() | trained(EXACT)
 
 
 def call(name, method, *arguments, **more):
-    """Call a method of a model that has learned."""
+    """Return a call of a method of a trained model."""
     return lambda: getattr(copy.deepcopy(trained(name)), method)(*arguments, **more)
 
 
@@ -48,7 +48,7 @@ def learn(*arguments, **more):
 
 
 def sharded(*arguments):
-    """Let a forest over several processes learn its first rows, which it learns in this one."""
+    """Return a call in which a sharded forest learns its first rows, all in this process."""
     return lambda: ShardedForest(rm.MondrianForestClassifier(2, seed=1)).learn_many(*arguments)
 
 
@@ -73,7 +73,7 @@ def save(*arguments, **more):
 
 
 def forget_what_is_lacking():
-    """Remove a sample that lacked a feature whose mean has changed since."""
+    """Remove a sample that lacks a feature whose mean has changed since it was learned."""
     model = rm.MondrianForestClassifier(1, directions=2, seed=1)
     rows = np.random.default_rng(1).random((300, 2))
     model.learn_many(rows, [0, 1] * 150)
@@ -89,8 +89,9 @@ CUTS, DENSITY, ALARMS = "RandomCutForest", "DensityForest", "Alarms"
 OGD, RIDGE, CELLS = "OGDClassifier", "RidgeRegressor", "MondrianFeatures"
 LIST, DATES = list(LABELS), pd.DataFrame({"a": pd.date_range("2020", periods=20)})
 
-# Calls by the type of their error, with its message. At construction: ARGUMENTS, and
-# tests/test_contract.py; of one sample: that one and tests/test_configurations.py.
+# Calls by the type of their error, with its message. Constructors have ARGUMENTS and
+# tests/test_contract.py. Calls for one sample have tests/test_contract.py and
+# tests/test_configurations.py.
 TYPE_ERRORS = [
     (call(EXACT, "debug_one", None), "a sample must be a mapping"),
     (call(EXACT, "explain_one", 3), "a sample must be a mapping"),
@@ -126,7 +127,7 @@ TYPE_ERRORS = [
     (save(3), r"path must be a str or .* got 3 \(int\)"),
     (save(None), "path must be a str or a pathlib.Path"),
     (lambda: rm.load(["model"]), r"path must be a str or .* got \['model'\] \(list\)"),
-    # Pictures: errors name a model by its class.
+    # Plots, whose errors name the class of a model.
     (draw_of("importances", DENSITY), "or a mapping, got a DensityForest$"),
     (draw("importances", 3), r"or a mapping, got 3 \(int\)"),
     (draw_of("density_map", EXACT, PLANE), f"density_one, got a {EXACT}$"),
@@ -179,8 +180,8 @@ KEY_ERRORS = [
     (forget_what_is_lacking, "what a sample lacks is stored as the mean of that time"),
 ]
 
-# Bad arguments of constructors by class, and their errors; those of one name that all classes
-# refuse are in tests/test_contract.py.
+# Bad arguments of constructors by class, and their errors. Those that all classes refuse are in
+# tests/test_contract.py.
 ARGUMENTS = {
     EXACT: [
         ({"lifetime": stats.norm()}, "lifetime must not be negative.*-inf"),
@@ -256,7 +257,7 @@ def test_what_is_wrong_is_named(error, make, message):
 
 
 def test_an_index_of_other_labels_is_no_matter():
-    # Labels whose index was reset after rows were chosen match the rows by position.
+    # The index was reset after rows were chosen, so labels match the rows by position.
     rows, labels = X[5:15], LABELS[5:15].reset_index(drop=True)
     model, same = rm.MondrianForestClassifier(2, seed=1), rm.MondrianForestClassifier(2, seed=1)
     model.learn_many(rows, labels)

@@ -1,6 +1,6 @@
-"""Compiled code is never older than a source, and a cache that fails costs a warning at most.
+"""Tests of the compiled cache: code is never older than a source, and failures cost a warning.
 
-What compiled code depends on, and which of its folders are removed.
+They cover what compiled code depends on, and which folders of code are removed.
 """
 
 import errno
@@ -38,7 +38,7 @@ def test_a_change_in_any_file_is_compiled_anew(installed, change):
     for number in range(2):
         installed.install(contents)
         assert installed.run() == ([value], number, [])
-        # The code of before is still there.
+        # The code of the previous sources is still cached.
         installed.install(SOURCES)
         assert installed.run() == ([6], 1, [])
     assert len(installed.entries()) == len(installed.folders()) == 2
@@ -58,7 +58,7 @@ def test_comments_docstrings_and_formatting_compile_nothing(installed):
     assert installed.run(*steps) == ([6, 5], 0, [])
     installed.install(changed(kernels=REWRITTEN, constants="# A comment.\nFACTOR = 2\n"))
     assert installed.run(*steps) == ([6, 5], 2, [])
-    # A string that is not a docstring counts.
+    # A string that is not a docstring is part of the code.
     installed.install(changed(kernels=REWRITTEN, constants="FACTOR = 2\nNAME = 'A string.'\n"))
     assert installed.run(*steps) == ([6, 5], 0, [])
 
@@ -79,7 +79,7 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     assert key(a="A = 1  # One.\n") == first
     assert meaning.mock_calls[2:] == [mock.call(b"A = 1  # One.\n")]
     assert key(a="A = 2\n") != first and key(a="A = 1\n") == first
-    # What is not Python, or not yet, counts as it is.
+    # A file that Python cannot parse is compared byte by byte.
     assert len({first, key(a="A = \n"), key(a="A = # One.\n")}) == 3
     key(a="A = 1\n")
     content = known.read_bytes()
@@ -102,7 +102,7 @@ def test_processes_that_start_at_once(installed, processes):
         values, _, warned = processes.answer(process)
         assert values == [6, 5, 5.0] and not warned
     assert installed.run(("first", 2.5), ("first", 3), ("second", 3)) == ([5.0, 6, 5], 3, [])
-    # No partial file is left behind.
+    # No partial file remains.
     (folder,) = installed.folders()
     assert {path.suffix for path in folder.iterdir()} == {".nbc"}
 
@@ -111,11 +111,11 @@ def test_sources_that_change_as_a_process_runs(installed):
     constants = str(installed.package / "constants.py")
     begin = ("import", "fake.compiled"), ("write", constants, "FACTOR = 3\n"), ("first", 3)
     back = ("write", constants, SOURCES["constants.py"])
-    # Whatever this process has made of both versions belongs to neither.
+    # Code from a process that has read two versions is stored for neither.
     assert installed.run(*begin, back, ("second", 3)) == ([9, 8], 0, [])
     assert not installed.entries()
     assert installed.run(("first", 3), ("second", 3)) == ([6, 5], 0, [])
-    # It takes nothing from disk, either.
+    # This process does not read code from disk, either.
     assert installed.run(*begin) == ([9], 0, [])
 
 
@@ -124,7 +124,7 @@ def test_sources_that_change_as_a_process_runs(installed):
 def test_a_folder_that_cannot_be_written_costs_a_warning(installed, tmp_path, variable, kind):
     home, blocked = tmp_path / "home", tmp_path / "file"
     environ = {"HOME": str(home), "XDG_CACHE_HOME": "", "NUMBA_CACHE_DIR": ""}
-    # Nobody can write below a file, not even the superuser.
+    # No user can create a file below a file, not even the superuser.
     bad = blocked / "below" if kind == "blocked" else tmp_path / "not there"
     if variable != ".cache":
         environ[variable] = str(bad)
@@ -133,7 +133,7 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(installed, tmp_path, va
     values, _, warned = installed.run(("first", 3), ("second", 3), **environ)
     assert values == [6, 5]
     if kind == "missing" and variable != "HOME":
-        # It can be made.
+        # A missing folder can be created.
         assert not warned
         return
     assert len(warned) == 1 and "Set NUMBA_CACHE_DIR to a folder that can be written" in warned[0]
@@ -178,7 +178,7 @@ def test_a_damaged_entry_is_compiled_anew(installed, how):
     assert installed.run() == ([6], 0, [])
     (entry,) = installed.entries()
     damage(entry, how)
-    # The superuser reads what nobody may read.
+    # The superuser can read an entry without permissions.
     is_read = how == "unreadable" and os.access(entry, os.R_OK)
     assert installed.run() == ([6], int(is_read), [])
     if how != "folder":
@@ -195,13 +195,13 @@ def test_code_that_calls_a_function_which_is_not_there_is_refused():
 
 def test_what_else_code_depends_on(installed):
     assert installed.run() == ([6], 0, [])
-    # A switch of the package, read as it is imported.
+    # A switch of the package, which is read at import.
     assert installed.run(FAKE_ADDED="5") == ([11], 0, [])
-    # Numba's own, in the environment or set by a program.
+    # Options of numba, set in the environment or by a program.
     assert installed.run(NUMBA_BOUNDSCHECK="1") == ([6], 0, [])
     assert installed.run(("set", "BOUNDSCHECK", 1), ("first", 3)) == ([6], 1, [])
     assert installed.run(("set", "LOOP_VECTORIZE", 0), ("first", 3)) == ([6], 0, [])
-    # Those do not take each other's place, and others change nothing.
+    # Options have separate entries, and other options change nothing.
     assert installed.run(FAKE_ADDED="5") == ([11], 1, [])
     assert installed.run(NUMBA_NUM_THREADS="1") == ([6], 1, [])
 
@@ -235,7 +235,7 @@ def test_functions_that_look_alike(installed):
     assert values[2:] == [4.0, 5.0, 6.0, 7.0] and not hits and not warned
     assert len(installed.entries()) == 6
     assert installed.run(*steps[::-1]) == (values[::-1], 6, [])
-    # The code of the helper is not known: it may differ in the next process.
+    # The code of the helper is unknown here, and may differ in the next process.
     for _ in range(2):
         assert installed.run(("seventh", 1.0)) == ([8.0], 0, [])
     assert len(installed.entries()) == 6
@@ -286,7 +286,7 @@ def test_recompiling_forgets(installed):
     assert len(installed.entries()) == 2
     (entry,) = installed.folders()[0].glob("kernels.first-*")
     damage(entry, "empty")
-    # The types that it forgets are those that the process has called it with.
+    # The kernel forgets the types with which the process has called it.
     assert installed.run(("first", 2.5), ("recompile", "first"), ("first", 2.5))[0] == [5.0, 5.0]
     assert not entry.exists()
 
@@ -312,7 +312,7 @@ def test_a_new_folder_has_old_ones_removed(tmp_path):
         folders.use(folder)
     assert not unused.exists()
     assert sorted(base.iterdir()) == sorted([*made, *new[:2], foreign])
-    # If there are too many, the one that was used longest ago is removed.
+    # If there are too many folders, the one unused for longest is removed.
     folders.use(made[-1])
     for folder in new[2:]:
         folders.use(folder)

@@ -1,4 +1,4 @@
-"""Calibrated intervals and sets: their promises on any stream, late labels, interruptions."""
+"""Tests of calibrated intervals and sets: guarantees on any stream, late labels, interruptions."""
 
 import collections
 import copy
@@ -48,7 +48,7 @@ class Odds(base.Classifier):
 
 
 def follow(model, samples, predict, delay=0):
-    """Return the prediction of each sample, which is learned after `delay` others."""
+    """Return the prediction of each sample, which is learned after `delay` later ones."""
     found = []
     for i, (x, _) in enumerate(samples):
         found.append(predict(model, x))
@@ -81,7 +81,7 @@ def labels(n=600, seed=0, k=4):
 
 
 def follow_twin(twin, samples, predicted, delay):
-    """Return the twin's prediction of each sample by what the model predicts for it."""
+    """Return the twin's prediction of each sample from the model's prediction."""
     waiting, found = [], []
     for i, (x, _) in enumerate(samples):
         own, known = twin.predict(predicted(x))
@@ -98,7 +98,7 @@ def test_intervals_are_the_twins(coverage, delay):
     samples = numbers()
     found = np.array(follow(rm.Calibrated(Point()), samples, intervals(coverage), delay))
     ends = np.array(follow_twin(NaiveInterval(coverage), samples, lambda x: x["p"], delay))
-    # Where thresholds cross, the wider interval counts.
+    # Where thresholds cross, the wider interval is predicted.
     assert (found[:, 0] <= ends[:, 0] + 1e-9).all()
     assert (found[:, 1] >= ends[:, 1] - 1e-9).all()
     assert np.isclose(found, ends, rtol=1e-12, atol=1e-12).all(axis=1).mean() > 0.9
@@ -123,7 +123,7 @@ def test_sets_are_the_twins(kind, delay):
 
 
 def play(model, ask, choose, n, delay, **known):
-    """Return predictions, and the targets that are chosen by them and learned late."""
+    """Return predictions and targets; `choose` selects a target from a prediction."""
     found, targets = [], []
     for t in range(n):
         found.append(ask(model, known | {"t": t}))
@@ -134,7 +134,7 @@ def play(model, ask, choose, n, delay, **known):
 
 
 def evades(t, low, high):
-    """Return a value just outside, wherever that is."""
+    """Return a value just outside an interval."""
     return high + 1e-3 if high < math.inf else low - 1e-3 if low > -math.inf else 0.0
 
 
@@ -158,7 +158,7 @@ def test_intervals_hold_on_any_sequence(sequence, coverage, delay):
     tail, bound = (1.0 - coverage) / 2.0, max(1850, 25 * (delay + 1)) / n
     assert (y < low).mean() <= tail + bound
     assert (y > high).mean() <= tail + bound
-    # What the bound allows is far more than what is found.
+    # The bound is far wider than the miscoverage on these streams.
     if delay == 0:
         assert ((low <= y) & (y <= high)).mean() >= coverage - 0.1
 
@@ -169,7 +169,7 @@ def test_intervals_hold_on_any_sequence(sequence, coverage, delay):
     [
         lambda t, found, exact: "c",
         lambda t, found, exact: "abc"[t // 400 % 3],
-        # The least probable class outside.
+        # The least probable class outside of the set.
         lambda t, found, exact: next((k for k in "cba" if k not in found), "a"),
     ],
 )
@@ -179,7 +179,7 @@ def test_sets_hold_on_any_sequence(choose, delay):
 
     n = 4000
     sets, labels = play(rm.Calibrated(Odds()), ask, choose, n, delay, a=0.7, b=0.2, c=0.1)
-    # Probabilities are constant: thresholds of several coverages wait at the same place.
+    # Probabilities are constant, so thresholds stop at a few values.
     for own in zip(*sets, strict=True):
         held = np.mean([label in found for label, found in zip(labels, own, strict=True)])
         assert held >= 0.9 - max(320, 12 * (delay + 1)) / n
@@ -228,7 +228,7 @@ def test_late_labels_in_river(delay):
     plain = evaluate.progressive_val_score(iter(samples), Point(), metrics.MAE(), delay=delay)
     assert mae.get() == plain.get()
     assert not model._waiting
-    # River reveals a label before the next question, and those of the end in order.
+    # River reveals a label before the next prediction, and the last labels in order.
     twin, known = NaiveInterval(0.9), []
     for i in range(len(samples) + delay):
         if i >= delay:
@@ -243,7 +243,7 @@ def test_labels_in_any_order_and_equal_samples():
     model = rm.Calibrated(Point())
     for x, _ in samples:
         model.predict_one(x)
-    # Copies, as a message queue makes them.
+    # Samples are copied, as by a message queue.
     fed(model, pickle.loads(pickle.dumps(samples[::-1])))
     assert not model._waiting
     for y in range(5):
@@ -275,7 +275,7 @@ def test_samples_that_cannot_be_recognized():
 
 
 def series(n, seed=1):
-    # The last target says much about the next one, and little about the one ten samples later.
+    # The last target predicts the next one well, and the one ten samples later poorly.
     rng, level, found = np.random.default_rng(seed), 0.0, []
     for t in range(n):
         level = 0.8 * level + rng.normal()
@@ -302,7 +302,7 @@ def test_without_a_delay_a_forest_learns_as_it_does_alone():
         assert wrapped.predict_one(x) == models[1].predict_one(x)
         wrapped.learn_one(x, y)
         models[1].learn_one(x, y)
-    # What it is told that it predicted is what it predicts.
+    # A model that is given its own earlier prediction learns the same.
     for x, y in series(40, 2):
         assert wrapped.predict_one(x) == pytest.approx(models[1].predict_one(x), rel=1e-6)
         models[0].learn_one(x, y, remembered=models[0]._to_remember())
@@ -401,7 +401,7 @@ def test_equal_seeds_give_equal_intervals_and_sets(name, tmp_path):
     samples = labels(120) if is_classifier else numbers(120)
     for i, (x, _) in enumerate(samples):
         if i == 60:
-            # Predictions that wait for their label are kept. Files hold no models of River's.
+            # Predictions that wait for their labels are kept. Files cannot store River's models.
             if hasattr(other.model, "memory_usage"):
                 rm.save(other, tmp_path / "model")
                 other = rm.load(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Categories: places of levels in trees, their distribution, and accepted and refused values."""
+"""Tests of categories: the places of levels, their distribution, accepted and refused values."""
 
 import enum
 import itertools
@@ -33,7 +33,7 @@ MODELS = FORESTS | {
 
 
 def samples(n, seed=0, missing=0.1):
-    """Return samples of two categories and a number, with targets that follow from them."""
+    """Return samples of two categories and a number, with targets that depend on them."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(n):
@@ -47,7 +47,7 @@ def samples(n, seed=0, missing=0.1):
 
 
 def learn(name, model, pairs):
-    """Let a model learn samples, some of them with other weights if its kind takes weights."""
+    """Let a model learn samples, with weights if its kind accepts them; return the model."""
     for i, (x, y) in enumerate(pairs):
         if name == "weights":
             model.learn_one(x, y, 1.0 + i % 3 / 2)
@@ -57,7 +57,7 @@ def learn(name, model, pairs):
 
 
 def predicted(model, x):
-    """Return what a model predicts as a list."""
+    """Return a model's prediction as a list."""
     if isinstance(model, rm.MondrianFeatures):
         return list(model.transform_one(x))
     if hasattr(model, "predict_proba_one"):
@@ -82,14 +82,14 @@ def test_places_are_the_twins(level, feature):
 
 
 def test_places_are_uniform_and_independent(seed):
-    """By levels, trees and features, at a level of 1e-4 for each of 7 tests."""
+    """The test covers levels, trees and features, at level 1e-4 for each of 7 tests."""
     states = np.random.default_rng(seed).integers(-(2**63), 2**63, 300)
     categories = Categories(states)
     places = categories.finish()
     at = itertools.product(range(300), (0, 1), map(level_of, map(str, range(12))))
     grid = np.array([place_of(places, *one) for one in at]).reshape(300, 2, 12)
     assert stats.kstest(grid.ravel(), "uniform").pvalue > 1e-4
-    # The levels of a feature, features of a tree, and trees that follow each other.
+    # Levels of a feature, features of a tree, and consecutive trees.
     pairs = (grid[:, :, :-1], grid[:, :, 1:]), (grid[:, 0], grid[:, 1]), (grid[:-1], grid[1:])
     for first, second in ((one.ravel(), other.ravel()) for one, other in pairs):
         cells = np.histogram2d(first, second, 4, [[0, 1], [0, 1]])[0]
@@ -100,7 +100,7 @@ def test_places_are_uniform_and_independent(seed):
 @pytest.mark.parametrize("kind", ["exact", "weights", "gaussian", "mean", "features"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
-    """With one tree, digit for digit: by where the twin puts the levels."""
+    """With one tree, results are equal digit for digit; the twin computes the places."""
     states = np.random.SeedSequence(seed).generate_state(1, dtype=np.uint64).view(np.int64)
     (key,) = naive.keys(states)
     places = {"color": 0, "is_new": 1}
@@ -114,7 +114,7 @@ def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
     make = rm.MondrianFeatures if is_map else FORESTS[kind]
     params = {"n_partitions": 1, "lifetime": 5.0} if is_map else {"n_estimators": 1, "scale": False}
     levels, numbers = (make(**params, seed=seed) for _ in range(2))
-    # The first sample has all features, so that they get their places by name.
+    # The first sample has all features, which fixes their order.
     for i, (x, y) in enumerate(samples(2, seed, missing=0.0) + samples(400, seed)):
         if i > 0:
             assert predicted(levels, x) == predicted(numbers, as_numbers(x))
@@ -129,7 +129,7 @@ def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
 
 
 def frames(pairs):
-    """Return frames of samples by backends and types of columns."""
+    """Return frames of the samples, by backend and types of columns."""
     rows = [x for x, _ in pairs]
     plain = pd.DataFrame(rows).astype({"size": float})
     columns = {name: [x[name] for x in rows] for name in rows[0]}
@@ -157,7 +157,7 @@ def test_frames_are_learned_and_predicted_as_mappings(name, backend):
     many = np.asarray(by_frame.predict_many(frame)).tolist()
     one = [model.predict_one(x) for x, _ in pairs]
     if name in ("gaussian", "mean", "ridge"):
-        # A batch of the linear model adds in another order.
+        # The linear model adds the rows of a batch in another order.
         assert many == pytest.approx(one, rel=1e-9, abs=1e-12)
     else:
         assert many == one
@@ -255,7 +255,7 @@ def test_levels_of_features_that_are_not_known_are_ignored(name):
 
 
 def test_levels_of_other_types():
-    """NumPy's are Python's, an enum of strings is its strings; objects are refused by name."""
+    """NumPy's types equal Python's, an enum of strings its strings; objects are refused by name."""
 
     class Job(str, enum.Enum):  # noqa: UP042
         CLERK = "clerk"
@@ -272,12 +272,12 @@ def test_limit_kernels_need_one_kind():
     assert kernel({"a": 1.0}, {"a": True}) == kernel({"a": True}, {"a": 1.0}) == 1.0
 
 
-# Reading.
+# Frames of trees.
 
 
 @pytest.mark.parametrize("name", ["exact", "adaptive", "gaussian"])
 def test_cuts_of_levels_can_be_read(name):
-    """A walk by the frame of a tree and the places of levels ends where `debug_one` does."""
+    """A walk along a tree's frame and the places of levels ends at the leaf of `debug_one`."""
     model = learn(name, FORESTS[name](), samples(400, missing=0.0))
     for tree in range(2):
         frame = model.to_dataframe(tree)
@@ -296,7 +296,7 @@ def test_cuts_of_levels_can_be_read(name):
 
 @pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])
 def test_kernel_of_levels_is_the_limit(lifetime, seed):
-    """The share of 2,000 partitions that do not part two samples: binomial, at a level of 1e-5."""
+    """The share of 2,000 partitions that do not part two samples is binomial, at level 1e-5."""
     n = 2000
     features = rm.MondrianFeatures(n, lifetime=lifetime, seed=seed)
     base = {"color": "red", "kind": "a", "size": 0.2}

@@ -1,4 +1,4 @@
-"""River's wrappers, and the result of each with a model of ours.
+"""River's wrappers, and the result of each with a model of this package.
 
 `python -m tests.wrappers` prints the table of docs/guide/river.md.
 """
@@ -17,7 +17,7 @@ from tests.test_contract import MODELS
 
 
 def _of(kind: type) -> dict[str, Callable[[], Any]]:
-    """Return a model of each class of a kind, by the names of classes."""
+    """Return functions that make a model of each class of a kind, by the names of classes."""
     found: dict[str, Callable[[], Any]] = {}
     for make in MODELS.values():
         if isinstance(make(), kind):
@@ -41,7 +41,7 @@ def mappings(n: int) -> Iterator[dict[str, float]]:
         yield {"a": rng.random(), "b": rng.random()}
 
 
-# What is learned of a sample: two classes, four, a number, and two of each.
+# Targets of a sample: one of two classes, one of four, a number, and pairs of these.
 
 
 def two(x: Any) -> Any:
@@ -64,7 +64,7 @@ def pair_of_numbers(x: Any) -> Any:
     return {"first": x["a"], "second": x["a"] + x["b"]}
 
 
-# Uses of a wrapped model. Each returns the model's output for a sample at the end.
+# Uses of a wrapped model. Each returns the model's output for the last sample.
 
 
 def supervised(model: Any, target: Callable[[Any], Any]) -> Any:
@@ -82,10 +82,10 @@ def probable(model: Any, target: Callable[[Any], Any]) -> Any:
 
 
 def asked(model: Any, target: Callable[[Any], Any]) -> Any:
-    """Use a model that says which labels it wants to know."""
+    """Use a model that selects the labels that it learns."""
     for n, x in enumerate(mappings(120)):
         _, wants = model.predict_one(x)
-        # Nothing is asked before there are probabilities.
+        # Without probabilities the model selects no label.
         if wants or n < 10:
             model.learn_one(x, target(x))
     return model.predict_one({"a": 0.9, "b": 0.2})[0]
@@ -123,20 +123,19 @@ Use = Callable[[Any, Callable[[Any], Any]], Any]
 
 @dataclass
 class Wrapper:
-    """A wrapper of River's.
+    """A wrapper of River.
 
     Parameters
     ----------
     wrap
-        Makes the wrapped model of River's class and a function that makes models; or the other
-        arguments of River's class, whose first is the model.
+        A function that makes the wrapped model from River's class and a function that makes models.
+        Or the arguments of River's class after the first, which is the model.
     target
-        The target of a sample.
+        A function that returns the target of a sample.
     use
-        The use of the wrapped model.
+        A function that uses the wrapped model.
     asks_probabilities
-        Whether the wrapped model has to have probabilities, as a classifier with the hinge loss has
-        not.
+        Whether the wrapped model needs probabilities; a classifier with the hinge loss has none.
 
     """
 
@@ -146,11 +145,11 @@ class Wrapper:
     asks_probabilities: bool = True
 
     def fits(self, name: str) -> bool:
-        """Return whether a class of ours works in it."""
+        """Return whether a class of this package works in the wrapper."""
         return not self.asks_probabilities or name != "DualOGDClassifier"
 
     def result(self, path: str, make: Callable[[], Any]) -> Any:
-        """Wrap a model in River's class at a path, and use the wrapper."""
+        """Wrap a model in River's class at a path, use the wrapper, and return its output."""
         kind, wrap = pydoc.locate(f"river.{path}"), self.wrap
         model = kind(make(), **wrap) if isinstance(wrap, dict) else wrap(kind, make)
         return self.use(model, self.target)
@@ -252,7 +251,7 @@ WRAPPERS |= {"detectors": OF_DETECTORS, "feature maps": OF_MAPS}
 
 
 def pairs() -> Iterator[tuple[str, str, str]]:
-    """Yield each kind of model with each of its wrappers and classes."""
+    """Yield each kind of model with each of its wrappers and each class."""
     for kind, wrappers in WRAPPERS.items():
         for wrapper in wrappers:
             for name in KINDS[kind]:
@@ -263,7 +262,7 @@ TITLES = {"detectors": "Anomaly detectors"}
 
 
 def tables() -> str:
-    """Return tables of wrappers and the classes that fit them, as Markdown."""
+    """Return Markdown tables of wrappers and the classes that work in them."""
     lines = []
     for kind, wrappers in WRAPPERS.items():
         names = list(KINDS[kind])
