@@ -65,7 +65,7 @@ def _permuted(model: Any, test: Stream, loss: Loss) -> dict[Any, float]:
 
 
 def _numbers(samples: Stream) -> Stream:
-    """Leave out values that are not numbers."""
+    """Return the values that are numbers."""
     return [({k: v for k, v in x.items() if not isinstance(v, str)}, y) for x, y in samples]
 
 

@@ -152,7 +152,7 @@ def _abrupt(data: DataFolder) -> Stream:
 
 
 def _recurring(data: DataFolder) -> Stream:
-    """Alternate between two functions every 1,500 samples."""
+    """Return a stream that alternates between two functions every 1,500 samples."""
     rng, X = _uniform(14, 12_000, 8)
     first, second = 4.0 * _surface(X), 4.0 * _surface(X[:, ::-1]) - 3.0
     is_second = np.arange(len(X)) // 1500 % 2 == 1

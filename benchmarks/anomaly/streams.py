@@ -61,7 +61,7 @@ def _rare(name: str, label: int) -> Callable[[DataFolder, int], Labelled | None]
 
 
 def credit(data: DataFolder, n: int) -> Labelled | None:
-    """Payments: 28 uncorrelated components, a time and an amount; .5 % frauds."""
+    """Return payments: 28 uncorrelated components, a time and an amount; .5 % frauds."""
     rng = np.random.default_rng(SEED)
     scales = np.geomspace(2.0, 0.3, 28)
     X = scales * rng.standard_t(4.0, size=(2 * n, 28))
@@ -77,7 +77,7 @@ def credit(data: DataFolder, n: int) -> Labelled | None:
 
 
 def floods(data: DataFolder, n: int) -> Labelled | None:
-    """Requests: duration, bytes in and out, recent requests and errors; bursts are anomalies."""
+    """Return requests: duration, bytes, recent requests and errors; bursts are anomalies."""
     rng = np.random.default_rng(SEED)
     rows, labels = [], []
     while len(rows) < 2 * n:
@@ -114,7 +114,7 @@ def _season(rng: np.random.Generator, n: int) -> Array:
 
 
 def spikes(data: DataFolder, n: int) -> Labelled | None:
-    """A season with single values that are too high or too low."""
+    """Return a season with single values that are too high or too low."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), rng.random(n) < 0.01
     height = rng.choice([-1.0, 1.0], size=n) * rng.uniform(0.8, 2.5, size=n)
@@ -122,7 +122,7 @@ def spikes(data: DataFolder, n: int) -> Labelled | None:
 
 
 def shifts(data: DataFolder, n: int) -> Labelled | None:
-    """A season with permanent changes of level; the first 10 values after each are anomalies."""
+    """Return a season with permanent changes of level; the 10 values after each are anomalies."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
     for start in np.sort(rng.choice(np.arange(400, n - 20), size=max(3, n // 500), replace=False)):
@@ -132,7 +132,7 @@ def shifts(data: DataFolder, n: int) -> Labelled | None:
 
 
 def seasons(data: DataFolder, n: int) -> Labelled | None:
-    """A season that stops, or is three times as fast, for 24 values; these are anomalies."""
+    """Return a season that stops, or is three times as fast, for 24 values; these are anomalies."""
     rng = np.random.default_rng(SEED)
     values, is_odd = _season(rng, n), np.zeros(n, bool)
     for start in rng.choice(np.arange(400, n - 40, 60), size=max(3, n // 800), replace=False):

@@ -43,12 +43,12 @@ class Shape:
 
     @property
     def points(self) -> float:
-        """Expected number of points that any partition uses."""
+        """Return the expected number of points that any partition uses."""
         return float(self.pool * -np.expm1(self.t * np.log1p(-self.psi / self.pool)))
 
     @property
     def tiles(self) -> float:
-        """Tiles of rows by points."""
+        """Return the number of tiles of rows by points."""
         return -(-self.n // cuda.ROWS) * np.ceil(self.points / cuda.POINTS)
 
     @property
@@ -57,7 +57,7 @@ class Shape:
 
     @property
     def entries(self) -> float:
-        """Owners of a tile's points."""
+        """Return the number of owners of a tile's points."""
         return cuda.POINTS * self.t * self.psi / self.points
 
     @property

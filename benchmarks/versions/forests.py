@@ -62,7 +62,7 @@ def _arrow(X: Any) -> Any:
 
 
 def _odd(n: int) -> Stream:
-    """Features that are constant, huge, tiny, whole or rarely not 0, and samples that repeat."""
+    """Return constant, huge, tiny, whole and rarely non-zero features, and repeated samples."""
     samples = s.labelled(n, 3)
     return [
         (

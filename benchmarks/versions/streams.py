@@ -12,7 +12,7 @@ from ..data import Array, Stream, stream
 
 
 def labelled(n: int, d: int, k: int = 3, seed: int = 1, decimals: int | None = None) -> Stream:
-    """Two clusters per class, features of different units, 5 % of the labels wrong."""
+    """Return two clusters per class, with features of different units and 5 % wrong labels."""
     rng = np.random.default_rng(seed)
     X, which = _clusters(rng, n, d, 2 * k)
     X *= 10.0 ** rng.integers(-2, 3, size=d)
@@ -27,14 +27,14 @@ def _clusters(rng: np.random.Generator, n: int, d: int, k: int) -> tuple[Array, 
 
 
 def unit(n: int, d: int, k: int = 3, seed: int = 1) -> Stream:
-    """Clusters in the unit cube, for models that do not scale features."""
+    """Return clusters in the unit cube, for models that do not scale features."""
     rng = np.random.default_rng(seed)
     X, which = _clusters(rng, n, d, 2 * k)
     return stream(X, which % k)
 
 
 def wide(n: int, seed: int = 1) -> Stream:
-    """54 features like covertype: 10 numbers and 44 that are 0 or 1, one of them 1."""
+    """Return 54 features like covertype: 10 numbers and 44 that are 0 or 1, one of them 1."""
     rng = np.random.default_rng(seed)
     X, which = _clusters(rng, n, 10, 14)
     ones = np.eye(44)[(which * 5 + rng.integers(4, size=n)) % 44]
@@ -42,7 +42,7 @@ def wide(n: int, seed: int = 1) -> Stream:
 
 
 def targets(n: int, d: int, seed: int = 1, scale: float = 1.0) -> Stream:
-    """A smooth function of the first features, and noise with heavy tails."""
+    """Return a smooth function of the first features, with noise of heavy tails."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     y = np.sin(6.0 * X[:, 0]) + 2.0 * X[:, -1] ** 2 + 0.1 * rng.standard_t(3, size=n)
@@ -50,7 +50,7 @@ def targets(n: int, d: int, seed: int = 1, scale: float = 1.0) -> Stream:
 
 
 def text(n: int, seed: int = 1) -> Stream:
-    """Ten words out of 500 per sample, more than a map makes dense."""
+    """Return ten words out of 500 per sample, more than a map makes dense."""
     rng = np.random.default_rng(seed)
     found: Stream = []
     for _ in range(n):
@@ -76,7 +76,7 @@ def holes(samples: Stream, share: float = 0.3, seed: int = 2) -> Stream:
 
 
 def late_features(samples: Stream) -> Stream:
-    """Each feature except the first appears some samples after the previous one."""
+    """Return samples in which each feature except the first appears later than the previous one."""
     n, d = len(samples), len(samples[0][0])
     return [
         ({name: v for j, (name, v) in enumerate(x.items()) if i * (d + 1) >= j * n}, y)
@@ -85,23 +85,23 @@ def late_features(samples: Stream) -> Stream:
 
 
 def late_classes(samples: Stream) -> Stream:
-    """Classes appear one after another."""
+    """Return samples whose classes appear one after another."""
     n, k = len(samples), 1 + max(y for _, y in samples)
     return [(x, y % (1 + i * k // n)) for i, (x, y) in enumerate(samples)]
 
 
 def one_class_first(samples: Stream) -> Stream:
-    """The first two thirds have one label."""
+    """Return samples of which the first two thirds have one label."""
     return [(x, 0 if 3 * i < 2 * len(samples) else y) for i, (x, y) in enumerate(samples)]
 
 
 def sticky(samples: Stream, run: int = 20) -> Stream:
-    """Labels repeat."""
+    """Return samples whose labels repeat."""
     return [(x, samples[i - i % run][1]) for i, (x, _) in enumerate(samples)]
 
 
 def swapped(samples: Stream) -> Stream:
-    """Labels change their meaning in the middle."""
+    """Return samples whose labels change their meaning in the middle."""
     n, k = len(samples), 1 + max(y for _, y in samples)
     return [(x, (y + (2 * i >= n)) % k) for i, (x, y) in enumerate(samples)]
 
@@ -111,6 +111,6 @@ def relabelled(samples: Stream, labels: Sequence[Any]) -> Stream:
 
 
 def weights(n: int, seed: int = 3) -> list[float]:
-    """Weights of samples, some of them 0 or 1."""
+    """Return weights of samples, some of them 0 or 1."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(n) < 0.3, rng.integers(2, size=n), rng.exponential(size=n)).tolist()
