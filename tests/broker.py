@@ -1,4 +1,4 @@
-"""A Redis server on a loopback port, and the service of the examples, for tests and benchmarks."""
+"""A Redis server on a local port, and the service of the examples, for tests and benchmarks."""
 
 import importlib.util
 import os
@@ -16,7 +16,7 @@ TOKEN = "a token"
 
 
 def missing():
-    """Return the reason why the service cannot be run here; empty if it can."""
+    """Return why the service cannot run here, or "" if it can."""
     for name in ("fastapi", "uvicorn", "redis", "httpx"):
         if importlib.util.find_spec(name) is None:
             return f"{name} is not installed: pip install river-mondrian[service]"
@@ -32,7 +32,7 @@ def free_port():
 
 
 def wait_until(is_so, seconds=300.0):
-    """Wait until a condition holds; return its last value."""
+    """Wait until a condition holds or the time is over; return the last value of the condition."""
     ends = time.monotonic() + seconds
     while True:
         found = is_so()
@@ -68,7 +68,7 @@ def broker(folder):
 
 
 class Service:
-    """The service in a process of its own, which can be killed and started again."""
+    """The service in a process of its own, which can be killed and restarted."""
 
     def __init__(self, url, state, features, labels, *more, cores=None):
         self.port = free_port()
@@ -85,7 +85,7 @@ class Service:
             os.sched_setaffinity(self.process.pid, self.cores)
 
     def metrics(self):
-        """Return the service's metrics; none while it does not answer."""
+        """Return the metrics of the service, or {} while it does not answer."""
         import httpx
 
         try:

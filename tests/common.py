@@ -1,4 +1,4 @@
-"""Functions of several test modules: models that have learned, kernels of helpers."""
+"""Functions of several test modules, for models, kernels, errors and child processes."""
 
 import inspect
 import os
@@ -16,12 +16,12 @@ Exact, Adaptive = rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifi
 Targets, AdaptiveTargets = rm.MondrianForestRegressor, rm.AdaptiveMondrianForestRegressor
 
 
-# Seconds after which a thread or a process hangs, on the slowest machine too.
+# Seconds after which a thread or process counts as hung, even on a slow machine.
 HANGS = 300.0
 
 
 def fed(model, samples):
-    """Let a model learn samples (mappings, or tuples with a target and a weight); return it."""
+    """Let a model learn samples (mappings, or tuples with target and weight); return the model."""
     for sample in samples:
         if isinstance(sample, tuple):
             model.learn_one(*sample)
@@ -31,7 +31,7 @@ def fed(model, samples):
 
 
 def learn_rows(trees, X, y, weights=None):
-    """Let trees learn rows one by one; return them."""
+    """Let trees learn rows one by one; return the trees."""
     weights = [1.0] * len(y) if weights is None else weights
     for x, target, weight in zip(X, y, weights, strict=True):
         trees.vector[: len(x)] = x
@@ -40,7 +40,7 @@ def learn_rows(trees, X, y, weights=None):
 
 
 def as_kernel(helper, decorator=kernel):
-    """Return a kernel that calls a helper with the same arguments: Python cannot call helpers."""
+    """Return a kernel that calls a helper with the same arguments; Python cannot call helpers."""
     function = getattr(helper, "py_func", helper)
     names = ", ".join(inspect.signature(function).parameters)
     made = {"helper": helper, "__name__": __name__}
@@ -61,12 +61,12 @@ def raises(error, message, *calls):
 
 
 def refused(model, text=""):
-    """Check that a damaged model is not restored."""
+    """Check that a damaged model cannot be unpickled."""
     raises(rm.ModelFormatError, text or None, lambda: pickle.loads(pickle.dumps(model)))
 
 
 def forked(call):
-    """Return the number of a child process that makes a call and exits with what it returns."""
+    """Return the id of a child process, which makes a call and exits with its result."""
     child = os.fork()
     if child:
         return child

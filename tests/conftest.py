@@ -1,9 +1,9 @@
-"""Set-up of all test modules, and the choice and order of the tests that are run."""
+"""Set-up of all test modules: fixtures, and the selection and order of tests."""
 
 import os
 from collections import Counter
 
-# Kernels that are loaded later can be made to lack memory.
+# Must come before the kernels are loaded: then their allocations can fail.
 from attack import allocations
 from hypothesis import HealthCheck, settings
 from inline_workers import engine
@@ -18,21 +18,21 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
-# Files that compile much in processes or modes of their own, the longest first.
+# Files that compile in processes or modes of their own, the slowest first.
 LONG = ["test_modes", "test_extending", "test_warmup", "test_packaged"]
 
 
 def pytest_generate_tests(metafunc):
-    """Run a test that takes a seed for three of them, unless it names its own."""
+    """Run each test with a `seed` for three seeds, unless the test names its own seeds."""
     marks = metafunc.definition.iter_markers("parametrize")
     if "seed" in metafunc.fixturenames and not any("seed" in mark.args[0] for mark in marks):
         metafunc.parametrize("seed", range(3))
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep the first seed of each test, unless `TEST_SEEDS=all`, as in the nightly workflow.
+    """Keep the first seed of each test, unless `TEST_SEEDS=all` is set, as in the nightly workflow.
 
-    Files of few tests that take long come first, then files of many tests.
+    Slow files with few tests come first, then files by their number of tests.
     """
     n_tests = Counter(item.path for item in items)
     order = {f"{name}.py": number for number, name in enumerate(LONG)}

@@ -1,4 +1,4 @@
-"""Promises of every class for any stream, in configurations that run code of their own.
+"""Guarantees of all classes on any stream, in configurations that run code of their own.
 
 Features, classes and weights other than 1 come late, and values are missing.
 """
@@ -70,7 +70,7 @@ MAPS = rm.NystromFeatures, rm.RandomFourierFeatures, rm.RandomBinningFeatures, r
 
 
 def named(names):
-    """Return a mark for tests of configurations, of which some go through BLAS."""
+    """Return a mark for tests of configurations; a configuration that calls BLAS is marked."""
     through_blas = {n for n in names if isinstance(CONFIGURATIONS[n](), MAPS) or "dense" in n}
     marks = {name: [pytest.mark.blas] if name in through_blas else [] for name in names}
     return pytest.mark.parametrize("name", [pytest.param(n, marks=marks[n]) for n in names])
@@ -83,7 +83,7 @@ of_frames = named([n for n in CONFIGURATIONS if "dual" not in n])
 def make_rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, 4)) * (rng.random((N, 4)) < 0.9)
-    # A feature comes late, and values are missing.
+    # The last feature comes late, and values are missing.
     X[:61, 3] = 0.0
     return [{k: v for k, v in zip("abcd", row, strict=True) if v != 0.0} for row in X.tolist()]
 
@@ -135,11 +135,11 @@ def equal(one, other):
 
 
 def state(model, folder):
-    """Return the content of a model's file, or its pickle if files cannot hold it."""
+    """Return the content of a model's file, or its pickle if files cannot hold the model."""
     if isinstance(model, rm.RandomCutForest):
-        # Samples of the past are mappings, whose order does not matter.
-        # The whole model is pickled first, which completes what is due.
-        # One pickle for each: types of equal arrays are shared or not within one.
+        # Earlier samples are mappings, whose order does not matter. Pickling the whole model
+        # completes pending work. Each part has a pickle of its own, because equal types may be
+        # shared within a pickle.
         own = pickle.loads(pickle.dumps(model))._trees
         parts = () if own is None else own.__getstate__().values()
         past = repr([sorted(x.items()) for x in model._past_now()])
@@ -153,7 +153,7 @@ def state(model, folder):
 
 
 def of_rows(found):
-    """Return a value or a mapping for each row, as methods for one sample do."""
+    """Return a value or a mapping for each row, in the form of methods for one sample."""
     if isinstance(found, pd.DataFrame):
         return [{k: v for k, v in row.items() if v != 0.0} for row in found.to_dict("records")]
     return found.tolist()
@@ -168,7 +168,7 @@ def without_zeros(found):
 @of_frames
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_batches_equal_single_samples_bit_for_bit(name, n_jobs, tmp_path, monkeypatch):
-    # Frames of more rows than are learned at once.
+    # Frames have more rows than are learned at once.
     monkeypatch.setattr(trees, "LEARNED_ROWS", 37)
     one = learn(CONFIGURATIONS[name]())
     if n_jobs > 1 and "n_jobs" not in one._get_params():
@@ -185,7 +185,7 @@ def test_batches_equal_single_samples_bit_for_bit(name, n_jobs, tmp_path, monkey
         assert state(many, tmp_path) == expected
     if n_jobs > 1:
         many.mutate({"n_jobs": n_jobs})
-    # Rows of a frame of shingles follow one another.
+    # The rows of a frame of shingles follow one another.
     for method in () if "shingle" in name else readings(many, "many"):
         found = getattr(many, f"{method}_many")(FRAME)
         if isinstance(found, pd.DataFrame | pd.Series):
@@ -199,7 +199,7 @@ LAWS = ["regressor", "regressor, bounded", "ridge", "ridge, dense", "adaptive re
 
 @pytest.mark.parametrize("name", LAWS)
 def test_rows_have_the_laws_of_single_samples(name, monkeypatch):
-    # Mixtures have more components than there is room for at first.
+    # Mixtures outgrow their first number of components.
     monkeypatch.setattr(components, "FIRST_COMPONENTS", 1)
     model = learn(CONFIGURATIONS[name]())
     for frame in (FRAME, pl.from_pandas(FRAME)):
@@ -251,7 +251,7 @@ def test_copies_go_on_bit_for_bit(name, n, tmp_path):
 
 @configurations
 def test_memory_is_that_of_all_arrays(name):
-    """And of objects, which take some kilobytes."""
+    """The objects add some kilobytes."""
     model = learn(CONFIGURATIONS[name]())
     arrays = sum(arrays_of(model, ()).values())
     assert 0 < model._raw_memory_usage - arrays < 0.02 * arrays + 16_000
@@ -292,7 +292,7 @@ BAD_WEIGHTS += [(1e31, ValueError, r"weight.*1e\+31")]
 
 
 def frozen(model):
-    """Return whether a map learns no more samples."""
+    """Return whether a feature map no longer learns."""
     return getattr(model, "frozen", False) is True
 
 
@@ -303,7 +303,7 @@ def test_what_is_refused_changes_nothing(name, n, tmp_path):
     before = state(model, tmp_path)
     is_supervised = isinstance(model, SUPERVISED)
     y = targets(model)[:1] if is_supervised else []
-    # A feature that a map's points lack is ignored.
+    # A map ignores features that its points lack.
     has_map = frozen(model) or "features" in model._get_params()
     for x, error, message in BAD_VALUES[: -1 if has_map else None]:
         if not frozen(model):
@@ -357,12 +357,12 @@ FORGETTING += ["nearest neighbors", "ridge, window"]
 @pytest.mark.parametrize("n", [0, 300])
 def test_what_is_not_held_cannot_be_forgotten(name, n, tmp_path):
     model = learn(CONFIGURATIONS[name](), 0, n)
-    # The latest of all features.
+    # The latest sample with all features.
     i = max(i for i in range(n or N) if len(ROWS[i]) == 4)
     x, y, w = ROWS[i], targets(model)[i], WEIGHTS[i]
     near = x | {"a": x["a"] * (1.0 + 1e-6)}
     others = [(near, y, w), ({"a": x["a"]}, y, w), ({}, y, w)]
-    # A map that is frozen ignores new features.
+    # A frozen map ignores new features.
     others += [] if "ridge" in name else [(x | {"new": 1.0}, y, w)]
     bad = [(x | {"a": "red"}, y, w), (x | {"a": math.inf}, y, w)]
     if isinstance(model, SUPERVISED):
@@ -384,6 +384,6 @@ def test_what_is_not_held_cannot_be_forgotten(name, n, tmp_path):
                 model.forget_many(X, [y, y], [w, w])
     assert state(model, tmp_path) == before
     if n:
-        # A feature without a value is none.
+        # A feature without a value is ignored.
         forget(x | {"never seen": math.nan}, y, w)
         raises(KeyError, None, lambda: forget(x, y, w))

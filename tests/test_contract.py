@@ -1,4 +1,4 @@
-"""Promises of all public classes: arguments, bad samples, copies, numbers."""
+"""Guarantees of all public classes: arguments, bad samples, copies, numbers."""
 
 import copy
 import math
@@ -81,7 +81,7 @@ def learned(name, n=40):
 def test_every_class_is_here():
     found = {getattr(rm, name) for name in rm.__all__}
     classes = {c for c in found if isinstance(c, type) and issubclass(c, base.Base)}
-    # The wrapper learns single samples and remembers what it predicts: tests/test_calibrated.py.
+    # `Calibrated` learns single samples and stores its predictions: tests/test_calibrated.py.
     assert {type(make()) for make in MODELS.values()} == classes - {rm.Calibrated}
 
 
@@ -156,7 +156,7 @@ def test_none_is_a_missing_value(name):
     assert answer(one, {"a": None, "b": 0.3}) == answer(one, {"a": math.nan, "b": 0.3})
 
 
-# The one that keeps support vectors holds arrays alone.
+# The dual classifier stores arrays only.
 with_records = pytest.mark.parametrize("name", sorted(MODELS.keys() - {"dual"}))
 
 
@@ -207,7 +207,7 @@ def test_pickles_work_from_memory_that_cannot_be_written(name, n):
     for found in (one, other, model):
         learn(found, stream(40, 7))
     assert answers(one) == answers(other) == answers(model)
-    # The memory that they came from is not written to.
+    # The original memory is unchanged.
     assert [bytes(part) for part in shared] == raw
 
 

@@ -1,4 +1,4 @@
-"""The kernels for a device: compiled for devices, and run on the processor from the same source."""
+"""Tests of the CUDA kernels: they compile, and run on the processor from the same source."""
 
 import ctypes
 import gc
@@ -27,7 +27,7 @@ runs_kernels = pytest.mark.skipif(
     reason="nearest.cu is run on the processor by g++ on Linux",
 )
 
-# Rows, features, points of the pool, partitions, cells: ends of tiles and of steps, and one.
+# Rows, features, pool points, partitions and cells: ends of tiles and of steps, and 1.
 SHAPES = [(1, 1, 1, 1, 1), (65, 1, 300, 3, 40), (64, 16, 128, 5, 7), (31, 17, 129, 1, 60)]
 SHAPES += [(70, 7, 600, 11, 33), (2, 40, 257, 9, 1), (100, 33, 60, 4, 60)]
 
@@ -38,7 +38,7 @@ def partitions(n_pool, t, psi, seed=0):
     return np.array([rng.choice(n_pool, psi, replace=False) for _ in range(t)])
 
 
-# Rows by normal numbers, by which rows are wild, and by a generator.
+# Rows from normal numbers, from the rows that are wild, and from a generator.
 KINDS = {
     "normal": lambda normal, wild, rng: normal,
     "far from 0": lambda normal, wild, rng: 1.6e9 + 1e4 * normal,
@@ -58,13 +58,13 @@ KINDS = {
 
 
 def rows_like(kind, n, d, rng):
-    """Return rows of a kind that scores find hard in one way or another."""
+    """Return rows of a kind for which scores are hard to compute."""
     return KINDS[kind](rng.normal(size=(n, d)), rng.random((n, 1)) < 0.1, rng).astype(np.float32)
 
 
 @pytest.fixture
 def install(monkeypatch):
-    """Put a made-up CuPy where imports find it."""
+    """Return a function that installs a module as CuPy."""
 
     def put(module):
         monkeypatch.setitem(sys.modules, "cupy", module)
@@ -78,7 +78,7 @@ def install(monkeypatch):
 
 @pytest.fixture
 def cells_of(install):
-    """Return cells by the kernels, and the made-up CuPy that ran them."""
+    """Return a function that computes cells by the kernels, and returns the simulated CuPy, too."""
 
     def cells(X, pool, members, **options):
         xp = install(device.cupy(**options))
@@ -88,14 +88,14 @@ def cells_of(install):
 
 
 def n_settled(xp):
-    """Return how many pairs the last scores have left open."""
+    """Return the number of pairs that the last scores left open."""
     return int(xp.launched["decide"][-1].host[0])
 
 
 @runs_kernels
 @pytest.mark.parametrize("kind", KINDS)
 def test_cells_are_those_of_the_distances_as_they_are_defined(monkeypatch, cells_of, kind):
-    # So that splits of small pools have several tiles.
+    # Splits of small pools then have several tiles.
     monkeypatch.setattr(cuda, "SPLITS_LEAST", 1)
     for seed, (n, d, n_pool, t, psi) in enumerate(SHAPES):
         rng = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def test_cells_are_those_of_the_distances_as_they_are_defined(monkeypatch, cells
         X[::5] = pool[rng.integers(0, n_pool, len(X[::5]))]
         X[1::5] = 0.0
         members = partitions(n_pool, t, psi, seed)
-        # Threads in ascending, descending and random order; few and many splits.
+        # Threads run in ascending, descending and random order, with few and many splits.
         got, _ = cells_of(X, pool, members, schedule=seed % 3, processors=1 + seed % 4 // 3)
         np.testing.assert_array_equal(got, naive.rounded_cells(X, pool, members))
 
@@ -113,7 +113,7 @@ def test_ties_of_whole_numbers_are_the_exact_twins_and_leave_nothing_open(cells_
     rng = np.random.default_rng(1)
     pool, X = (rng.integers(0, 3, (n, 5)).astype(np.float32) for n in (60, 40))
     members = partitions(60, 7, 11)
-    # Sums of such squares are whole numbers: that the first of two is taken decides many cells.
+    # Sums of such squares are integers, so ties are frequent, and the first of two points wins.
     got, xp = cells_of(X, pool, members)
     assert got.tolist() == [naive.cells(x, pool, members.tolist()) for x in X]
     last = [naive.cells(x, pool, members[:, ::-1].tolist()) for x in X]
@@ -127,7 +127,7 @@ def test_near_ties_are_settled(cells_of, centre, spread):
     rng = np.random.default_rng(2)
     pool = (centre + spread * rng.normal(size=(400, 8))).astype(np.float32)
     members = partitions(400, 5, 40)
-    # Beside the middle of two members, so near that single precision cannot tell.
+    # Near the middle of two members, which single precision cannot distinguish.
     pairs = pool[members[0].reshape(-1, 2)].astype(np.float64)
     ends = pairs.transpose(1, 0, 2) + 1e-3 * spread * rng.normal(size=(20, 8))
     pool[members[0].reshape(-1, 2)] = ends.transpose(1, 0, 2)
@@ -153,7 +153,7 @@ def test_few_of_common_data_are_settled_whatever_the_outliers(cells_of):
 def test_scores_are_off_by_no_more_than_the_bound(cells_of, d, unit):
     rng = np.random.default_rng(d)
     pool, X = ((unit * (5 + rng.normal(size=(n, d)))).astype(np.float32) for n in (20, 12))
-    # One point per partition: its least score is the point's.
+    # With one point per partition, the least score is that of the point.
     _, xp = cells_of(X, pool, np.arange(20)[:, None])
     minima, row_bounds = (xp.launched["decide"][i].host for i in (0, 4))
     scores = minima.view(np.float32)[0, :, :, 0]
@@ -181,7 +181,8 @@ def test_shared_memory_and_memory_of_the_device_change_nothing(cells_of):
     members = partitions(300, 13, 30)
     expected, xp = cells_of(X, pool, members)
     assert xp.launched["scan_tiles"][10] == 13
-    # 48 KiB hold the minima of 7 partitions; of 40 KB a few rows are taken at once.
+    # 48 KiB hold the minima of 7 partitions. With 40 KB free, the kernels process a few rows at
+    # once.
     for options in ({"shared": 48 << 10}, {"free": 40_000}):
         got, xp = cells_of(X, pool, members, **options)
         assert xp.launched["scan_tiles"][10] == (6 if "shared" in options else 13)
@@ -219,7 +220,7 @@ def test_both_sources_have_the_same_numbers():
 
 
 def nvrtc():
-    """Return the library of the wheel, or None."""
+    """Return the NVRTC library of the wheel, or None."""
     try:
         wheel = importlib.util.find_spec("nvidia.cuda_nvrtc")
     except ModuleNotFoundError:
@@ -297,7 +298,7 @@ def test_features_on_a_device_have_the_cells_of_the_processor(
     install(device.cupy())
     n = 1500 if planted else 200
     if planted:
-        # Keep the tree, which reorders the points, whatever it costs.
+        # The tree, which reorders the points, is kept even if it is slow.
         monkeypatch.setattr(kernel_maps.diagrams.VoronoiMap, "_choose", lambda *_: None)
     rng = np.random.default_rng(8)
     X = rng.normal(size=(n + 200, 6))
@@ -310,10 +311,10 @@ def test_features_on_a_device_have_the_cells_of_the_processor(
     np.testing.assert_array_equal(there.cells_many(rows), expected)
     assert (there.to_csr(rows) != here.to_csr(rows)).nnz == 0
     assert there.cells_one(rows.iloc[3].dropna().to_dict()).tolist() == expected[3].tolist()
-    # Nothing of the device is in a pickle, and a copy finds its way to it again.
+    # A pickle holds nothing of the device, and a copy uses the device again.
     assert id(there._map.members) in cuda._prepared
     again = pickle.loads(pickle.dumps(there))
-    # Without the checksum, which takes four bytes or five.
+    # Sizes exclude the checksum, which has four bytes or five.
     sizes = [len(pickle.dumps(one.__getstate__())) for one in (here, there)]
     assert sizes[1] - sizes[0] == len("cuda") - len("cpu")
     np.testing.assert_array_equal(again.cells_many(rows), expected)
@@ -339,7 +340,7 @@ def test_features_without_a_usable_device(install):
     features = learned(X, "cuda")
     stored = pickle.dumps(features)
     install(device.cupy(n_devices=0))
-    # One that comes from elsewhere maps single samples.
+    # A model that another machine has pickled maps single samples.
     arrived = pickle.loads(stored)
     assert arrived.cells_one({"x0": 1.0}).shape == (20,)
     calls = lambda: IsolationFeatures(device="cuda"), lambda: arrived.cells_many(frame(X))

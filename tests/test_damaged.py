@@ -1,4 +1,4 @@
-"""Damaged models are refused when they are restored, with an error that names the place."""
+"""Tests that damaged models are not restored, and that the error names the damaged place."""
 
 import math
 import pickle
@@ -26,7 +26,7 @@ def tree(model):
 
 
 def node_that(fits, t=0):
-    """Return what finds the first row of a tree of a kind."""
+    """Return a function that finds the first row of a tree that `fits`."""
 
     def find(model):
         nodes = trees_of(model).trees[t].nodes
@@ -44,7 +44,7 @@ leaf = node_that(is_leaf)
 
 
 def put(find, **values):
-    """Return a damage: other values of fields of a record of a model."""
+    """Return a damage: a function that sets fields of a record of a model."""
 
     def damage(model):
         for name, value in values.items():
@@ -85,7 +85,7 @@ def fewer_features(model):
 
 
 def number(find, place, value):
-    """Return a damage: another number in an array of a model."""
+    """Return a damage: a function that sets a number in an array of a model."""
     return lambda model: find(model).__setitem__(place, value)
 
 
@@ -123,7 +123,7 @@ def arrival(model):
 
 
 NODES = r"tree 0, nodes? \d+ (is damaged: |.*)"
-# The error names either of two references to one row, or of numbers that do not add up.
+# The error names one of two references to a row, or one of the numbers that do not add up.
 EITHER, SUM = NODES + "(left|right) is", NODES + "(n_samples|dim) is"
 INNER = [
     (put(inner, left=40_000), EITHER),
@@ -151,7 +151,7 @@ WEIGHTS = [
 ]
 LINK = r"tree 1, points (\d+) is damaged: link is \1, which is no row of points, or one"
 COLUMNS = r"the trees have \d features and categories at .*, but \d and"
-# Damages and their errors, by the kind of model and how many samples it has learned.
+# Damages and their errors, by the kind of model and the number of samples learned.
 DAMAGES = {
     ("classifier", 300): [
         *INNER,
@@ -296,7 +296,7 @@ def test_a_pickle_without_a_checksum_is_of_what_only_others_store():
         model.__reduce_ex__(2)[0](kind, bytes(damaged), checksum)
 
 
-# Flips of the suite for each class; `python tests/attack/bitflips.py` makes 2,000.
+# Flips per class in the suite; `python tests/attack/bitflips.py` makes 2,000.
 FLIPS = 6
 
 

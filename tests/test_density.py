@@ -1,4 +1,4 @@
-"""Density forests: cells of the Mondrian process of the whole space, and estimates."""
+"""Tests of density forests: cells of Mondrian partitions of the whole space, and estimates."""
 
 import itertools
 import math
@@ -42,7 +42,7 @@ def learned(X, **arguments):
 
 
 def cells(forest, x):
-    """Return the cell of each tree that holds a sample: counts, and corners (trees, 2, D)."""
+    """Return the count and the corners of a sample's cell in each tree, shape (trees, 2, D)."""
     trees = forest._trees
     forest._features.write(forest._features.read(x), trees.vector)
     trees.vector[:] = np.where(np.isnan(trees.vector), trees.means, trees.vector)
@@ -60,7 +60,7 @@ def together(forest, x, y):
 
 
 def parts(forest, x):
-    """Return the density by each tree."""
+    """Return the density in each tree."""
     forest.log_density_one(x)
     estimates = forest._trees.estimates.words
     return estimates["count"] * np.exp(-estimates["log_volume"]) / forest.n_samples
@@ -79,7 +79,7 @@ def roots_of(projected, horizon, seed, n_trees, origin=None):
     return roots
 
 
-# Kernels have no directions.
+# The kernel estimator has no directions.
 ALONG_AXES = [(dims, method) for dims in (1, 2, 4) for method in ("forest", "laplace", "kernel")]
 
 
@@ -88,7 +88,7 @@ ALONG_AXES = [(dims, method) for dims in (1, 2, 4) for method in ("forest", "lap
 )
 @pytest.mark.parametrize(("lifetime", "start"), [(1.5, False), (None, False), (1.5, True)])
 def test_forest_is_the_twin(dims, lifetime, start, estimator):
-    """The same trees (along directions: the same polygons), and surprises where nothing is."""
+    """Trees are equal (with directions: polygons), and so are surprises outside of all cells."""
     is_oblique = dims == "oblique"
     n, dims = (20, 2) if is_oblique else (80, dims)
     matrix = np.array([[1, 0], [0, 1], [0.7, -0.7]]) if is_oblique else np.eye(dims)
@@ -121,7 +121,7 @@ def test_forest_is_the_twin(dims, lifetime, start, estimator):
         assert forest.density_one(mapping(x)) == pytest.approx(expected, rel=rel)
         if expected > 0.0:
             continue
-        # The last cells count that hold a sample, as if they held one.
+        # The last cells with a sample count, as if one sample were in them.
         empty += 1
         volumes = []
         for root in roots:
@@ -145,11 +145,11 @@ def growing(n):
 @pytest.mark.parametrize("lifetime", [1.5, growing, stats.uniform(1.4, 0.2)])
 @pytest.mark.parametrize("dims", [1, 3])
 def test_samples_share_a_cell_as_often_as_the_laplace_kernel_says(dims, lifetime):
-    """However far the first sample is, and whether the trees grew into their lifetime or not."""
+    """The first sample may be far, and trees may have grown to their lifetime."""
     rng = np.random.default_rng(dims)
     X = rng.normal(size=(20, dims))
     X[0] += 5.0
-    # Where no sample is, each point is told of a cell by itself.
+    # Outside of all samples, each point computes its cell by itself.
     X[19] = X[7] - 2.0
     n, levels = 1500, []
     pairs = [(X[3], X[3] + 0.2), (X[0], X[0] - 0.3), (X[19], X[19] + 0.1), (X[5], X[6])]
@@ -178,7 +178,7 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
         for first, second, h in [(x, y, 0.4), (far, near, 0.5), ({"a": 0.7, "b": 5.0}, x, 0.7)]:
             count = together(forest, first, second)
             levels.append(stats.binomtest(count, 1500, math.exp(-2.0 * h)).pvalue)
-        # An earlier sample's cell, whose first value there is 5.
+        # The cell of a point whose new feature has an earlier sample's first value, 5.
         corners = cells(forest, {"a": -1.0, "b": 5.0})[1]
         for side in (corners[:, 1, 1] - 5.0, 5.0 - corners[:, 0, 1], corners[:, 1, 0] + 1.0):
             levels.append(stats.kstest(side, stats.expon(scale=0.5).cdf).pvalue)
@@ -188,7 +188,7 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
 
 
 def counts_agree(forest, asked, held):
-    """The cells of samples hold these, and count those held that are between their corners."""
+    """Check the counts of cells: each cell holds its sample, and counts the held samples within."""
     held = np.array(held)
     for x in asked:
         z = np.array([x[name] for name in forest.feature_names])
@@ -242,7 +242,7 @@ def test_mean_over_trees_is_the_exact_density(dims, from_origin):
 
 
 def test_many_dimensions():
-    """Volumes neither over- nor underflow if they are products of many sides."""
+    """Volumes that are products of many sides neither overflow nor underflow."""
     rng = np.random.default_rng(0)
     for unit in (1.0, 1e-9, 1e9):
         X = unit * rng.normal(size=(30, 50))
@@ -267,7 +267,7 @@ def test_exact_density_is_theorem_5_1():
         frame, asked = (kind({"b": Z[:, 0], "a": Z[:, 1]}) for Z in (X, queries))
         np.testing.assert_allclose(exact_density(frame, asked, 1.7), expected)
         assert exact_density(frame, {"a": -0.4, "b": 0.2}, 1.7) == pytest.approx(expected[0])
-    # At a sample E_2(0) = 1; far away the density vanishes without a warning.
+    # At a sample E_2(0) = 1; far away the density becomes 0 without a warning.
     assert exact_density([[3.0]], [3.0], 2.0) == 2.0
     with np.errstate(all="raise"):
         assert exact_density([[3.0]], [1e6], 2.0) == 0.0
@@ -312,12 +312,12 @@ def polytope_volume(*arguments):
 @pytest.mark.blas
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_volumes_of_oblique_cells(dims):
-    """By Monte Carlo."""
+    """The volumes agree with a Monte Carlo estimate."""
     rng = np.random.default_rng(dims)
     for _ in range(5):
         directions = rng.normal(size=(dims + 3, dims))
         lower, upper = -rng.exponential(size=dims + 3), rng.exponential(size=dims + 3)
-        # The ball around 0 in which y = U^+ (U y) has to be.
+        # The ball around 0 that contains y = U^+ (U y).
         box = np.linalg.norm(np.linalg.pinv(directions), 2) * np.linalg.norm(upper - lower)
         projected = rng.uniform(-box, box, size=(200_000, dims)) @ directions.T
         is_inside = ((projected > lower) & (projected < upper)).all(axis=1)
@@ -331,7 +331,7 @@ def test_volumes_of_oblique_cells(dims):
 @pytest.mark.blas
 def test_volumes_of_cells_of_any_shape_and_size():
     square, ends = np.array([[2.0, 0.0], [0.0, 0.5]]), (np.array([-1.0, 0.0]), np.ones(2))
-    # From the middle, and from a corner.
+    # A needle, then a square with its inner point in the middle and in a corner.
     needle = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     tip = (np.array([0.0, 0.0, 1.9999]), np.array([1.0, 1.0, 3.0]), np.array([1.0, 1.0, 2.0]))
     assert polytope_volume(needle, *tip) == pytest.approx(0.5e-8, rel=1e-6)
@@ -352,14 +352,14 @@ def test_volumes_of_cells_of_any_shape_and_size():
 def test_random_directions_are_those_of_each_tree():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4, 2))
-    # Where no sample is, each point is told of a cell by itself.
+    # Outside of all samples, each point computes its cell by itself.
     X[3] = X[1] - 2.0
     levels = []
     for seed in SEEDS:
         forest = learned(X, n_estimators=150, lifetime=1.5, directions=4, seed=seed)
         matrices = forest._trees.directions
         assert len({matrix.tobytes() for matrix in matrices}) == 150
-        # 2 kappa_2 / (2 kappa_1 4), kappa the volumes of the unit balls.
+        # 2 kappa_2 / (2 kappa_1 4), where kappa are the volumes of the unit balls.
         np.testing.assert_allclose(np.linalg.norm(matrices, axis=2), math.pi / 8)
         for x, y in [(X[1], X[2]), (X[0], X[0] + 0.2), (X[3], X[3] + 0.2)]:
             shares = np.exp(-1.5 * np.abs(matrices @ (x - y)).sum(axis=1))
@@ -384,9 +384,9 @@ def test_directions_that_have_no_volumes_are_refused():
 
 
 def test_names_that_do_not_compare():
-    """A NumPy scalar is compared with each item of a tuple, which is no answer."""
+    """Comparing a NumPy scalar with a tuple compares it with each item."""
     names = [np.int64(1), ("a", "b"), (0, 5), "c", np.float64(2.5)]
-    # Features of one sample are ordered by name: by the types' names first.
+    # Features of one sample are ordered by the names of their types, then by name.
     order = sorted(names, key=lambda name: (type(name).__name__, repr(name)))
     rows, found = np.random.default_rng(1).random((5, len(names))).tolist(), []
     for keys_of in (order, list("abcde")):
@@ -397,12 +397,12 @@ def test_names_that_do_not_compare():
     assert found[0] == found[1]
 
 
-# Density forests as River's anomaly detectors: batches, missing values, scores, bad input.
+# Density forests as anomaly detectors of River: batches, missing values, scores, bad input.
 
 
 def test_a_new_feature_has_its_first_value_in_the_mean():
     first = [{"a": 1.0}, {"a": 2.0}, {"a": 3.0, "b": 5.0}, {"a": 3.0, "b": 9.0}]
-    # (5 + 5 + 5 + 9) / 4
+    # The mean: (5 + 5 + 5 + 9) / 4.
     lasts = {"a": 4.0, "b": math.nan}, {"a": 4.0, "b": 6.0}
     forests = [fed(DensityForest(20, 1.0, seed=3), [*first, last]) for last in lasts]
     for x in ({"a": 1.0, "b": 5.0}, {"a": 4.0, "b": 6.1}):
@@ -442,7 +442,7 @@ def test_a_lifetime_that_falls_changes_nothing():
 
 
 def test_a_mixture_is_the_twin():
-    """Levels, weights, rates of a first deviation, rarities: before the first renewal."""
+    """Levels, weights, rates of first deviations and rarities: before the first renewal."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15, 3)).round(1)
     X[:4, 1] = X[0, 1]
@@ -453,7 +453,7 @@ def test_a_mixture_is_the_twin():
         z = row.tolist()
         gaps = np.abs(row - X[0])
         rates = np.where((rates == 0.0) & (gaps > 0.0), 1.0 / np.maximum(gaps, 1e-9), rates)
-        # A feature in which no sample differs separates none, at any rate.
+        # A feature in which all samples are equal separates none, at any rate.
         known = np.where(rates > 0.0, rates, 1.0).tolist()
         if n > 0:
             pairs = itertools.product(lifetimes, roots)
@@ -485,7 +485,7 @@ def test_a_mixture_is_the_twin():
 
 @pytest.mark.parametrize("estimator", [None, "forest", "laplace"])
 def test_the_default_needs_no_scaling(estimator):
-    """Features in other units: the same trees, and densities per unit of theirs."""
+    """Other units give the same trees, and densities per unit of the features."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(700, 3))
     units = np.array([1.0, 1024.0, 2.0**-20])

@@ -1,4 +1,4 @@
-"""Cut directions and random lifetimes: the lift against its twin, distributions, and kernels."""
+"""Tests of cut directions and random lifetimes: the lift, distributions, and kernels."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ from river_mondrian.arguments import isotropic_scale, laplace_transform, sphere_
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.label_trees import LabelTrees
 
-# Every test of a distribution uses this level on each seed, divided by its number of tests.
+# The level of each test of a distribution and each seed, divided by the number of tests.
 LEVEL = 0.01
 SEEDS = range(6)
 # Figure 1 and Example 2.1: orthogonal to (1, 0), (0, 1) and (1, 1).
@@ -47,12 +47,12 @@ def grown(partitions, X, y, gamma, **params):
 @pytest.mark.parametrize("scale", [False, True])
 def test_what_trees_cut_is_the_twins_lift(directions, holes, scale):
     rng = np.random.default_rng(3)
-    # After this many samples the trees have just been rebuilt, with fresh means.
+    # After this many samples the trees have just been rebuilt, with new means.
     X = 10.0 + rng.random((64, 3))
     X[rng.random(X.shape) < holes] = math.nan
     X[0] = 10.5
     trees = grown(Partitions(3, 2.0, directions, scale=scale, seed=5), X, [0] * len(X), 1.0)
-    # Without scaling values count from the first sample's.
+    # Without scaling, the first sample is the origin.
     offsets, factors = X[0], np.ones(3)
     if scale:
         offsets = np.nanmin(X, axis=0)
@@ -114,7 +114,7 @@ def test_a_later_feature_has_the_isotropic_kernels_mean_size(seed):
 
 @pytest.mark.parametrize("rows", [THREE_ROWS, np.array([[2.0, 0.3], [-0.4, 1.0]])])
 def test_the_lifted_partition_is_a_stit_of_polygons(seed, rows):
-    """The cells that meet a grid, and the size of the one around its centre, in distribution."""
+    """The number of cells that meet a grid, and the size of the central cell, are compared."""
     ticks = np.linspace(0.02, 0.98, 9)
     grid = np.array(list(itertools.product(ticks, ticks)))
     directions = [{"a": a, "b": b} for a, b in rows.tolist()]
@@ -185,7 +185,7 @@ def test_reading_oblique_trees():
     frame = model.to_dataframe()
     rows = model.cut_directions()
     assert [set(row) for row in rows] == [{"a"}, {"b"}, {"a", "b"}]
-    # The thresholds separate the samples as the counts say.
+    # The thresholds split the samples into the counts of the children.
     root = frame.iloc[0]
     direction = rows[int(root["feature"].removeprefix("direction "))]
     heights = X @ [direction.get("a", 0.0), direction.get("b", 0.0)]
@@ -195,7 +195,7 @@ def test_reading_oblique_trees():
     assert "direction" in model.debug_one({"a": 0.0, "b": 0.0})
 
 
-# The kernels to which partitions tend, against closed forms, integrals and their twins.
+# Limit kernels of partitions, against closed forms, integrals and twins.
 
 LIFETIMES = {"fixed": 1.5, "exponential": stats.expon(scale=1.2)}
 LIFETIMES |= {"uniform": stats.uniform(0.5, 2.0), "half normal": stats.halfnorm(scale=1.5)}
@@ -213,7 +213,7 @@ def test_partitions_have_the_limit_kernel(name, directions, seed):
     for i, j in pairs:
         x, y = mapping(X[i]), mapping(X[j])
         expected = features.limit_kernel(x, y)
-        # The expectation with 60 random directions is above the limit by less than this.
+        # With 60 random directions the expectation exceeds the limit by less than this.
         most = min(expected + (0.01 if directions == 60 else 0.0), 1.0)
         shared = round(1500 * features.kernel(x, y))
         level = LEVEL / (len(pairs) * len(SEEDS) * 2)

@@ -1,4 +1,4 @@
-"""Linear discriminants: kernels against their twin, what they learn, numbers of any size."""
+"""Tests of linear discriminants against their twin: what they learn, numbers of any size."""
 
 import math
 import pickle
@@ -16,7 +16,7 @@ from river_mondrian.records import Float64s
 
 
 class Kernels:
-    """The kernels over memory of their own, with room for some classes and inputs more."""
+    """The kernels over own memory, with room for some more classes and inputs."""
 
     def __init__(self, n_classes, n_inputs, categories=()):
         self.memory = discriminants.LinearDiscriminants()

@@ -1,4 +1,4 @@
-"""The Python of the README and of the documentation runs as it stands there."""
+"""Tests that the Python code of the README and of the documentation runs as printed."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ PAPERS = [page for page in PAGES if page.parent.name == "papers" and page.stem !
 
 
 def name_of(page):
-    """Return a page's path as in links."""
+    """Return a page's path in the form that links have."""
     return page.relative_to(DOCS if DOCS in page.parents else ROOT).as_posix()
 
 
@@ -37,7 +37,7 @@ def name_of(page):
 def test_the_code_of_a_page_runs(page, monkeypatch):
     mpl.use("Agg")
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    # A module: annotations of records are looked up in theirs.
+    # The code runs in a module, because annotations of records are looked up there.
     module = types.ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile("\n".join(blocks), str(page), "exec"), vars(module))
@@ -46,7 +46,7 @@ def test_the_code_of_a_page_runs(page, monkeypatch):
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_has_no_outputs(path):
-    # The site runs notebooks as it is built, and shows what they print.
+    # The site runs notebooks when it is built, and shows their outputs.
     cells = json.loads(path.read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert code and not any(cell["outputs"] or cell["execution_count"] for cell in code)
@@ -73,7 +73,7 @@ def test_lists_of_the_site_have_all():
 
 
 def rows_of(page, title):
-    """Return the rows of the table of a page whose first column has a title, as lists of cells."""
+    """Return the rows of a page's table whose first column is `title`, as lists of cells."""
     lines = page.read_text().split("\n")
     start = next(i for i, line in enumerate(lines) if re.match(rf"\| {title}\s*\|", line))
     table = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])
@@ -81,7 +81,7 @@ def rows_of(page, title):
 
 
 def rounded(figures):
-    """Return figures as pages write them, to three places."""
+    """Return figures in the form of the pages, to three places."""
     return [f"{float(figure):.3f}".removeprefix("0") for figure in figures]
 
 

@@ -1,4 +1,4 @@
-"""ADWIN as a kernel: equal to River's after every value."""
+"""Tests of the ADWIN kernel, which equals River's ADWIN after every value."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rivers(values, **parameters):
     return np.array(found, dtype=np.float64)
 
 
-# The chance of an error at each of n values.
+# The probability of an error at each of n values.
 RATES = {
     "constant": lambda rng, n: np.full(n, rng.random()),
     "gradual": lambda rng, n: np.linspace(0.1, 0.8, n),
@@ -76,7 +76,7 @@ PARAMETERS = [
 @pytest.mark.parametrize("is_real", [False, True])
 @pytest.mark.parametrize("kind", RATES)
 def test_adwin_is_rivers(parameters, is_real, kind):
-    """As a pickle, too, which goes on."""
+    """A pickled copy continues equally."""
     n_drifts = widest = 0
     for seed in range(3):
         values = stream(seed, kind, is_real)
@@ -85,12 +85,12 @@ def test_adwin_is_rivers(parameters, is_real, kind):
         watch = pickle.loads(pickle.dumps(watch))
         np.testing.assert_array_equal(updated(watch, values[333:].copy()), expected[333:])
         n_drifts, widest = n_drifts + expected[:, 0].sum(), max(widest, expected[:, 1].max())
-    # Otherwise the comparison would mean nothing.
+    # Without wide windows and drifts the comparison would be empty.
     assert parameters or kind != "abrupt" or (widest > N / 16 and n_drifts >= 3)
 
 
 def test_values_far_apart():
-    """Sums are rounded, so that a variance may be less than 0, and infinity is no number."""
+    """Sums are rounded, so a variance may be less than 0; infinity is an allowed value."""
     rng = np.random.default_rng(0)
     values = rng.choice([1e-9, 1.0, 1e8, -1e12], N) * rng.random(N)
     for _ in range(2):
@@ -100,7 +100,7 @@ def test_values_far_apart():
 
 
 def test_only_increasing_errors_are_drifts():
-    """Checked by the means as they are defined."""
+    """The definition with plain means is the reference."""
     errors = np.concatenate([stream(0, "constant", False) < 0, stream(1, "abrupt", True)])
     made, detector, drifts = DriftWatch(ADWIN, clock=8), drift.ADWIN(clock=8), 0
     seen, recent = [], 0.0
@@ -118,7 +118,7 @@ def test_only_increasing_errors_are_drifts():
 
 
 def test_who_detects():
-    """No detector, or one outside the kernel, which would keep this many samples."""
+    """There is no detector, or a detector outside the kernel that has found `found`."""
     for detector, found, kept in ((NOBODY, 0, 0), (OUTSIDE, 0, 0), (OUTSIDE, 7, ours.LEAST_KEPT)):
         made = DriftWatch(detector)
         assert watch_one.of()(made.record, 0.0, 0, 400) == 0
@@ -129,17 +129,17 @@ def test_who_detects():
     assert watch_one.of()(DriftWatch(OUTSIDE).record, 1.0, ours.AFTER_DRIFT, 400) == 0
 
 
-# Drifts in adaptive forests: detectors within the kernel and outside find the same.
+# Drifts in adaptive forests: detectors in the kernel and in Python find the same drifts.
 
 KINDS = [rm.AdaptiveMondrianForestClassifier, rm.AdaptiveMondrianForestRegressor]
 
 
 class Outside(drift.ADWIN):
-    """River's ADWIN, which Python feeds because its class is another one."""
+    """River's ADWIN as a subclass, which Python updates."""
 
 
 def samples(kind, n, seed=0):
-    """Return samples whose labels or targets turn after every 600."""
+    """Return samples whose labels or targets change after every 600."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 3))
     weights = rng.normal(size=(n // 600 + 1, 3))[np.arange(n) // 600]
@@ -149,7 +149,7 @@ def samples(kind, n, seed=0):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kernel_finds_the_drifts_that_river_finds(kind):
-    """Sample by sample, in batches, and by copies and pickles."""
+    """The samples come one by one, in batches, and in copies and pickles."""
     X, y = samples(kind, 1900)
     own = {"delta": 0.05, "clock": 8}
     detectors = {"inside": drift.ADWIN, "outside": Outside, "many": drift.ADWIN}
@@ -180,7 +180,7 @@ def test_a_kernel_finds_the_drifts_that_river_finds(kind):
         (drift.NoDrift(), NOBODY),
         (drift.PageHinkley(), OUTSIDE),
         (Outside(), OUTSIDE),
-        # What ADWIN makes of these is River's.
+        # River's own ADWIN handles these arguments.
         (drift.ADWIN(delta=-1.0), OUTSIDE),
         (drift.ADWIN(max_buckets=ours.MOST_BUCKETS + 1), OUTSIDE),
     ],

@@ -1,4 +1,4 @@
-"""OGD with support vectors against Algorithm 1, and as a River classifier."""
+"""Tests of OGD with support vectors, against Algorithm 1 and as a River classifier."""
 
 import math
 import pickle
@@ -11,13 +11,14 @@ from naive import dual as naive
 from river_mondrian import DualOGDClassifier, IsolationFeatures
 
 WIDTH = 0.7
-# No sum of multiples of it and of shares of cells comes close to 1, where rounding would decide.
+# Sums of multiples of this rate and of shares of cells stay far from 1, where rounding would
+# matter.
 RATE = 0.3 * math.sqrt(2.0)
 TWINS = {"laplace": naive.laplace(WIDTH), "gaussian": naive.gaussian(WIDTH)}
 
 
 def samples(n, n_labels, seed=0, holes=0.3):
-    """Draw mappings whose keys come and go, and labels that depend on them."""
+    """Draw mappings in which keys may be missing, and labels that depend on them."""
     rng = np.random.default_rng(seed)
     values, known = rng.normal(size=(n, 6)), rng.random((n, 6)) > holes
     known[: n // 2, 4:] = False
@@ -81,7 +82,7 @@ def test_support_vectors_under_the_isolation_kernel_as_it_stands(method, built):
 
     twin, seen = naive.OneVersusRest(RATE, kernel), set()
     for x, y in samples(160, 3, seed=2):
-        # The map learns first.
+        # The feature map learns first.
         model.learn_one(x, y)
         twin.learn(x, y)
         assert_close(model.decision_one(x), twin.decision(x))

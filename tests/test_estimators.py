@@ -1,4 +1,4 @@
-"""River's own checks, on every public estimator."""
+"""River's own checks, for every public estimator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def one_key(x):
     return "all"
 
 
-# Every class at its defaults, then configurations whose own code the checks reach.
+# Every class with its defaults, then configurations that run code of their own.
 MODELS = {name: getattr(rm, name)() for name in estimators()} | {
     "calibrated": rm.Calibrated(linear_model.LogisticRegression()),
     "calibrated regressor": rm.Calibrated(rm.MondrianForestRegressor()),
@@ -42,7 +42,7 @@ def cases() -> list:
     found = []
     for name, model in MODELS.items():
         marks = [pytest.mark.blas] if name == "NystromFeatures" else []
-        # The stream for anomaly detectors is one to download: another takes its place.
+        # River's stream for anomaly detectors is a download, so another stream replaces it.
         with mock.patch.object(datasets, "CreditCard", datasets.Shuttle):
             for number, check in enumerate(checks.yield_checks(model)):
                 case = f"{name}-{check.__name__}-{number}"

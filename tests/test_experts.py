@@ -1,4 +1,4 @@
-"""Pools of experts: kernels against their twin, weights, and what the exponents come to."""
+"""Tests of pools of experts: kernels against their twin, weights, and final exponents."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from river_mondrian.learners import experts
 
 
 def recorded(rng, n, n_experts, n_classes):
-    """Draw predictions, some of which are far better than others for a while, and classes."""
+    """Draw classes, and predictions, of which some are better than others for a while."""
     labels = rng.integers(0, n_classes, n)
     skill = rng.random((n_experts, 2)) * 4.0
     predicted = rng.dirichlet(np.ones(n_classes), (n, n_experts))
@@ -18,7 +18,7 @@ def recorded(rng, n, n_experts, n_classes):
 
 
 def run_mixture(predicted, labels, room=0, weights=None, drifts=()):
-    """Yield what each sample finds; the mixture follows a drift before those in `drifts`."""
+    """Yield the mixed prediction of each sample; a drift comes before each sample of `drifts`."""
     _, n_experts, n_classes = predicted.shape
     mixture = experts.Mixture(n_experts)
     mixture.reserve(n_classes + room)

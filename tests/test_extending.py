@@ -1,4 +1,4 @@
-"""The posterior and the feature map of docs/extending.md, as they stand there, against twins."""
+"""Tests of the posterior and the feature map of docs/extending.md, against twins."""
 
 import importlib
 import os
@@ -16,10 +16,10 @@ from river_mondrian.partitions.mondrian.tree_memory import Partitions
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
-# Lines that a posterior, or a feature map, of one's own may take.
+# The most lines that a posterior or a feature map may need.
 MOST_LINES = 130
 
-# The page's pieces of code: two modules, and the use of each.
+# The code blocks of the page: two modules, and the use of each.
 RANGES, USE_OF_RANGES, HINGES, USE_OF_HINGES = re.findall(
     r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL
 )
@@ -44,7 +44,7 @@ def modules(tmp_path_factory):
     ],
 )
 def test_the_page_runs_as_it_stands(modules, name, code, use, shown, tmp_path):
-    """It gives the same where nothing is compiled."""
+    """The results are the same if nothing is compiled."""
     assert len(code.splitlines()) <= MOST_LINES
     names = dict(vars(modules[name]))
     exec(use, names)

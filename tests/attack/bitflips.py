@@ -1,9 +1,9 @@
-"""Damaged pickles, and forged files: what is loaded, and then predicts and learns, in processes.
+"""Damage pickles and forge files; load them, then predict and learn, in child processes.
 
-Of pickles a bit is flipped, of files a number of a column or an array is replaced, and the checksum
-is put right again. `python tests/attack/bitflips.py --flips 2000` makes that many of both for each
-kind of model. Where nothing is compiled (`NUMBA_DISABLE_JIT=1`), or accesses are checked
-(`RIVER_MONDRIAN_CHECKS=1`), what is read or written outside of arrays is an error that is told.
+In a pickle one bit is flipped. In a file one number of an array is replaced, and the checksum is
+corrected. `python tests/attack/bitflips.py --flips 2000` makes 2,000 of both for each kind of
+model. Accesses outside of arrays raise an error if nothing is compiled (`NUMBA_DISABLE_JIT=1`) or
+if accesses are checked (`RIVER_MONDRIAN_CHECKS=1`).
 """
 
 import argparse
@@ -33,33 +33,33 @@ import river_mondrian as rm
 from attack.memory_limit import size
 from river_mondrian.files import store
 
-# What comes of a flip: an exception while unpickling; neither an exception nor a crash; and what
-# must never be, an exception later among that.
+# Outcomes of a flip: an exception while loading; no exception and no crash; a later exception,
+# which must not occur; and others that must not occur.
 REFUSED, WORKS, ERROR = "refused", "works", "error"
 MEMORY, CRASH, HANG = "memory", "crash", "hang"
-# What is read or written outside of an array.
+# An access outside of an array.
 OUTSIDE = "outside"
-# An exception or a crash of another package: NumPy's reading of its types, River's detectors.
+# An exception or a crash of another package: NumPy reads its types, River its detectors.
 OTHERS = "others"
 OUTCOMES = (REFUSED, WORKS, OTHERS, ERROR, MEMORY, OUTSIDE, CRASH, HANG)
 
-# What must not come of a damaged pickle, and of a forged file, which may be of nonsense.
+# Outcomes that must not occur for a pickle, and for a file. A forged file may hold nonsense.
 BAD_OF_PICKLES = (ERROR, MEMORY, OUTSIDE, CRASH, HANG)
 BAD_OF_FILES = (OUTSIDE, CRASH, HANG)
 
 PACKAGE = "river_mondrian"
 
-# Bytes that a process may take above what it has, which grows with the number of processors, and
-# flips that one process takes if none of them ends it.
+# Bytes that a process may allocate beyond its size, which grows with the number of processors; and
+# the number of flips in a process.
 MARGIN = 8 << 30
 BATCH = 25
 
-# Samples that models have learned before they are pickled: within the warm-up, and after it.
+# The number of samples learned before pickling: within the warm-up, and after it.
 LEARNED = (40, 300)
 
 
 def states(name, is_file):
-    """Return the pickles of a kind of model in which bits are flipped, or its files' contents."""
+    """Return the pickles of a kind of model for flips of bits, or the contents of its files."""
     found = []
     for n in LEARNED:
         model = learned(name, n)
@@ -69,7 +69,7 @@ def states(name, is_file):
                 rm.save(model, Path(folder) / "model")
                 arrays, metadata = store.read(Path(folder) / "model")
                 found[-1] = {key: array.copy() for key, array in arrays.items()}, metadata
-        # What is compiled before the fork need not be compiled after.
+        # Kernels are compiled before the fork, so the children need not compile them.
         use(pickle.loads(pickle.dumps(model)))
         use(model)
     return found
@@ -111,7 +111,7 @@ def forged(content, number):
 
 
 def load_forged(content, number):
-    """Return what is loaded of a forged file."""
+    """Return the model that is loaded from a forged file."""
     arrays, metadata = content
     name, array = forged(content, number)
     with tempfile.TemporaryDirectory() as folder:
@@ -120,18 +120,18 @@ def load_forged(content, number):
 
 
 def attempt(state, bit, kind):
-    """Load a damaged or forged model; predict, learn and predict if that is possible."""
+    """Load a damaged or forged model, let it predict, learn and predict, and return the outcome."""
     try:
         if isinstance(state, bytes):
             model = pickle.loads(flipped(state, bit))
         else:
             model = load_forged(state, bit)
     except BaseException:
-        # A wild size that asks for too much is as well as any other. A panic of River's is no
+        # A MemoryError for a wild size is a refusal, too. A panic of River's Rust code is no
         # Exception.
         return REFUSED
     if type(model) is not kind:
-        # Some other part of the pickle has become the whole: no model is loaded.
+        # A part of the pickle has replaced the whole, so no model is loaded.
         return REFUSED
     try:
         use(model)
@@ -147,7 +147,7 @@ def attempt(state, bit, kind):
 
 
 def _serve(state, bits, out, kind, stack):
-    """Attempt flips one after the other, in a process of its own; writes what comes of each."""
+    """Write the outcome of each flip to `out`, in a process of its own."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most = size() + MARGIN
@@ -161,7 +161,7 @@ def _serve(state, bits, out, kind, stack):
 
 
 def _batch(state, bits, kind):
-    """Return what comes of flips, up to the first that ends or blocks the process."""
+    """Return the outcomes of flips, up to the first that ends or blocks the process."""
     stack = tempfile.TemporaryFile()  # noqa: SIM115
     ours, theirs = os.pipe()
     child = forked(partial(_serve, state, bits, theirs, kind, stack))
@@ -173,7 +173,7 @@ def _batch(state, bits, kind):
         if not part:
             os.kill(child, signal.SIGKILL)
             stack.seek(0)
-            # Where Python was, the innermost call first.
+            # Python's call stack, the innermost call first.
             calls = [line for line in stack.read().decode().splitlines() if "File " in line]
             is_ours = not calls or f"/{PACKAGE}/" in calls[0]
             found.append(HANG if not ready else CRASH if is_ours else OTHERS)
@@ -185,12 +185,13 @@ def _batch(state, bits, kind):
 
 
 def run(state, bits, kind):
-    """Return what comes of each flip."""
+    """Return the outcome of each flip."""
     found = []
     while len(found) < len(bits):
         batch = _batch(state, bits[len(found) : len(found) + BATCH], kind)
         if batch[-1] in (OTHERS, CRASH, HANG) and len(batch) > 1:
-            # Earlier ones may have damaged the process: each has one of its own.
+            # Earlier flips may have damaged the process, so each flip is repeated in its own
+            # process.
             again = bits[len(found) : len(found) + len(batch)]
             batch = [_batch(state, [bit], kind)[0] for bit in again]
         found += batch
@@ -198,9 +199,9 @@ def run(state, bits, kind):
 
 
 def attack(name, n, seed=0, is_file=False):
-    """Return how often each outcome comes of `n` damages, and those that must not be.
+    """Return the counts of outcomes of `n` damages, and the damages with forbidden outcomes.
 
-    The damages are flipped bits in pickles, or forged files, whose forged array is reported.
+    The damages are flipped bits of pickles, or forged files, of which the forged array is reported.
     """
     counts, bad = Counter(), []
     for learned_n, state in zip(LEARNED, states(name, is_file), strict=True):

@@ -1,4 +1,4 @@
-"""A limit of the process's memory, under which allocations of all kinds fail."""
+"""Let allocations of all kinds fail under a limit of the process's memory."""
 
 import pickle
 import resource
@@ -9,19 +9,20 @@ from common import exit_of, forked
 
 from .tally import note
 
-# Bytes that the process may take above what it has, and features that each sample adds.
+# Bytes that the process may allocate beyond its size, and the number of features that a sample
+# adds.
 MARGIN = 24 << 20
 NEW_FEATURES = 400
 
 
 def size():
-    """Return the bytes of the process's address space."""
+    """Return the size of the process's address space in bytes."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     return pages * resource.getpagesize()
 
 
 def samples(n, first=0):
-    """Return samples each of which has features of its own."""
+    """Return samples, each with features of its own."""
     found = []
     for i in range(first, first + n):
         own = {f"f{i}_{j}": 0.5 + j % 3 for j in range(NEW_FEATURES)}
@@ -30,9 +31,10 @@ def samples(n, first=0):
 
 
 def attack(state, learn, look):
-    """Let a model learn in a child until memory is short; return 0 if it is well then.
+    """Let a model learn in a child process until memory is short; return 0 if the model is intact.
 
-    It has to be as before the sample for which memory was short, or as after it, and to go on.
+    The model must be as before the sample for which memory was short, or as after it. It must also
+    learn on as such a model.
     """
     note("limits of memory", 1)
     return exit_of(forked(partial(_run, state, learn, look)))
@@ -42,7 +44,7 @@ def _run(state, learn, look):
     model, grown, is_short = pickle.loads(state), [], False
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = size() + MARGIN
-    # However much the process has freed before, it is short of memory in the end.
+    # Memory becomes short in the end, however much the process has freed before.
     while not is_short:
         grown += samples(1, len(grown))
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))

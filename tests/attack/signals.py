@@ -1,4 +1,4 @@
-"""Signals at any moment, whose handler raises, as Ctrl-C does."""
+"""Send signals at random times; their handler raises, as Ctrl-C does."""
 
 import copy
 import signal
@@ -9,7 +9,7 @@ from .tally import note
 
 
 class Interrupted(BaseException):
-    """What the handler raises."""
+    """The exception that the handler raises."""
 
 
 def _raise(number, frame):
@@ -17,7 +17,7 @@ def _raise(number, frame):
 
 
 def strike(call, seconds):
-    """Run a call with a signal after some time; tell whether it came before the end."""
+    """Run a call with a signal after some seconds; return whether it came before the end."""
     before = signal.signal(signal.SIGALRM, _raise)
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -32,23 +32,23 @@ def strike(call, seconds):
 
 
 def attack(new, samples, learn, look, n_signals, rng, n=40, more=10):
-    """Interrupt models while they learn samples one by one, and judge what is left.
+    """Interrupt models while they learn samples one by one, and check the models that remain.
 
-    A model has to be as before the call that was interrupted or as after it, and to go on as such a
-    one.
+    A model must be as before the interrupted call or as after it, and must learn on as such a
+    model.
 
     Parameters
     ----------
     new
-        Returns the model as it is at first.
+        A function that returns a new model.
     samples
-        What it learns.
+        The samples that a model learns.
     learn
-        Lets a model learn one of them.
+        A function that lets a model learn a sample.
     look
-        Returns what can be seen of a model.
+        A function that returns the visible state of a model.
     n_signals
-        How many signals have to come before a model has learned all.
+        The number of signals that must come before a model has learned all samples.
 
     """
 
@@ -62,13 +62,13 @@ def attack(new, samples, learn, look, n_signals, rng, n=40, more=10):
     for sample in samples:
         learn(whole, sample)
         looks.append(look(whole))
-    # All is compiled now.
+    # All kernels are compiled by now.
     n_struck, n_missed, longest = 0, 0, 1.0
     while n_struck < n_signals:
         model, done = new(), []
         began = time.perf_counter()
         if not strike(partial(learn_all, model, samples[:n], done), rng.uniform(1e-5, longest)):
-            # It came too late. The next one comes while the model learns, on any machine.
+            # The signal came too late. The next one comes while the model learns, on any machine.
             longest = time.perf_counter() - began
             n_missed += 1
             assert n_missed < 100 * n_signals, "signals do not come"
