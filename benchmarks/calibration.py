@@ -303,7 +303,7 @@ def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int)
 
 
 def late(data: DataFolder, report: Report, quick: bool) -> None:
-    """Intervals with targets that come 1, 10 and 100 samples late; errors with and without it."""
+    """Intervals with targets that come 1, 10 and 100 samples late, and errors with `Calibrated`."""
     _compare(data, report, quick, DELAYS[1:], MOST_LATE)
     rows, logs = [], []
     for name, samples, own_delay in _streams(data, quick, 400 if quick else MOST_LATE):

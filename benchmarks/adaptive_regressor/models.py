@@ -139,7 +139,7 @@ PEERS: dict[str, Model] = {
     "RLS, .998": Model(lambda seed: RecursiveLeastSquares(0.998), _point, seeded=False),
     LAST_VALUE: Model(lambda seed: LastValue(), _point, seeded=False),
 }
-# The package's other regressors are shown, but they are no peers.
+# The package's other regressors are shown, but are not counted as peers.
 EARLIER_OURS = ("exact", "exact, mean")
 # The slowest model is not run on streams of many features or samples, as (features, samples).
 SLOW = {"SRP of 3": (60, 30_000), "KNN": (200, 30_000), "ARF": (200, 200_000)}
