@@ -1,4 +1,4 @@
-"""Models in files: the same afterwards, whole or refused, and free of code."""
+"""Tests of models in files: equal after loading, whole or refused, and without code."""
 
 import datetime
 import enum
@@ -25,7 +25,7 @@ from stored_models import MODELS, answers, learn, learned, stream
 import river_mondrian as rm
 from river_mondrian.files import classes, store
 
-# Names of golden files by the number of the format, for formats that have some.
+# Names of golden files by format, for formats that have golden files.
 NAMES_OF_GOLDEN = {
     int(folder.name): {path.stem for path in folder.glob("*.safetensors")}
     for folder in sorted(stored_models.GOLDEN.glob("*"))
@@ -38,7 +38,7 @@ def path(tmp_path):
 
 
 def again(model, path):
-    """Return a model that has been in a file."""
+    """Return a model that has been saved and loaded."""
     rm.save(model, path)
     return rm.load(path)
 
@@ -51,7 +51,7 @@ def test_loaded_models_are_the_same(name, n, path):
     content = path.read_bytes()
     found = rm.load(path)
     rm.save(found, path)
-    # All that a file has is what it had before.
+    # A second file equals the first byte for byte.
     assert path.read_bytes() == content
     # The loaded model does not need the file.
     path.write_bytes(b"")
@@ -68,7 +68,7 @@ def test_every_class_has_golden_files():
     kinds = {type(MODELS[name]()).__name__ for name in stored_models.IN_GOLDEN}
     public = [getattr(rm, name) for name in rm.__all__]
     names = {cls.__name__ for cls in public if hasattr(cls, "_get_params")}
-    # One name makes two classes.
+    # `Calibrated` makes two classes.
     made = {"CalibratedClassifier", "CalibratedRegressor"}
     assert kinds - made == names - {"Calibrated"} and made <= kinds
     end = store.FORMAT + stored_models.FORMAT_IS_FINAL
@@ -86,7 +86,7 @@ def test_golden_files(number, name):
     known = json.loads((folder / "answers.json").read_text())[name]
     model, extra = rm.load(folder / f"{name}.safetensors", with_extra=True)
     assert extra == {"position": 20}
-    # Sums in single precision are rounded once or twice, as the processor multiplies and adds.
+    # Single-precision sums may be rounded once or twice per product, depending on the processor.
     for when, n in (("now", 0), ("later", 20)):
         learn(model, stream(n, 3, ("a", "b", "c"), 3))
         for expected, found in zip(known[when], answers(model), strict=True):
@@ -277,9 +277,9 @@ def test_a_state_that_is_not_known_is_refused(path):
         rm.save(Adaptive(1, drift_detector=MyDetector()), path)
 
 
-# Files of models that are damaged, forged, of other formats, or half written.
+# Files that are damaged, forged, of other formats, or half written.
 
-# Kills in the suite; FILES_KILLS=200 takes longer.
+# Kills in the suite; FILES_KILLS=200 kills more often.
 KILLS = int(os.environ.get("FILES_KILLS", "20"))
 
 
@@ -295,7 +295,7 @@ def test_any_reader_of_safetensors_reads_them(path):
     assert cuts.shape == (counts.sum(),) and lower.shape == (counts.sum(), 2)
     first = [float(np.float32(model._trees.trees[0].nodes.row(j).cut)) for j in range(counts[0])]
     assert cuts[: counts[0]].tolist() == first
-    # Numbers by what they are; no addresses, and nothing of the layout.
+    # Arrays have the names of fields; addresses and details of the layout are absent.
     parts = {name.rpartition("/")[2] for name in names}
     assert {"left", "right", "dim", "classes_left", "upper", "label", "values", "links"} <= parts
     ends = {part.rpartition(".")[2] for part in parts}
@@ -329,7 +329,7 @@ def test_files_that_are_cut_off_are_refused(path):
 
 
 def rewritten(path, change):
-    """Change what a file holds, and give it the right checksum."""
+    """Change the content of a file, and correct its checksum."""
     arrays, metadata = store.read(path)
     arrays = {name: array.copy() for name, array in arrays.items()}
     tree = json.loads(arrays[store.DOCUMENT].tobytes())
@@ -348,7 +348,7 @@ def test_other_formats_are_refused(number, path):
 
 
 def attributes(tree, *names):
-    """Return the attributes of an object of an object of a tree."""
+    """Return the attributes of a nested object of a tree."""
     for name in names:
         tree = tree["state"]["attributes"][name]
     return tree["state"]["attributes"]
@@ -460,7 +460,7 @@ def test_links_stay_and_files_may_be_read_by_others(path):
 def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
     small, large = learned("classifier", 3), learned("classifier", 260)
     expected = {1: answers(small), 2: answers(large)}
-    # Both take equally long to write, so that either is found after about half of the kills.
+    # Both files take equally long to write, so each remains after about half of the kills.
     room = np.arange(1 << 18)
 
     def save_for_ever():
@@ -476,7 +476,7 @@ def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
         began = time.perf_counter()
         child = forked(save_for_ever)
         os.close(writing)
-        # It is killed after both have been written once, in about the time that this took.
+        # The kill comes after both have been written once, in about the time that this took.
         assert os.read(reading, 1)
         time.sleep((time.perf_counter() - began) * rng.random())
         os.kill(child, signal.SIGKILL)

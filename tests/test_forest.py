@@ -1,4 +1,4 @@
-"""The classifier as its users meet it: data of all kinds, bad input, copies, memory, pipelines."""
+"""Tests of the classifier's public interface: data of all kinds, bad input, copies, memory."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""Samples that are removed from trees: the rest and its distribution, windows, and errors."""
+"""Tests of removing samples: the remaining trees, their distribution, windows, and errors."""
 
 import copy
 import math
@@ -22,7 +22,7 @@ kinds = pytest.mark.parametrize("cls", [MondrianForestClassifier, MondrianForest
 
 
 def forget(trees, x, label):
-    """Forget a sample of trees over classes."""
+    """Remove a sample from trees for classes."""
     trees.vector[: len(x)] = x
     assert trees.forget(lambda p: trees._put(np.array([label]), np.array([1.0]), p))
 
@@ -83,7 +83,7 @@ def test_the_law_is_kept_by_learning_and_forgetting(params, seed):
     late, labels = rng.random((20, 2)).astype(np.float32).astype(float), [1, 0, 0, 0, 0] * 4
     n_trees = 300
     trees = grow(X, [int(x[0] > 0.5) for x in X], n_trees=n_trees, seed=seed, **params)
-    # Only one class is left; then come samples of both.
+    # Only one class remains; then samples of both classes come.
     for x in X[X[:, 0] > 0.5]:
         forget(trees, x, 1)
     learn_rows(trees, late, labels)
@@ -101,7 +101,7 @@ def test_the_law_is_kept_by_learning_and_forgetting(params, seed):
 
 
 def stream(n, seed=0, missing=0.0, places=0, levels=False, at=None):
-    """Return samples with labels; from `at` on in other units."""
+    """Return samples with labels; from `at` on they have other units."""
     rng = np.random.default_rng(seed)
     X = rng.random((places or n, 3))
     X = X[rng.integers(0, places, n)] if places else X
@@ -115,7 +115,7 @@ def stream(n, seed=0, missing=0.0, places=0, levels=False, at=None):
 
 
 def checked(model):
-    """Return a copy that has passed all checks of restored trees."""
+    """Return a restored copy, which has passed all checks."""
     return pickle.loads(pickle.dumps(model))
 
 
@@ -127,7 +127,7 @@ def answers(model):
 
 
 def stored(model, samples):
-    """Remove all samples from a copy: it stores these and no others."""
+    """Check that a model stores exactly these samples, by removing them from a copy."""
     rest = copy.deepcopy(model)
     for x, y, *w in samples:
         rest.forget_one(x, y, *w)
@@ -183,7 +183,7 @@ def test_a_window_holds_the_latest_samples(cls, window, missing):
 
 
 def test_the_box_of_equal_points_stays_until_what_is_known_goes():
-    """Where values are missing, a point may be the only one that has what the box has."""
+    """Where values are missing, only one point may have a value in a dimension of the box."""
     model = MondrianForestClassifier(2, window=100, scale=False, seed=1)
     fed(model, [({"a": 0.5}, 0), ({"b": 0.25}, 0), ({"b": 0.25}, 0)])
     model.forget_one({"a": 0.5}, 0)
@@ -202,7 +202,7 @@ def test_bounds_of_nodes_keep_samples_from_being_forgotten(cls):
 @kinds
 @pytest.mark.parametrize("window", [None, 60])
 def test_nothing_is_left_of_the_values(cls, window):
-    """Files and memory have no trace of them, in nodes or among the points."""
+    """Neither files nor memory keep a removed value, in nodes or among the points."""
     secret = 0.7364514827728271
     pattern = np.float32(secret).tobytes()
     samples = stream(400, 3)
@@ -294,7 +294,7 @@ def test_means_of_large_leaves_are_those_of_their_points(posterior, offset):
             weights = np.array([max(point.weight, 0.0) for point in points])
             targets = np.array([point.target for point in points])
             own = node.messages[0]
-            # Sums of at most twice as many terms, each of which is rounded.
+            # The sums have at most twice as many terms, and each term is rounded.
             unit = 2.0**-52 * 2 * len(points)
             assert own.precision == pytest.approx(weights.sum(), rel=unit)
             exact = math.fsum(weights * targets) / math.fsum(weights)

@@ -1,4 +1,4 @@
-"""The target posterior against its dense twin, its quadrature, its choice, and learned tails."""
+"""Tests of the target posterior: its dense twin, quadrature, hyperparameters, learned tails."""
 
 import itertools
 import math
@@ -49,7 +49,7 @@ def grow(X, y, w=None, trees=None, **params):
 
 
 def as_twin(trees, t, X):
-    """Return a tree's nodes, with the points below each."""
+    """Return a tree's nodes, with the points below each node."""
     nodes = trees.read(t)
     for node in nodes:
         node.points = []
@@ -72,7 +72,7 @@ def dense(trees, t, X, y, w=None):
 
 
 def assert_dense(trees, X, y, w):
-    """Check that means and variances of the nodes of a tree are those of the twin."""
+    """Check that means and variances of a tree's nodes are those of the twin."""
     twin, nodes = dense(trees, 0, X, y, w), trees.read(0)
     variances = 2.0 * trees.hyperparameters["prior_variance"] * np.diag(twin.cov)
     np.testing.assert_allclose([node.mean for node in nodes], twin.mean, rtol=0, atol=1e-8)
@@ -143,7 +143,7 @@ def test_the_quadrature_of_a_branch_is_close_to_a_fine_one():
         high = naive.sigmoid(gamma2 * (start + span))
         if high - low < 1e-6:
             continue
-        # Quantiles of the time, by a rule with most of its positions close to 0 and 1.
+        # Quantiles of the time; most positions of the rule are close to 0 and 1.
         with np.errstate(divide="ignore"):
             times = -np.log1p(quantiles * math.expm1(-eta * span)) / eta
         risen = [(naive.sigmoid(gamma2 * (start + time)) - low) / (high - low) for time in times]
@@ -167,7 +167,7 @@ def test_means_are_those_of_the_cells(schedule, seed):
 
 
 def likelihood(trees, first, last, pair, stops=None):
-    """Return the progressive likelihood under a pair, with the trees asked up to each stop."""
+    """Return the progressive likelihood under a pair; each stop ends a group of trees."""
     densities = np.zeros((last - first, 2))
     stops = [trees.n_trees] if stops is None else stops
     for start, stop in itertools.pairwise([0, *stops]):
@@ -188,7 +188,7 @@ def test_the_progressive_likelihood_is_the_twins(places, later):
     same = likelihood(trees, first, last, pair)
     for gamma2_, noise_ in (pair, (3.0, 0.05)):
         got = likelihood(trees, first, last, (gamma2_, noise_))
-        # As many trees at once as there is time for.
+        # The result does not depend on the number of trees per call.
         assert likelihood(trees, first, last, (gamma2_, noise_), [1, 3]) == got
         assert pickle.dumps(trees) == before
         nodes = [as_twin(trees, t, X) for t in range(3)]
@@ -208,7 +208,7 @@ def test_the_progressive_likelihood_is_the_twins(places, later):
 
 
 def assert_up_to_date(trees):
-    """Check that messages are those of a pass over the trees."""
+    """Check that all messages equal those of a new pass over the trees."""
     before = trees.__getstate__()["nodes"].rows
     pair = hyperparameters(trees, 0)
     for gamma2, noise in ((2.0 * pair[0], pair[1]), pair):
@@ -255,11 +255,11 @@ def test_only_blocks_of_enough_samples_are_cut():
         assert sum(node.n_samples for node in nodes if node.is_leaf) == 500
 
 
-# The learned distribution of targets against its twin, and its purpose: intervals that hold.
+# The learned distribution of targets against its twin, and the coverage of intervals.
 
 
 def parts(trees, X, y, w, queries):
-    """Yield the components of predictions by the dense twin, with the targets' variance."""
+    """Yield the components of the dense twin's predictions, with the variance of the targets."""
     scale, lifetime = 2.0 * trees.hyperparameters["prior_variance"], float(trees.trees[0].lifetime)
     twins = [dense(trees, t, X, y, w) for t in range(trees.n_trees)]
     whole = float(np.cov(y, aweights=w, ddof=0))
@@ -274,7 +274,7 @@ def parts(trees, X, y, w, queries):
 def test_the_weights_and_the_distribution_are_the_twins(params, seed):
     X, y = draw(120, seed)
     rng = np.random.default_rng(seed)
-    # Far out, and within the fences.
+    # These targets are far out, but within the fences.
     y[rng.integers(0, len(y), 8)] += 12.0
     w = rng.choice([0.0, 0.5, 1.0, 3.0], len(y))
     w[:2] = 1.0
@@ -325,7 +325,7 @@ def test_which_targets_are_used():
     assert used[: scale_mixture.EARLY].mean() == pytest.approx(1 / 8, abs=0.01)
     assert used[scale_mixture.EARLY :].mean() == pytest.approx(1 / 16, abs=1e-3)
     assert scale_mixture.count_used(500, 1000) == used[500:1500].sum()
-    # For any cycle of a stream, each part of the cycle counts equally often.
+    # In any cycle of a stream, each part of the cycle is used equally often.
     for cycle in (2, 7, 8, 16, 24, 168):
         rates = [used[k::cycle].mean() for k in range(cycle)]
         assert max(rates) < 1.5 / 16

@@ -1,4 +1,4 @@
-"""Helpers of kernels, with parts of numba that are not public and without them."""
+"""Tests of helpers of kernels, with and without private parts of numba."""
 
 import importlib
 
@@ -17,7 +17,7 @@ _dynfunc = importlib.import_module("numba._dynfunc")
 
 @pytest.fixture
 def forgotten():
-    """Let the package examine numba again, here and afterwards."""
+    """Let the package examine numba again, in the test and after it."""
     caches = (pipelines.is_numba_known, pipelines._lowerings)
     for cache in caches:
         cache.cache_clear()
@@ -78,6 +78,6 @@ def test_without_them_helpers_are_compiled_as_all_is(forgotten, monkeypatch, own
 
 @pytest.mark.parametrize("helper", [boxes.distance_outside, scale_mixture.is_used])
 def test_python_cannot_call_helpers(helper):
-    """A call would crash, also once kernels have compiled the helper."""
+    """A call would crash, even after kernels have compiled the helper."""
     with pytest.raises(TypeError, match=f"only kernels can call {helper.__name__}"):
         helper(1, 2, 3, 4)

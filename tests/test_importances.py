@@ -1,4 +1,4 @@
-"""Importances and explanations against their twins, and their promises."""
+"""Tests of importances and explanations against their twins, and of their guarantees."""
 
 import functools
 import math
@@ -25,7 +25,7 @@ ROUNDING = 1e-12
 
 
 def queries_of(X, seed):
-    """Return samples near the learned ones, and far away."""
+    """Return samples near the learned ones, and samples far away."""
     rng = np.random.default_rng(seed)
     found = np.vstack([X[:8], rng.random((8, X.shape[1])), 3.0 * rng.random((8, X.shape[1])) - 1.0])
     return found.astype(np.float32).astype(float)
@@ -39,7 +39,7 @@ def close(found, expected, atol=1e-10):
 
 
 def mean_over(twins, explain):
-    """Return the mean of what is explained over trees: at the roots, and by feature."""
+    """Return mean explanations over trees: at the roots, and by feature."""
     return [np.mean(part, axis=0) for part in zip(*map(explain, twins), strict=True)]
 
 
@@ -47,7 +47,7 @@ def mean_over(twins, explain):
 @pytest.mark.parametrize("places", [0, 9])
 @pytest.mark.parametrize("most", [1, 3])
 def test_class_importances_are_a_mean_over_all_prunings(params, places, most, seed):
-    """A whole weight counts as so many samples."""
+    """A weight that is an integer equals that many samples."""
     X, y = draw(13, seed, places=places)
     repeats = [1 + i % most for i in range(13)]
     trees = grow(X, y, 2, seed, weights=repeats if most > 1 else None, **params)
@@ -68,7 +68,7 @@ def test_leaves_of_full_trees_count_what_they_have_not_stored():
 @pytest.mark.parametrize("params", [{}, {"gamma2": 0.5, "noise_variance": 0.2}, {"lifetime": 60.0}])
 @pytest.mark.parametrize(("same", "weights"), [(0, [1]), (6, [1]), (0, [0, 0.5, 1, 3])])
 def test_target_importances_leave_each_sample_out(params, same, weights, seed):
-    """All leaves but one, where samples are at the same place, hold one sample."""
+    """All leaves hold one sample, except for the leaf of equal samples."""
     X, y = targets.draw(40, seed)
     X[:same] = X[0]
     w = np.random.default_rng(seed).choice(weights, len(y))
@@ -93,7 +93,7 @@ def test_importances_of_plain_means_leave_each_sample_out(same, seed):
 
 
 def test_plain_means_are_read_at_their_lifetime():
-    """Targets differ by their block at that time only: blocks below it change nothing."""
+    """Targets are predicted by blocks at the lifetime only, so later cuts change nothing."""
     X, y = targets.draw(200, 1)
     trees = targets.grow(X, y, plain_means=True)
     before = trees.importances
@@ -126,7 +126,7 @@ def test_explained_probabilities_are_the_twins(params, weighted, seed):
 
 
 def test_both_sides_of_a_missing_value_are_explained(seed):
-    """On a small tree no branch is too light, so that the twin follows all of them."""
+    """On a small tree no branch has too low a weight, so the twin follows all branches."""
     X, y = draw(12, seed, classes=2)
     trees = grow(X, y, n_trees=2, seed=seed)
     roots = [route(as_twin(trees, t), X) for t in range(2)]
@@ -183,7 +183,7 @@ def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
                     expected[nodes[number].dim] += rest * (own[i + 1] - own[i])
                 np.testing.assert_allclose(start[1 + v], own[0], atol=2e-5)
                 np.testing.assert_allclose(parts[1 + v], expected, atol=2e-5)
-            # The first as in the exact forest, but by the counts of a replay.
+            # The first posterior is that of the exact forest, with the counts of a replay.
             twin = copied(nodes, naive_adaptive.hnsp_counts(nodes, seen))
             gamma = float(trees.forest.gamma)
             first, expected = naive.explain_classes(twin, x.tolist(), gamma, [0.25] * 4)
@@ -208,7 +208,7 @@ def learned_mixture(n_experts, seed):
 def test_a_mixture_is_shared_out_as_its_experts_move(seed):
     rng = np.random.default_rng(seed)
     own, twin = learned_mixture(5, seed)
-    # Far from where the twin would floor it.
+    # Probabilities far above the twin's floor.
     start, end = (0.1 + 0.7 * rng.dirichlet(np.ones(3), 5) for _ in range(2))
     shares = rng.dirichlet(np.ones(4), 5)
     noise = 0.1 * rng.normal(size=(5, 4, 3))
@@ -236,7 +236,7 @@ def test_a_softmax_is_shared_out_as_its_logits_grow():
     close(found, naive.share_out(predict, start[None], parts[None], 2000), 1e-6)
 
 
-# What estimators promise.
+# Guarantees of estimators.
 
 
 EXPLAINED = [name for name, make in CONFIGURATIONS.items() if hasattr(make(), "baseline")]
@@ -282,7 +282,7 @@ MAKERS = {
 
 
 def levelled(n, seed=0):
-    """Return samples with values missing and targets that follow from a, one of six levels."""
+    """Return samples with missing values, and targets that depend on a, one of six levels."""
     rng = np.random.default_rng(seed)
     for a, b, c in rng.random((n, 3)).tolist():
         x = {"a": f"a {int(6 * a)}", "b": b, "c": f"c {int(2 * c)}"}
@@ -292,7 +292,7 @@ def levelled(n, seed=0):
 @pytest.mark.parametrize("missing", ["unknown", "zero"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_levels_are_explained(name, missing):
-    """Sums add up, and an informative category matters more than an irrelevant one."""
+    """Sums add up, and an informative category has more importance than an irrelevant one."""
     model = MAKERS[name](4, missing=missing, seed=1)
     for i, (x, y) in enumerate(levelled(500)):
         model.learn_one(x, y, 0.5 + i % 3 if "weighted" in name else 1.0)
@@ -307,7 +307,7 @@ def test_a_feature_of_given_directions_has_their_cuts():
     for a, b, c in np.random.default_rng(0).random((300, 3)).tolist():
         model.learn_one({"a": a, "b": b, "c": c, "d": 7.0}, 3.0 * a + b > 2.0)
     found = model.feature_importances
-    # Both have nearly the same range.
+    # Both features have nearly the same range.
     assert found["a"] == pytest.approx(found["b"], rel=0.02)
     assert found["d"] == 0.0
 

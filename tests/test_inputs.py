@@ -1,4 +1,4 @@
-"""Samples, targets and names as people have them: mappings of any kind, numbers of any type."""
+"""Tests of the accepted samples, targets and names: any mapping, numbers of any type."""
 
 import collections
 import copy
@@ -41,7 +41,7 @@ def kind_of(model):
     return float if isinstance(model, base.Regressor) else None
 
 
-# Maps are within learners.
+# Feature maps are tested within learners.
 NAMES = [name for name, make in MODELS.items() if not hasattr(make(), "transform_one")]
 
 
@@ -129,7 +129,7 @@ def test_targets_that_are_missing_or_not_numbers_are_refused():
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("name", NAMES)
 def test_truth_values_and_0_and_1_are_the_same(name, is_first):
-    """Whichever come first decide whether the feature is a category."""
+    """The first value decides whether the feature is a category."""
     kinds = [[bool, int, float, np.bool_], [int, bool, np.float32, np.bool_]][not is_first]
     mixed, plain = MODELS[name](), MODELS[name]()
     for i in range(40):
@@ -180,7 +180,7 @@ def test_bags_of_words_are_warned_of_once(name):
         bags(MODELS[name]().clone({"missing": "zero"}))
         model = MODELS[name]()
         for i in range(90):
-            # A feature comes now and then, and the others are there.
+            # A feature is sometimes absent, and the others are present.
             learn(model, dict.fromkeys("abc"[: i % 3 + 1], 1.0))
 
 
@@ -193,7 +193,7 @@ def test_classes_that_are_fractions_are_warned_of(kind):
 
 
 def test_no_property_raises(model):
-    """Of any class, before learning and after."""
+    """The classes are all public ones, before and after learning."""
     assert inspect.getmembers(model) and inspect.getmembers(model.clone())
 
 
@@ -238,7 +238,7 @@ def test_saving_replaces_files_alone_and_keeps_their_modes(tmp_path):
         path.write_bytes(content.result())
     assert stat.S_ISFIFO(os.stat(pipe).st_mode)
     assert rm.load(path).n_estimators == 2
-    # What shells call a pipe to a command.
+    # Shells pass such a path to a command for a pipe.
     reading, writing = os.pipe()
     with ThreadPoolExecutor(1) as reader, open(reading, "rb") as file:
         content = reader.submit(file.read)
@@ -292,7 +292,7 @@ def test_transformers_of_river_go_along_with_a_model(name, tmp_path):
         teach(step, x, float(i % 2))
     rm.save(rm.MondrianForestClassifier(2, seed=1), tmp_path / "model", extra={"step": step})
     same = rm.load(tmp_path / "model", with_extra=True)[1]["step"]
-    # The restored one transforms, and goes on learning, alike.
+    # The restored step transforms, and learns on, equally.
     for new in (x, {"a": 7.0, "b": -1.0, "category": "w"}, x):
         assert same.transform_one(new) == step.transform_one(new)
         for one in (step, same):
@@ -356,9 +356,9 @@ FAR = {
 @pytest.mark.parametrize("by_frames", [False, True], ids=["rows", "frames"])
 @pytest.mark.parametrize("name", FAR)
 def test_values_far_from_0_are_not_rounded_before_they_are_compared(name, by_frames):
-    """Times of today count as times of 1970: what is learned depends on differences."""
+    """Values near today's timestamps count as those near 0: learning depends on differences."""
     rng = np.random.default_rng(0)
-    # Numbers that both have exactly.
+    # Both offsets represent these numbers exactly.
     rows = np.round(rng.random((130, 2)) * 4096) / 4096
     labels = ((rows[:, 0] > 0.5) != (rows[:, 1] > 0.5)).tolist()
     found = []

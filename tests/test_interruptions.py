@@ -47,7 +47,7 @@ def test_signals_while_a_model_learns(name, n):
 def test_memory_that_is_short(name):
     state = pickle.dumps(learned(name, 20))
     model = pickle.loads(state)
-    # What is compiled before the limit need not be compiled under it.
+    # Kernels are compiled before the limit is set, not under it.
     for sample in memory_limit.samples(6):
         learn_one(model, sample)
     look(model)

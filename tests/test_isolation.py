@@ -1,4 +1,4 @@
-"""Isolation kernel feature maps against their twin and their definition, and as users meet them."""
+"""Tests of isolation kernel maps: their twin, their definition, and the public interface."""
 
 import itertools
 import math
@@ -39,7 +39,7 @@ def frame(rows):
 
 
 def built(rows, pool_size=None, **params):
-    """Learn rows, and continue until the map has been built."""
+    """Learn rows, then more samples until the map is complete; return the map."""
     features = fed(IsolationFeatures(pool_size=pool_size or len(rows), **params), rows)
     while not features.frozen:
         features.learn_one(rows[0])
@@ -64,7 +64,7 @@ def test_cells_are_the_twins(method, kind, dims, scale):
     known = {name for x in pool for name in x}
     queries = [{name: v for name, v in x.items() if name in known} for x in queries]
     scaled = [[naive.scale(x, factors) for x in rows] for rows in (pool, queries)]
-    # Builds are of 2, 4, 8, 16, 32 and 60 samples.
+    # Maps are built at 2, 4, 8, 16, 32 and 60 samples.
     build = {"seed": 5, "number": 5, "t": 12, "psi": 9}
     expected = np.array(naive.cells(method, *scaled, **build))
     assert_cells(features, queries, expected)
@@ -79,7 +79,7 @@ DIAGRAMS = "river_mondrian.partitions.voronoi.diagrams"
 
 
 def force(monkeypatch, way):
-    """Make the map search in one way, whatever it costs, and however small pool and batch are."""
+    """Make the map search in one way, whatever the cost, even for small pools and batches."""
     monkeypatch.setattr(f"{DIAGRAMS}.TREE_LEAST", 1)
     monkeypatch.setattr(f"{DIAGRAMS}.PRODUCT_LEAST", 2)
     for name in WAYS:
@@ -125,7 +125,7 @@ def in_unit(unit, rows):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("unit", [1e12, 1.0, 1e-18, 1e-21, 3e-22, 1e-23, 1e-30])
 def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, unit):
-    """Squares overflow; or they underflow, and what is left of them has few digits or none."""
+    """Squares overflow, or they underflow and keep few digits or none."""
     pool, queries = (in_unit(unit, samples("real", 200, 4, seed)) for seed in (0, 1))
     queries += [{**pool[0], "f001": s * 10.0**e} for e in range(6, 39) for s in (-1, 1)]
     params = {"n_partitions": 10, "n_cells": 40, "seed": 0}
@@ -134,7 +134,7 @@ def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, u
 
 
 def exact_kernel(method, pool, x, y, psi):
-    """Average over all subsets (Equation 1); the trees of two points have one cut."""
+    """Return the average over all subsets (Equation 1); a tree of two points has one cut."""
     total = 0.0
     subsets = list(itertools.combinations(range(len(pool)), psi))
     for subset in subsets:
@@ -151,7 +151,7 @@ def exact_kernel(method, pool, x, y, psi):
 
 @pytest.mark.parametrize(("method", "psi"), [("anne", 2), ("anne", 3), ("iforest", 2)])
 def test_the_kernel_follows_its_definition(method, psi):
-    """Shared cells of independent partitions are binomial with the exact kernel as their mean."""
+    """The number of shared cells is binomial, with the exact kernel as probability."""
     rng = np.random.default_rng(0)
     t, seeds, n_pairs = 2000, 4, 6
     pool, queries = (
@@ -167,7 +167,7 @@ def test_the_kernel_follows_its_definition(method, psi):
             assert p > LEVEL / (3 * seeds * n_pairs)
 
 
-# Isolation kernel feature maps as their users meet them: growth, frames, copies, bad input.
+# The public interface: growth, frames, copies, bad input.
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -205,7 +205,7 @@ def test_building_is_spread_over_calls(monkeypatch, method, part, limit):
     spread, calls = IsolationFeatures(n_partitions=40, method=method, pool_size=64, seed=3), 0
     spread.learn_many(frame(rows))
     while not spread.frozen:
-        # Samples that come meanwhile are not part of the map, and a copy continues from here.
+        # Later samples do not change the map, and a copy continues the build.
         spread = pickle.loads(pickle.dumps(spread))
         spread.learn_one({"b": 3.0})
         calls += 1
@@ -214,7 +214,7 @@ def test_building_is_spread_over_calls(monkeypatch, method, part, limit):
 
 
 def arrays_of(part, seen):
-    """Find the arrays that an object owns, each once."""
+    """Return the bytes of each array that an object owns, by its id."""
     if isinstance(part, np.ndarray):
         while isinstance(part.base, np.ndarray):
             part = part.base
@@ -235,7 +235,7 @@ def arrays_of(part, seen):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_hundred_of_a_million_keys(method):
-    """Memory goes with the entries stored; a dense pool alone would take 4 GB."""
+    """Memory is proportional to the stored entries; a dense pool alone would need 4 GB."""
     rng = np.random.default_rng(0)
     rows = [dict.fromkeys(rng.integers(0, 1_000_000, 100).tolist(), 1.0) for _ in range(1100)]
     features = built(rows[:1024], method=method, seed=0)
@@ -244,7 +244,7 @@ def test_a_hundred_of_a_million_keys(method):
     for x in rows[1024:]:
         assert features.cells_one(x).shape == (100,)
         features.learn_one(x)
-    # Of two samples with nothing in common, and one with all of it, the latter is the nearer.
+    # A part of a sample is nearer to it than a sample without common features.
     half = dict(list(rows[5].items())[:90])
     assert features.kernel(rows[5], half) > features.kernel(rows[5], rows[6])
 
@@ -261,7 +261,7 @@ def test_a_bad_row_is_found_by_every_way(monkeypatch, way):
 
 @pytest.mark.parametrize("n_empty", [0, 5, 50, 60])
 def test_by_the_cosine_empty_texts_are_no_points(n_empty):
-    """They would be nearer than any point at more than 60 degrees to all texts of length 1."""
+    """An empty text would be nearer than any point at more than 60 degrees."""
     rng = np.random.default_rng(0)
     texts = [{} for _ in range(n_empty)]
     while len(texts) < 60:
@@ -277,7 +277,7 @@ def test_by_the_cosine_empty_texts_are_no_points(n_empty):
 
 @pytest.mark.parametrize("kind", ["text", "dense"])
 def test_cosine_cells_are_those_at_the_least_angle(kind):
-    """Against cosines in double precision, but for cells that are as near up to rounding."""
+    """The reference is cosines in double precision, except for ties up to rounding."""
     rng = np.random.default_rng(0)
     d, n = (400, 12) if kind == "text" else (6, 6)
     rows = np.zeros((90, d))

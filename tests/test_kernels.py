@@ -1,4 +1,4 @@
-"""The kernels against their twins on the same tree, and the distribution of trees."""
+"""Tests of the kernels against their twins on the same tree, and of the trees' distribution."""
 
 import math
 import pickle
@@ -22,7 +22,7 @@ distance_outside, hold, hold_batch = as_kernels(
 exponential, exponential_before = as_kernels(sampling.exponential, sampling.exponential_before)
 
 
-# Every test of a distribution uses this level on each seed, divided by its number of tests.
+# The level of each test of a distribution and each seed, divided by the number of tests.
 LEVEL = 0.01
 
 
@@ -30,7 +30,7 @@ SETTINGS = [{"lifetime": t, "split_pure": s} for t in (math.inf, 2.0) for s in (
 
 
 def draw(n, seed, dims=3, classes=4, places=0):
-    """Draw float32 points and labels; with `places`, points that coincide and conflict."""
+    """Draw float32 points and labels; with `places`, points coincide and their labels differ."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, dims))
     if places:
@@ -55,7 +55,7 @@ def grow(X, y, n_trees=1, seed=0, gamma=7.0, weights=None, **params):
 
 
 def weights_of(n, seed):
-    """Return weights below and above 1."""
+    """Return random weights below and above 1."""
     return np.random.default_rng(seed).exponential(size=n).tolist()
 
 
@@ -72,7 +72,7 @@ def test_values_that_single_precision_does_not_hold_are_found():
 
 @pytest.mark.parametrize("dims", [1, 2, 7, 8, 9, 15, 16, 17, 54])
 def test_boxes_are_the_twins(dims):
-    # Points come one at a time and in batches, with values and whole dimensions missing.
+    # Points come one at a time and in batches; values and whole dimensions are missing.
     rng = np.random.default_rng(dims)
     for missing in (0.0, 0.3):
         X = (10.0 * rng.standard_normal((200, dims))).astype(np.float32)
@@ -141,7 +141,7 @@ def test_prediction_is_the_twins(params, places, weighted, seed):
 @pytest.mark.parametrize("classes", [20, 75, 160, 171])
 def test_prediction_is_the_twins_in_any_words_of_a_set(classes):
     X, y = draw(400, 3, classes=classes, places=150)
-    # All classes occur, whatever has been drawn.
+    # All classes occur, whatever is drawn.
     y[:classes] = range(classes)
     trees = grow(X, y, n_trees=2, lifetime=4.0)
     assert_predictions_are_the_twins(trees, np.vstack([X[:40], 3.0 * draw(40, 5)[0] - 1.0]))
@@ -167,7 +167,7 @@ def test_counts_are_those_of_algorithm_5(params, places, weighted, seed):
     stored = {id(node): list(node.count) for node in naive.walk(root)}
     hnsp.initialize_counts(naive.route(root, X), y, 4, weights)
     for node in naive.walk(root):
-        # Sums of whole weights are exact.
+        # Sums of weights that are integers are exact.
         assert stored[id(node)] == pytest.approx(node.count, rel=1e-12 * weighted, abs=0.0)
         points = [n for leaf in naive.leaves(node) for n in leaf.points]
         np.testing.assert_array_equal(node.lower, X[points].min(axis=0))
@@ -175,12 +175,12 @@ def test_counts_are_those_of_algorithm_5(params, places, weighted, seed):
 
 
 def test_a_path_longer_than_the_room_for_it():
-    """Points at powers of two make a chain of nodes deeper than any first guess."""
+    """Points at powers of two give a path deeper than the memory first reserved for it."""
     X = np.array([[2.0**-k] for k in range(120)])
     trees = grow(X, [k % 2 for k in range(120)], n_trees=2, gamma=1.0)
     assert max(node.depth for node in trees.read(0)) > 64
     assert_predictions_are_the_twins(trees, X, 1.0)
-    # Some trees' walks, or some rows', are longer than others of the same lanes.
+    # Paths of some trees and rows are longer than others in the same lanes.
     single = [trees.predict_rows(x[None], 1)[0] for x in X]
     np.testing.assert_array_equal(trees.predict_rows(X, 1), single)
     holes = np.vstack([X[:1] * np.nan, X[:1]])
@@ -189,7 +189,7 @@ def test_a_path_longer_than_the_room_for_it():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_missing_value_follows_both_sides(seed):
-    """On a small tree no branch is too light, so the twin follows all of them."""
+    """On a small tree no branch has too low a weight, so the twin follows all branches."""
     X, y = draw(12, 3, dims=2, classes=2)
     trees = grow(X, y, seed=seed)
     root = naive.route(as_twin(trees, 0), X)
@@ -198,7 +198,7 @@ def test_a_missing_value_follows_both_sides(seed):
     np.testing.assert_allclose(trees.predict_rows(queries, 1), expected, atol=1e-10)
 
 
-# The distribution of trees: online forests are distributed like batch forests.
+# The distribution of trees: online forests are distributed as batch forests.
 
 
 def features_of(root, X, n_points):
@@ -215,7 +215,7 @@ def features_of(root, X, n_points):
 
 
 def compare(first, second, n_tests):
-    """Compare two samples of summaries at the level, which all tests share."""
+    """Compare two samples of summaries at the level that all tests share."""
     for name in first[0]:
         a, b = (np.array([float(one[name]) for one in sample]) for sample in (first, second))
         values = np.unique(np.concatenate([a, b]))
@@ -241,7 +241,7 @@ def law_data(name):
 
 
 def online_and_batch(trees, X):
-    """Return summaries of trees, and of trees that are sampled anew with all points."""
+    """Return summaries of trees, and of trees that are rebuilt from all points."""
     numbers = range(trees.n_trees)
     online = [features_of(as_twin(trees, t), X, len(X)) for t in numbers]
     trees.build()
@@ -280,18 +280,18 @@ def test_the_root_is_cut_as_the_uniform_law_says(seed):
 
 
 def test_sampling_hidden_cuts_early_keeps_the_law(seed):
-    """A block that has been paused past the limit, then opened, is a batch block."""
+    """A block that has paused beyond the limit and is then opened equals a batch block."""
     X = np.random.default_rng(0).random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
     X = np.vstack([X, [[0.5, 0.5]]])
     trees = grow(X, [0] * (len(X) - 1) + [1], n_trees=300, seed=seed)
     compare(*online_and_batch(trees, X), n_tests=6 * 3)
 
 
-# The twin of the trees against the distributions and sums that the paper states.
+# The twin against distributions and sums that the paper states.
 
 
 def test_posterior_by_hand():
-    """Three points on the left, one on the right, split at time 0.7 of 2."""
+    """Three points are on the left and one on the right of a split at time 0.7 of 2."""
     root = naive.Node([0.0], [1.0], None, 0.7, 0, 0.6)
     root.left = naive.Node([0.0], [0.5], root, 2.0, points=[0, 1, 2])
     root.right = naive.Node([1.0], [1.0], root, 2.0, points=[3])
@@ -306,7 +306,7 @@ def test_posterior_by_hand():
     np.testing.assert_allclose(hnsp.posterior(root.left, 3.0, base), [left, 1.0 - left])
     right = 1.0 - at_leaf + at_leaf * above
     np.testing.assert_allclose(hnsp.posterior(root.right, 3.0, base), [right, 1.0 - right])
-    # At an infinite lifetime the counts alone decide.
+    # At an infinite lifetime only the counts matter.
     root.right.time = math.inf
     assert hnsp.posterior(root.right, 3.0, base) == [1.0, 0.0]
 
@@ -314,9 +314,9 @@ def test_posterior_by_hand():
 @pytest.mark.parametrize("lifetime", [math.inf, 2.0])
 @pytest.mark.parametrize("paused", [False, True])
 def test_prediction_is_the_mean_over_extensions(lifetime, paused):
-    """Appendix B: extend the tree by an unlabelled query and take the posterior of its leaf.
+    """Appendix B: extend the tree by an unlabelled query, and take the posterior of its leaf.
 
-    Queries branch off below the lifetime also where the leaf is a paused one.
+    Queries branch off before the lifetime, also in a paused leaf.
     """
     X, y = draw(7, 2, dims=2, classes=3)
     tree = naive.sample_tree(X.tolist(), y, lifetime, np.random.default_rng(1), paused)
@@ -338,7 +338,7 @@ def test_prediction_is_the_mean_over_extensions(lifetime, paused):
 
 
 def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
-    """How often a cut falls into a late block depends on how much of the lifetime is left."""
+    """How often a cut falls into a late block depends on the remaining lifetime."""
     X = np.array([[0.0], [0.3], [1.3], [0.15]], np.float32).astype(float)
     trees = grow(X, [0, 0, 1, 1], n_trees=8000, seed=seed, lifetime=3.0)
 

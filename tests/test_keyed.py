@@ -1,4 +1,4 @@
-"""Models by key: packed models and models in a folder predict like ready ones."""
+"""Tests of models by key: packed models and models in a folder predict as ready ones."""
 
 import copy
 import pickle
@@ -23,7 +23,7 @@ kinds = pytest.mark.parametrize("name", KINDS)
 def stream(n, n_keys, seed=0):
     rng = random.Random(seed)
     for _ in range(n):
-        # Some keys come often, most rarely.
+        # Some keys are frequent, most are rare.
         key = int(n_keys * rng.random() ** 3)
         yield {"user": key, "a": rng.random(), "b": rng.random()}, float(rng.random() < 0.5)
 
@@ -44,7 +44,7 @@ def answer(model, x):
 @kinds
 @pytest.mark.parametrize(("n_ready", "bounded"), [(1, False), (4, True)])
 def test_each_key_has_its_own_model(name, n_ready, bounded, tmp_path):
-    # A regressor alone takes more than the others' bound, and all detectors take less.
+    # One regressor needs more than the usual bound, and all detectors together need less.
     most = {"regressor": 60_000, "detector": 25_000}.get(name, 40_000)
     bound = {"max_bytes": most, "folder": str(tmp_path), "trusted": name == "pipeline"}
     keyed = KeyedModels("user", KINDS[name](), n_ready=n_ready, **(bound if bounded else {}))
@@ -105,7 +105,7 @@ def test_what_cannot_be_learned_makes_no_model():
     with pytest.raises(ValueError, match="feature 'a' must be finite"):
         keyed.learn_one({"user": 1, "a": float("inf")}, 1)
     assert len(keyed) == 0
-    # The string and the integer are two keys.
+    # The string and the integer are different keys.
     learn(keyed, [({"user": 1, "a": 1.0}, "x"), ({"user": "1", "a": 1.0}, "y")])
     assert [keyed.predict_one({"user": key, "a": 1.0}) for key in (1, "1", 2)] == ["x", "y", None]
 
