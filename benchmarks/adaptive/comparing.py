@@ -217,7 +217,10 @@ def _compare(
         report.note(f"## {what}")
         report.table(["stream", "n", *seeds], rows)
     for what, count in better.items():
-        report.note(f"At or above the best of River's in {what}: {count} of {n_streams}.")
+        report.note(
+            f"The adaptive forest is at or above the best of River's in {what} on {count} of "
+            f"{n_streams} streams."
+        )
     return ours
 
 

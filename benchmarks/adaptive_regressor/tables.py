@@ -124,7 +124,9 @@ def _report_best(results: Results, report: Report, what: str) -> None:
     report.table(
         ["stream", own, "best peer", "ratio", "at or above", "last", "autoregressive"], rows
     )
-    report.note(f"At or above the best peer on {ahead} of {len(rows)} streams.")
+    report.note(
+        f"The adaptive forest is at or above the best peer on {ahead} of {len(rows)} streams."
+    )
 
 
 def _report_study(results: Results, report: Report) -> None:

@@ -119,7 +119,9 @@ def _compare(
         "CapyMOA runs its prequential evaluation in Java."
     )
     report.table(headers, scores)
-    report.note(f"At or above CapyMOA's best on {ahead} of {len(streams)} streams.")
+    report.note(
+        f"The adaptive forest is at or above CapyMOA's best on {ahead} of {len(streams)} streams."
+    )
     report.note("## Microseconds of processor time per sample, all threads")
     report.table(headers, times)
 
