@@ -1,4 +1,4 @@
-"""Wide forests with light nodes, which store no box, equal forests whose nodes all store one."""
+"""Tests that wide forests with light nodes, which store no box, equal forests without them."""
 
 import math
 import pickle
@@ -32,12 +32,12 @@ MODELS = {
     "targets": lambda: MondrianForestRegressor(2, seed=1),
     "targets, window": lambda: MondrianForestRegressor(2, window=70, min_samples_split=4, seed=1),
 }
-# By dimensions: of how many samples light nodes are. Features appear, so that forests become wide.
+# The size of light nodes by the number of dimensions. New features make forests wide.
 SIZES = {9: 4, BLOCK: 7}
 
 
 def draw(seed, n=N):
-    """Return samples with ties, of which some lack a value; two features come later."""
+    """Return samples with ties and missing values; two features come later."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n, 12)).round(1)
     samples = []
@@ -71,7 +71,7 @@ def wide(monkeypatch):
 
 
 def boxes_of(model):
-    """Return the boxes of all nodes in preorder, tree by tree, with those that are hidden."""
+    """Return the boxes of all nodes in preorder, tree by tree, hidden nodes included."""
     trees = model._trees
     return [
         np.stack([node.lower, node.upper])
@@ -81,7 +81,7 @@ def boxes_of(model):
 
 
 def rows_of(model):
-    """Yield each tree, and its rows that are in use."""
+    """Yield each tree, and its used rows."""
     trees = model._trees
     for tree in trees.trees:
         rows = [tree.nodes.row(j) for j in range(int(tree.nodes.n_rows))]
@@ -124,7 +124,7 @@ def test_samples_are_forgotten_as_with_boxes(name, monkeypatch):
     rest = draw(3, 100)
     assert learn(twin, rest) == learn(model, rest)
     assert_boxes(twin, model)
-    # No row of a box is lost.
+    # Every row for a box is used or free.
     forest = model._trees.forest
     for tree, rows in rows_of(model):
         n, b = sum(row.has_box(forest) for row in rows), int(tree.free_box)
@@ -148,7 +148,7 @@ def test_batches_and_parts(name, wide):
 
 @pytest.mark.parametrize("n", [127, 255])
 def test_trees_that_are_drawn_anew_have_room_for_all_boxes(n):
-    """A copy has no more room than its boxes need, and the trees of the next sample other boxes."""
+    """A copy has room for its own boxes only, and the next sample redraws the trees."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(n + 1, 512)), rng.integers(3, size=n + 1).tolist()
     model = MondrianForestClassifier(20, split_pure=True, seed=2)
@@ -187,7 +187,7 @@ def test_damaged_boxes_are_refused(wide):
 
 @pytest.mark.parametrize("dims", [BLOCK, 9, 15, 16, 17, 54, 130])
 def test_distances_to_points_are_the_twins(dims):
-    # Of points behind a word of their rows, with values and whole dimensions missing.
+    # The points start after a word of their rows; values and whole dimensions are missing.
     rng = np.random.default_rng(dims)
     for missing in (0.0, 0.3):
         rows = (10.0 * rng.standard_normal((40, dims + 3))).astype(np.float32)
@@ -211,6 +211,6 @@ def test_distances_to_points_are_the_twins(dims):
                 part = places.array.part(start, len(rows) - start)
                 assert distance == distance_to_batch(part, part.length, *own)
                 corners = np.array([twin.lower, twin.upper], dtype=np.float32)
-                # What a node of its own box would have, bit for bit.
+                # The distance from a stored box, bit for bit.
                 box = (Float32s.of(corner) for corner in corners)
                 assert distance == distance_outside(Float32s.of(x), *box, dims)

@@ -1,4 +1,4 @@
-"""Learners on feature maps against their twin and River's, and as their users meet them."""
+"""Tests of learners on feature maps: their twin, River's learners, and the public interface."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def dense():
 
 
 def reference_of(kind, rate, loss):
-    """Return River's linear model."""
+    """Return River's linear model with the same optimizer and loss."""
     given = RATES[rate]
     optimizer = given.clone() if isinstance(given, optim.base.Optimizer) else optim.SGD(given)
     return kind(optimizer=optimizer, loss=loss, intercept_lr=0.0)
@@ -115,7 +115,7 @@ def test_regression_is_rivers_linear_model_on_the_mapped_sample(rate, loss):
         assert model.predict_one(x) == pytest.approx(reference.predict_one(mapped), abs=1e-8)
         y = abs(x["a"]) + x["b"] ** 2
         model.learn_one(x, y, w=0.7)
-        # River's loss takes 2y - 1 for the target.
+        # River's loss converts a target y to 2y - 1.
         reference.learn_one(mapped, (y + 1.0) / 2.0 if loss == "epsilon" else y, w=0.7)
 
 
@@ -144,7 +144,7 @@ def test_classes_that_appear_are_learned_as_by_the_twin(multiclass, loss, rate, 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_positive_class_is_true(first):
-    """A weight for positives is one for True, whichever is seen first."""
+    """A weight for positives applies to True, whichever label comes first."""
     model = OGDClassifier(frozen(), optim.losses.Log(weight_pos=50.0), learning_rate=0.1)
     for i in range(100):
         model.learn_one({"a": 0.0}, (i % 2 == 0) == first)
@@ -177,7 +177,7 @@ def test_predictions_come_from_the_map_before_until_the_replay_has_caught_up():
     for x in data:
         model.learn_one(x, x["a"])
         builds.append(None if model._current is None else model._current.compiled.number)
-    # Builds at 2, 4, ..., 64 and 100 samples; the last two take 3 and 4 calls to replay.
+    # The map is built at 2, 4, ..., 64 and 100 samples; the last two replays take 3 and 4 calls.
     assert builds[:4] == [None, 0, 0, 1]
     assert builds[62:66] == [4, 4, 4, 5]
     assert builds[99:] == [5, 5, 5, 6]
@@ -189,7 +189,7 @@ def test_trees_that_take_calls_to_grow_lose_no_sample(monkeypatch):
     model = fed(OGDRegressor(features, learning_rate=optim.SGD(1e-6)), [(x, 1.0) for x in data])
     fed(features, data)
     assert features.frozen and model._next is None
-    # So small a rate makes weights count samples.
+    # With such a small rate, weights count samples.
     count = sum(features.kernel(data[0], x) for x in data)
     assert model.predict_one(data[0]) / 2e-6 == pytest.approx(count, rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""Adaptive forests of many classes: nodes have those that they have seen."""
+"""Tests of adaptive forests with many classes, whose nodes store only the classes seen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ new_row, add_sample = as_kernels(seen.new_row, seen.add_sample)
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Let 33 classes be many."""
+    """Let 33 classes count as many."""
     monkeypatch.setattr(adaptive_trees, "MOST_DENSE", 32)
 
 
@@ -31,7 +31,7 @@ def few(monkeypatch):
 def read_classes(
     forest: nodes.AdaptiveForest, tree: nodes.AdaptiveTree, own: nodes.Statistics, out: Float64s
 ) -> None:
-    """Read the weights and the sides of all classes at a node."""
+    """Write the weights and the sides of all classes at a node."""
     for k in range(forest.n_classes):
         numbers = seen.numbers_of(forest, tree, own, k)
         for m in range(1 + nodes.N_FORGETTING):
@@ -54,7 +54,7 @@ def draw(n, n_classes, seed):
 
 
 def learned(samples, dense, weighted=False):
-    """Return a model with places for all classes up to so many, and what it predicted."""
+    """Return a model with dense nodes for up to `dense` classes, and its predictions."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive_trees, "MOST_DENSE", dense)
         model = AdaptiveMondrianForestClassifier(2, seed=3, drift_detector=drift.NoDrift())
@@ -67,7 +67,7 @@ def learned(samples, dense, weighted=False):
 
 
 def nodes_of(trees):
-    """Yield what the nodes of trees have seen: numbers of classes, and those of the rows."""
+    """Yield the statistics of the nodes of trees, and the numbers of rows and samples."""
     for t, tree in enumerate(trees.trees):
         yield [tree.nodes.n_rows, trees.counts(t).sum()]
         for j in range(tree.nodes.n_rows) if tree.role else ():
@@ -81,7 +81,7 @@ def nodes_of(trees):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense", [3, 11])
 def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dense):
-    """Before and after there are many, and after trees have been rebuilt."""
+    """Both are equal before and after there are many classes, and after trees are rebuilt."""
     samples = draw(700, 25, 1)
     (all_classes, expected), (model, found) = (learned(samples, n, weighted) for n in (32, dense))
     trees, others = model._trees, all_classes._trees
@@ -89,7 +89,7 @@ def test_what_nodes_have_seen_is_what_places_for_all_classes_tell(weighted, dens
     for own, other in zip(nodes_of(trees), nodes_of(others), strict=True):
         np.testing.assert_array_equal(own, other)
     for own, other in zip(found, expected, strict=True):
-        # Sums of single precision, in another order.
+        # Single-precision sums are added in another order.
         np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-6)
     assert trees.cut_gains(0)[1].tolist() == others.cut_gains(0)[1].tolist()
     own, other = (each.explain_one(samples[0][0]) for each in (model, all_classes))
@@ -108,7 +108,7 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
     tree.side_rows.row(row).begin()
     twin, n_sides = {}, 0
     for i, n in enumerate(numbers):
-        # As many classes as there would be by then.
+        # The number of classes grows meanwhile.
         known = min(16 * (i + 1), int(forest.n_classes))
         for label in rng.integers(0, known, n).tolist():
             weight, side = float(rng.integers(1, 4)), int(rng.integers(-1, 2))
@@ -133,7 +133,7 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
 @given(st.integers(0, 2**20), st.integers(1, 400), st.integers(1, 5))
 @settings(max_examples=20)
 def test_rows_are_as_many_as_are_made_room_for(seed, n_classes, n_steps):
-    """Whatever the order in which classes come."""
+    """In any order of the classes, no more rows are needed."""
     order = np.random.default_rng(seed).permutation(n_classes * n_steps)[:n_classes]
     room, links = [nodes.N_FIRST], [{}]
     for label in order.tolist():
@@ -148,7 +148,7 @@ def test_rows_are_as_many_as_are_made_room_for(seed, n_classes, n_steps):
 
 
 def test_many_classes_take_memory_by_what_is_seen():
-    """Ten times the classes, each where no other is, make trees deeper and nodes no larger."""
+    """With ten times the classes, each in its own place, trees are deeper but nodes no larger."""
     sizes = []
     for n_classes in (40, 400):
         rng = np.random.default_rng(0)
@@ -170,7 +170,7 @@ def test_many_classes_are_stored(how, tmp_path):
         assert other.predict_proba_one(x) == model.predict_proba_one(x)
         for each in (model, other):
             each.learn_one(x, y)
-    # Threads that share rows have room of their own.
+    # Threads that share rows have buffers of their own.
     model.n_jobs, X = 2, pd.DataFrame([x for x, _ in samples])
     expected = [list(model.predict_proba_one(x).values()) for x, _ in samples]
     assert model.predict_proba_many(X).to_numpy().tolist() == expected
@@ -183,7 +183,7 @@ def test_damaged_rows_are_refused(damage):
     tree = next(tree for tree in trees.trees if tree.role)
     n = tree.side_rows.n_rows
     rows = trees.side_rows.chunks[tree.slot][0][:n]
-    # A row that another one is linked to.
+    # A row to which another row has a link.
     row = rows[np.flatnonzero(rows[:, nodes.LINKS_WORD])[0]]
     place, value = {
         "back": (nodes.LINKS_WORD, 1),

@@ -1,4 +1,4 @@
-"""Models of parts of the samples, merged: the model of all of them."""
+"""Tests that models of parts of the samples, once merged, equal the model of all samples."""
 
 import copy
 import itertools
@@ -37,7 +37,7 @@ def densities(model, frame):
 
 @pytest.mark.parametrize("name", DENSITIES)
 def test_densities_of_parts_are_those_of_all(name, tmp_path):
-    # The second part is far wider and the third elsewhere, so that either has cells of its own.
+    # The second part is far wider, and the third is elsewhere, so both have cells of their own.
     frames = [rows(60, 1), rows(40, 2, 5.0), rows(30, 3, 0.1) + 30.0]
     asked = pd.concat([*frames, rows(50, 4, 10.0)])
     parts = [DENSITIES[name]() for _ in frames]
@@ -52,7 +52,7 @@ def test_densities_of_parts_are_those_of_all(name, tmp_path):
             whole.learn_many(frames[i])
         assert merged.n_samples == whole.n_samples
         assert densities(merged, asked) == densities(whole, asked)
-        # The merged model continues to learn, and so does one from a file.
+        # The merged model continues to learn, and so does its copy from a file.
         save(merged, tmp_path / "merged")
         for model in (same := load(tmp_path / "merged"), merged, whole):
             model.learn_many(rows(20, 5, 20.0))
@@ -68,7 +68,7 @@ def test_an_origin_names_the_features():
     assert model.feature_names == model.clone().feature_names == NAMES
     same = copy.deepcopy(model)
     same.learn_one({"c": 1.0})
-    # What lacks both counts as at the means so far.
+    # A sample that lacks both features counts as if at their current means.
     model.learn_one({"a": 0.1, "b": 0.2})
     assert densities(same, rows(5, 1)) == densities(model, rows(5, 1))
     for origin, match in (
@@ -159,8 +159,8 @@ def test_ridges_of_parts_are_those_of_all(name, tmp_path):
             learn_targets(whole, frames[i], i)
         save(merged, tmp_path / "merged")
         for model in (load(tmp_path / "merged"), merged):
-            # Of A + delta2 I, with numbers up to the 190 samples', rounding reaches means by the
-            # condition: 2e-16 * 190 / 0.01 of the targets' spread, in some steps.
+            # The matrix is A + delta2 I, with entries up to the number of samples, 190. Rounding is
+            # amplified by the condition: 2e-16 * 190 / 0.01 of the targets' spread, in some steps.
             found, expected = (m.predict_many(asked, with_dist=True) for m in (model, whole))
             np.testing.assert_allclose(found["mean"], expected["mean"], rtol=0.0, atol=1e-9)
             np.testing.assert_allclose(found["variance"], expected["variance"], rtol=1e-9)
@@ -168,7 +168,7 @@ def test_ridges_of_parts_are_those_of_all(name, tmp_path):
                 whole.log_marginal_likelihood, rel=1e-9, abs=1e-7
             )
             assert (model.n_samples, model.n_columns) == (whole.n_samples, whole.n_columns)
-        # It goes on.
+        # Both models learn on.
         for model in (merged, whole):
             learn_targets(model, rows(30, 5, 4.0), 5)
         found, expected = (m.predict_many(asked) for m in (merged, whole))

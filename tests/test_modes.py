@@ -1,6 +1,6 @@
-"""Models predict the same if nothing is compiled, and if every access is checked.
+"""Tests that models predict the same if nothing is compiled, and if all accesses are checked.
 
-`python tests/test_modes.py NAME ...` prints what configurations predict, in the mode it runs in.
+`python tests/test_modes.py NAME ...` prints the predictions of configurations in its own mode.
 """
 
 import functools
@@ -17,7 +17,7 @@ from test_configurations import CONFIGURATIONS, ROWS, learn, says
 from test_isolation import WAYS, force
 
 HERE = Path(__file__)
-# A feature, a class and weights other than 1 come within.
+# The rows include a new feature, a new class, and weights other than 1.
 FIRST, LAST = 40, 130
 # Each kind of kernels at least once.
 CASES = ["classifier, oblique", "classifier, window", "adaptive, one model", "regressor, bounded"]
@@ -26,15 +26,15 @@ CASES += ["kernel density", "shingles", "neighbors, shingles", "mondrian", "binn
 CASES += ["isolation, trees", "nystrom, gaussian", "fourier, laplace", "ogd, foreign"]
 CASES += ["ogd, one against the rest", "ogd, lifetimes", "ogd regressor", "ridge, dense"]
 CASES += ["ridge, window", "dual, cells", *(f"isolation, {way}" for way in WAYS)]
-# Configurations that run with every access checked, compiled anew. tests/fuzz.py runs forests so.
+# Configurations that run with all accesses checked. tests/fuzz.py runs forests in this mode.
 CHECKED = ["isolation, tree", "nystrom, gaussian", "ridge, window", "dual, cells"]
 
 
 def predictions(name):
-    """Return the predictions of some samples, before each is learned."""
+    """Return predictions of some samples, each before it is learned."""
     with pytest.MonkeyPatch.context() as patch:
         if name not in CONFIGURATIONS:
-            # A small map searches in each way.
+            # A small map is forced to search in each way.
             name, way = name.split(", ")
             force(patch, way)
         model = CONFIGURATIONS[name]()
@@ -47,7 +47,7 @@ def predictions(name):
 
 
 def flat(found):
-    """Return all values of nested lists and mappings, with the keys of these."""
+    """Return all values of nested lists and mappings, and the keys of the mappings."""
     if isinstance(found, dict):
         found = [one for pair in found.items() for one in pair]
     if isinstance(found, list | np.ndarray):
@@ -56,8 +56,8 @@ def flat(found):
 
 
 def run(names, **settings):
-    """Return what configurations predict in a process with other settings."""
-    # Another processor would round otherwise.
+    """Return the predictions of configurations in a process with other settings."""
+    # Code for another processor would round differently.
     kept = "NUMBA_CPU_NAME", "NUMBA_CACHE_DIR"
     known = {
         k: v for k, v in os.environ.items() if k in kept or not k.startswith(("NUMBA", "RIVER"))
@@ -90,7 +90,7 @@ def compare(found, expected, bound):
 @pytest.mark.blas
 def test_kernels_run_with_every_access_checked():
     checked = run(CHECKED, RIVER_MONDRIAN_CHECKS="1")
-    # Loops with checks are no vectors, which sum in another order.
+    # Loops with checks are not vectorized, so they add in another order.
     compare(checked, compiled(), 1e-9)
 
 
@@ -98,7 +98,7 @@ def test_kernels_run_with_every_access_checked():
 @pytest.mark.blas
 def test_kernels_run_as_python():
     plain = run(CASES, NUMBA_DISABLE_JIT="1")
-    # Sums of float32 are rounded less often there.
+    # Plain Python rounds sums of float32 less often.
     compare(plain, compiled(), 1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Mondrian features: cells, distributions, the kernel's estimate, lifetimes chosen by a loss."""
+"""Tests of Mondrian features: cells, distributions, the kernel's estimate, lifetimes by loss."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ from river_mondrian.records import Float64s, Memory
 
 
 def samples(n, seed=0, dims=3, holes=0.0):
-    """Draw points of the unit cube, single precision, with holes."""
+    """Draw points of the unit cube in single precision, with missing values."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, dims)).astype(np.float32).astype(float)
     X[rng.random((n, dims)) < holes] = math.nan
@@ -32,7 +32,7 @@ def mapping(row):
 
 
 def learned(X, *args, seed=1):
-    # All features first appear together, so that places are columns.
+    # All features occur in the first sample, so a feature's place is its column.
     return fed(MondrianFeatures(*args, seed=seed), map(mapping, X))
 
 
@@ -49,7 +49,7 @@ def test_cells_are_the_twins(holes):
     for row in [*X, *samples(50, seed=9, holes=holes)]:
         expected = [naive.cell(nodes, row, 4.0, 0) for nodes in trees]
         assert columns_of(features, row) == expected
-    # Each column is one cell of one partition, and its name says which.
+    # Each column is one cell of one partition, as its name says.
     cells = [sorted(node.cell for node in nodes if node.is_leaf) for nodes in trees]
     assert sorted(itertools.chain(*cells)) == list(range(features._map.n_columns))
     for t, own in enumerate(cells):
@@ -67,11 +67,11 @@ def test_memory_grows_with_cells_only():
         fed(features, map(mapping, X))
     assert seen[0][:2] == seen[1][:2] and seen[1] == seen[2]
     assert seen[0][1] < seen[0][0]
-    # Except the boxes of leaves that were single points.
+    # Only the boxes of leaves that were single points are added.
     assert seen[1][2] < 1.6 * seen[0][2]
 
 
-# Several lifetimes, and learners that choose among them by their loss.
+# Several lifetimes, and learners that choose among them by loss.
 
 GRID = [0.5, 1.0, 2.0, 4.0]
 
@@ -98,7 +98,7 @@ def test_one_walk_finds_the_cells_of_all_lifetimes():
         memory[0].values = Float64s.of(row)
         made.learn(memory[0])
         first.append(columns(made, row[None])[0])
-    # Later samples have not changed them.
+    # Later samples have not changed these columns.
     np.testing.assert_array_equal(columns(made, X), first)
     trees = [made.trees.read(t) for t in range(5)]
     for row, found in zip([*X, *asked], [*first, *columns(made, asked)], strict=True):

@@ -1,4 +1,4 @@
-"""The nearest-neighbour detector: its definition, its twin, and its stored samples."""
+"""Tests of the nearest-neighbour detector: its definition, its twin, and its stored samples."""
 
 import copy
 import math
@@ -14,7 +14,7 @@ from river_mondrian import NearestNeighborDetector
 
 
 def stream(n, seed=1, holes=0.0, levels=True):
-    """Return samples of clusters; some of their values are far away or missing."""
+    """Return samples of clusters; some values are far away or missing."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(n):
@@ -89,7 +89,7 @@ def test_a_window_holds_a_random_part_of_the_latest_samples():
         model.learn_one({"i": float(i)})
     ages = 3999 - (model._table.samples[:, 0] + model._table.learned["origins"][0])
     assert len(ages) == model.n_held == 100
-    # The oldest of 100 that enters with probability 1/4 is 400 samples old, give or take 35.
+    # The oldest of 100 samples, which enter with probability 1/4, has an age of about 400 ± 35.
     assert abs(ages.max() - 400) < 5 * 35
     assert (np.diff(ages) < 0).all()
 
@@ -104,7 +104,7 @@ def test_scoring_ahead_of_learning_changes_nothing():
 
 def test_shingles_are_samples_of_all_their_values():
     rng = np.random.default_rng(1)
-    # More than are scored in one piece where progress is shown.
+    # With progress, so many rows are scored in several pieces.
     values = np.sin(np.arange(1500) / 5.0) + 0.1 * rng.normal(size=1500)
     samples = [{"a": v, "d": "xy"[i % 2]} for i, v in enumerate(values.tolist())]
     joined = [
@@ -116,7 +116,7 @@ def test_shingles_are_samples_of_all_their_values():
     fed(model, samples[3:250])
     for x in joined[:-1]:
         whole.hold(x)
-        # A feature has the width of its latest values at all places.
+        # A feature has one width for all its places, from its latest values.
         whole.widths = {name: whole.widths[name[0], 0] for name in whole.widths}
     found = model.raw_score_one(samples[250])
     assert found == pytest.approx(whole.score(joined[-1]), rel=1e-5)
@@ -126,7 +126,7 @@ def test_shingles_are_samples_of_all_their_values():
     X, expected, many = pd.DataFrame(samples[250:]), [], copy.deepcopy(model)
     for x in samples[250:]:
         expected.append(model.score_one(x))
-        # Rows follow each other, but nothing is learned of them.
+        # The next row is shingled with this row, which is not learned.
         model._table.recent[:-1] = model._table.recent[1:]
     for n_jobs in (1, 3):
         many.n_jobs = n_jobs
@@ -140,7 +140,7 @@ def test_forgetting_is_never_having_held():
     model = learned(samples, max_samples=512)
     model.forget_one(samples[40])
     rest = learned(samples[:40] + samples[41:], max_samples=512)
-    # Widths of the other are of its last renewal.
+    # The widths of the other model are those of its last renewal.
     rest._table = rest._table.without(0)
     model.forget_one(samples[0])
     assert model.n_held == rest.n_held == 118 and model.widths == rest.widths

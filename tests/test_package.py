@@ -1,4 +1,4 @@
-"""What `import river_mondrian` offers."""
+"""Tests of the names and imports of `import river_mondrian`."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ RIDGE = "model = rm.RidgeRegressor(rm.RandomFourierFeatures(4, seed=1))"
     ],
 )
 def test_what_is_not_needed_is_not_imported(code, name):
-    """Imports take long."""
+    """Unneeded imports would slow down the start."""
     code = f"import river_mondrian as rm; {code}; import sys; sys.exit({name!r} in sys.modules)"
     run("-c", code)
 
 
 def imports_of(path, package, modules):
-    """Yield the modules of the package that a file imports, those for type checkers included."""
+    """Yield the modules of the package that a file imports, also those for type checkers."""
     for statement in ast.walk(ast.parse(path.read_text())):
         if not isinstance(statement, ast.ImportFrom) or statement.level == 0:
             continue
@@ -66,7 +66,7 @@ def test_no_circle_of_imports():
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).with_suffix("").parts
         modules[parts[:-1] if parts[-1] == "__init__" else parts] = path
-    # The package's own module imports names when they are first used.
+    # The package's own module imports names at their first use.
     del modules[()]
     graph = {
         module: set(imports_of(path, path.relative_to(root).parts[:-1], modules)) - {module, ()}
@@ -81,7 +81,7 @@ def test_the_citation_is_of_this_version():
     assert f"\nversion: {river_mondrian.__version__}\n" in text
 
 
-# Benchmarks take hours, so that a name that was moved away from them would be found late.
+# Benchmarks run for hours, so a missing name would be found late.
 
 MODULES = [
     found.name
@@ -91,7 +91,7 @@ MODULES = [
 
 
 def missing(module: types.ModuleType) -> list[str]:
-    """Return attributes of imported modules that are read and do not exist."""
+    """Return attributes of imported modules that are read but do not exist."""
     return [
         f"{node.value.id}.{node.attr}"
         for node in ast.walk(ast.parse(inspect.getsource(module)))
@@ -104,7 +104,7 @@ def missing(module: types.ModuleType) -> list[str]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_names_of_other_modules_exist(name):
-    # Benchmarks need more than the package does.
+    # Benchmarks need more packages than `river_mondrian` does.
     pytest.importorskip("polars")
     assert not missing(importlib.import_module(name))
 

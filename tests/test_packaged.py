@@ -1,4 +1,4 @@
-"""Compiled code that comes with the package: when it is used, and what happens otherwise."""
+"""Tests of compiled code in the package: when it is used, and what happens otherwise."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def packaged(tmp_path_factory):
 
 @pytest.fixture
 def nowhere(tmp_path):
-    """Return an environment in which nothing can be written."""
+    """Return an environment in which no folder can be written."""
     (tmp_path / "file").write_text("")
     return {"HOME": str(tmp_path / "file" / "below"), "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -102,7 +102,7 @@ def test_the_processor_that_is_named_does_not_matter(packaged, nowhere):
 
 
 def changed(place, copy, change):
-    """Copy an installation, and change something there."""
+    """Copy an installation, and change a file in the copy."""
     shutil.copytree(place, copy)
     code = copy / PACKAGE.name / "compiled"
     index = json.loads((code / "index.json").read_text())
@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_compiled_and_the_log_says_why(packaged, tmp_path, 
     found, told = run(USE, copy, "plain", **cache)
     assert found[1] > 0
     assert told.count("\n") == 1 and REASONS[change] in told
-    # It is kept for the next process, which does not say so again.
+    # The compiled code is kept for the next process, which logs nothing.
     assert run(USE, copy, "plain", **cache) == ([found[0], 0, True], "")
 
 
@@ -150,7 +150,7 @@ def test_code_of_other_users_is_not_loaded(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     with pytest.raises(PermissionError, match="belongs to another user"):
         folders.read(folder / "one.nbc")
-    # Who names a folder that this process cannot change trusts it.
+    # A folder that the process cannot change is trusted if its user has named it.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(PermissionError):
         folders.read(folder / "one.nbc")

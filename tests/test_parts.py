@@ -1,4 +1,4 @@
-"""Forests whose trees learn in parts, without Ray: node by node those of the one model."""
+"""Tests of forests in parts, without Ray: each node equals that of the one model."""
 
 import contextlib
 import copy
@@ -27,12 +27,12 @@ FORESTS = {
     "targets of levels": lambda: rm.MondrianForestRegressor(N_TREES, seed=1),
     "means": lambda: rm.MondrianForestRegressor(N_TREES, lifetime=grow, posterior="mean", seed=1),
 }
-# Those whose samples have a category from the beginning.
+# Models whose first samples have a category.
 CATEGORIES = ("categories", "targets of levels", "means")
 forests = pytest.mark.parametrize("name", FORESTS)
 
-# Of its law, rounding aside: sums of densities are added in another order, and each enters a
-# logarithm that is faded; a hundred of them add up to so many roundings.
+# The tolerance of the learned distribution: sums of densities are added in another order, and each
+# enters a decayed logarithm. A hundred of them add up to this rounding error.
 LAW_TOLERANCE = 1e-12
 
 
@@ -55,7 +55,7 @@ def samples(model, n, seed, category=False, extra=False):
 
 
 def stored(model):
-    """Return what a model's trees hold, wherever they have it."""
+    """Return the state of a model's trees, independent of its layout."""
     trees = model._trees
     names = {column.name for column in trees._layouts()["points"].columns} - {"values", "links"}
     found = trees.shared.columns() | {name: trees.column("points", name) for name in names}
@@ -115,13 +115,13 @@ def test_parts_learn_what_the_whole_does(name):
         whole.learn_many(X, y)
         learn_in_parts(parts, X, y, law)
     assert_same(united(parts, law), whole)
-    # A part is a model like any other, that can be divided again.
+    # A part is a forest like any other, so it can be divided again.
     again = united([parts[0], *divided(parts[1], 3)], law)
     assert_same(again, whole)
 
 
 def scattered(name, **params):
-    """Return a model, and it in two parts."""
+    """Return a model, and a sharded copy of it with two parts."""
     model, _ = begun(name)
     return model, ShardedForest.scatter(model, 2, **params)
 
@@ -162,7 +162,7 @@ def test_a_sharded_forest_is_the_one_model(name, engine):
     whole, category = FORESTS[name](), name in CATEGORIES
     sharded = ShardedForest(whole.clone(), 2, save_every=2)
     assert sharded.predict_one({"a": 0.1}) == whole.predict_one({"a": 0.1})
-    # A block that crosses the beginning, one as a list, one sample, one with a new feature.
+    # A block that crosses the start of sharding, a list, one sample, and a new feature.
     first = samples(whole, splits_at(whole) + 20, 1, category)
     X, y = samples(whole, 60, 2, category)
     rows = [{k: v for k, v in row.items() if v == v} for row in X.to_dict("records")]
@@ -177,7 +177,7 @@ def test_a_sharded_forest_is_the_one_model(name, engine):
     assert sharded.feature_names == whole.feature_names
     assert_predicts_the_same(sharded, whole, samples(whole, 30, 4, category, extra=True)[0])
     assert_same(sharded.gather(), whole)
-    # The forest continues, and so do its copies and a forest made of the gathered model.
+    # The forest continues, and so do its copies and a forest made from the gathered model.
     others = [copy.deepcopy(sharded), ShardedForest.scatter(sharded.gather(), 3)]
     if not callable(whole.lifetime):
         others.append(pickle.loads(pickle.dumps(sharded)))
@@ -205,8 +205,8 @@ def test_the_first_category_is_learned_by_the_whole(engine):
 def test_a_worker_that_dies_is_replaced(name, when, engine):
     whole, _ = begun(name)
     blocks = [samples(whole, 25, seed) for seed in range(8)]
-    # Of calls with eight blocks for two workers, and two for what they have learned: the first,
-    # those with blocks after which they save and next to these, and the last.
+    # Calls with eight blocks for two workers, and two calls that gather: the first call, calls
+    # around those after which workers save, and the last call.
     assert_replaced(whole, blocks, (1, 5, 6, 7, 12, 17, 18), when, engine)
 
 
@@ -225,7 +225,7 @@ def assert_replaced(start, blocks, calls, when, engine):
         assert_same(sharded.gather(), whole)
         assert sharded.n_restarts > 0
         assert_predicts_the_same(sharded, whole, blocks[0][0])
-        # Blocks are kept until all files have them, and no longer.
+        # Blocks are kept until all files contain them, and no longer.
         assert len(sharded._state._blocks) <= 3 + 2
 
 
@@ -265,7 +265,7 @@ def test_a_bad_row_is_named_and_nothing_is_learned(name, bad, as_list, engine):
 
 
 def test_an_interrupted_call_leaves_whole_blocks(engine):
-    """Whatever line of the crew is interrupted, a block has been accepted or not."""
+    """Wherever the caller's code is interrupted, a block is accepted as a whole or not at all."""
     model, _ = begun("classes", 0)
     blocks = [samples(model, 6, seed) for seed in range(3)]
 
@@ -275,7 +275,7 @@ def test_an_interrupted_call_leaves_whole_blocks(engine):
 
         def trace(frame, event, arg):
             nonlocal n_lines
-            # A worker is another process.
+            # Workers are other processes, which an interruption does not reach.
             of_worker = frame.f_code.co_qualname.startswith("Shard.")
             if frame.f_code.co_filename != shard.__file__ or of_worker:
                 return None

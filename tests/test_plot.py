@@ -1,4 +1,4 @@
-"""Pictures: what is drawn, and that all readers see it, on white and on dark."""
+"""Tests of plots: their content, and that it is visible on white and on dark backgrounds."""
 
 import itertools
 import math
@@ -63,7 +63,7 @@ def test_a_whole_tree_has_a_dot_for_each_leaf():
         frame, ax = model.to_dataframe(0), model.draw(0)
         lines, leaves = ax.collections[0].get_segments(), int(frame.is_leaf.sum())
         assert n_dots(ax.collections[1:]) == leaves
-        # A line down for each node, and one across for each fork.
+        # A vertical line for each node, and a horizontal one for each fork.
         assert len(lines) == len(frame) + leaves - 1
         forks = {round(t, 9) for t in frame.time[~frame.is_leaf]}
         assert {round(a[1], 9) for a, b in lines if a[1] == b[1] and a[0] != b[0]} == forks
@@ -78,7 +78,7 @@ def test_the_top_of_a_tree_tells_what_is_below(depth):
     below = frame[(frame.depth == depth) & ~frame.is_leaf]
     assert len(ax.patches) == len(below)
     texts = [text.get_text().replace("\n", " ") for text in ax.texts]
-    # What is below: the frame is in preorder.
+    # The nodes below, which follow in the frame, as it is in preorder.
     found = []
     for i in below.index:
         end = next((j for j in range(i + 1, len(frame)) if frame.depth[j] <= depth), len(frame))
@@ -150,7 +150,7 @@ def test_cells_are_those_of_the_time_and_tile_the_plane(time):
         assert len(ax.patches) == 3 * len(cells)
         areas = [stit.area(list(map(tuple, cell.get_xy()[:-1].tolist()))) for cell in cells]
         places = np.array([list(x.values()) for x, _ in datasets.Bananas().take(200)])
-        # The samples are kept in single precision.
+        # Samples are stored in single precision.
         assert sum(areas) == pytest.approx(np.prod(1.04 * np.ptp(places, axis=0)), rel=1e-6)
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("1", "2")
 
@@ -282,7 +282,7 @@ def test_an_explanation_is_drawn_from_the_baseline_to_the_prediction(kind):
 
 
 def test_nothing_of_an_explanation_is_cut():
-    """Not long names, nor such as matplotlib would interpret, nor what is at the ends."""
+    """Long names, names in matplotlib's notation for formulas, and labels at the ends are whole."""
     model = rm.MondrianForestRegressor(2, seed=1)
     long, a = "a name of very many words " * 5, "$1$ & $x_1^2$"
     for x, _ in datasets.Bananas().take(60):
@@ -346,7 +346,7 @@ def test_reliability_by_hand():
     predictions = [{}, {"a": 0.9, "b": 0.1}, {"a": 1.0, "b": 0.0}, {"a": 0.4, "b": 0.6}]
     ax = rm.plot.reliability(predictions, ["a", "a", "b", "b"], n_bins=2)
     line = ax.lines[1]
-    # Below 1/2: .1, 0, .4, of which one came true; from there on .9, 1, .6, of which two did.
+    # Below 1/2 there are .1, 0 and .4 with one positive; above there are .9, 1 and .6 with two.
     np.testing.assert_allclose(line.get_xydata(), [[1 / 6, 1 / 3], [5 / 6, 2 / 3]])
     assert names(ax) == [f"calibration error {1 / 6:.3f}"]
     sizes = ax.collections[0].get_sizes()
@@ -364,7 +364,7 @@ def test_scores_of_any_detector():
     ax = rm.plot.scores(scores, 0.75, odd)
     assert ax.lines[0].get_xydata().tolist() == [[i + 1, s] for i, s in enumerate(scores)]
     assert ax.lines[2].get_xdata().tolist() == [3, 4, 10]
-    # The first of several marked samples in a row is labelled.
+    # In a run of marked samples the first is labelled.
     assert [text.get_text() for text in ax.texts] == ["3", "10"]
     assert ax.lines[3].get_xdata().tolist() == [3, 10]
 
@@ -412,11 +412,11 @@ def test_maps_show_what_models_say_at_each_place():
     assert drawn[2, 0] == detector.score_one({"a": 1.0, "b": -1.0, "c": 0.5})
 
 
-# Axes, and what is refused.
+# Axes, and refused arguments.
 
 
 def drawings():
-    """Return one call of each function, by its name."""
+    """Return a call of each function, by its name."""
     model, detector = classifier(), fed(rm.RandomCutForest(2, seed=1), [{"a": 1.0}])
     X = np.arange(20.0)[:, None] / 20
     path = rm.lifetime_path(X, X[:, 0], lifetime_max=1.0, n_partitions=2, l2=0.1, seed=1)

@@ -1,4 +1,4 @@
-"""Predictive distributions against numerical integrals."""
+"""Tests of predictive distributions against numerical integrals."""
 
 import math
 import pickle
@@ -43,7 +43,7 @@ def test_its_functions_agree(seed):
         x = math.sinh(t)
         return 2.0 * x**2 * law(law.mode + x) * math.cosh(t)
 
-    # Where tails of the third power end, (10^5)^-1 of the variance is left.
+    # With tails of the third power, the rest of the integral is 1e-5 of the variance.
     second = integrate.quad(square, 0.0, math.asinh(1e5 * law.scales.max()), limit=400)[0]
     assert law.var == pytest.approx(second, rel=1e-3)
     assert law.mean == pytest.approx(law.mode) and law.median == law.mode
@@ -76,7 +76,7 @@ def test_the_score_is_its_integral(seed, away):
 def test_samples_follow_it():
     law, rng = drawn(7), np.random.default_rng(0)
     levels = [law.cdf(law.sample(rng)) for _ in range(2000)]
-    # Kolmogorov and Smirnov, at the level 1e-4.
+    # A Kolmogorov-Smirnov test at level 1e-4.
     assert stats.kstest(levels, "uniform").pvalue > 1e-4
 
 
@@ -141,7 +141,7 @@ def test_all_regressors_return_one_class(name):
 
 
 def test_ridge_regression_predicts_by_the_t_distribution():
-    """The predictive density is the ratio of marginal likelihoods: exact, at any sample."""
+    """The predictive density is the ratio of marginal likelihoods, exactly, at any sample."""
     rng, model = np.random.default_rng(0), fourier()
     for i in range(40):
         x, y = {"a": rng.normal(), "b": rng.normal()}, rng.normal()

@@ -1,4 +1,4 @@
-"""Progress of long calls: what is shown, and that it changes nothing."""
+"""Tests of progress bars for long calls, which must not change results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODELS = {name: CONFIGURATIONS[name] for name in NAMES}
 
 
 def arguments(model, n=N, start=0):
-    """Return rows for a model to learn, and labels or targets if it takes these."""
+    """Return rows for a model to learn, with labels or targets if it learns them."""
     if "y" not in inspect.signature(model.learn_many).parameters:
         return (X[start:n],)
     return X[start:n], (LABELS if hasattr(model, "classes") else TARGETS)[start:n]
@@ -37,7 +37,7 @@ NONE = ("predict_proba", "hinge")
 
 
 def readings(model, **more):
-    """Return a model's results for rows, by all of its methods for many."""
+    """Return a model's results for rows, from all its methods for many."""
     found = {}
     for name in READINGS:
         if hasattr(model, f"{name}_many") and (name, getattr(model, "loss", 0)) != NONE:
@@ -46,7 +46,7 @@ def readings(model, **more):
 
 
 class Bar:
-    """What tqdm would show."""
+    """Records what tqdm would show."""
 
     made: list[Bar] = []  # noqa: RUF012
     # The update at which Ctrl-C comes.
@@ -79,7 +79,7 @@ def bars(monkeypatch):
 
 
 def assert_shown(bars, total, least=1):
-    """Check that each bar went to its end in some steps."""
+    """Check that each bar reached its end in several steps."""
     for bar in bars:
         assert bar.is_closed and bar.total == pytest.approx(sum(bar.steps))
         assert total - 2 <= bar.total <= total and len(bar.steps) >= least
@@ -113,7 +113,7 @@ def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
     same.learn_many(*arguments(model, n))
     assert getattr(model, "n_samples", n) == getattr(same, "n_samples", n)
     assert readings(model) == readings(same)
-    # The call continues from there.
+    # The next call learns on from there.
     for one in (model, same):
         one.learn_many(*arguments(one, n + 50, n))
     assert readings(model) == readings(same)
@@ -135,7 +135,7 @@ def test_rows_are_forgotten_piece_by_piece(name, bars):
 def test_shards_show_blocks(name, bars, engine, monkeypatch):
     monkeypatch.setattr(sharded, "BLOCK_ROWS", 500)
     forest = sharded.ShardedForest(MODELS[name](), 2)
-    # A regressor spreads after 4,096 rows: some are learned before.
+    # A regressor is sharded after 4,096 rows; the first rows are learned before.
     rows = pd.concat([X, X], ignore_index=True)
     y = pd.concat([LABELS if name == "classifier" else TARGETS] * 2, ignore_index=True)
     forest.learn_many(rows, y, progress=True)

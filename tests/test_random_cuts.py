@@ -1,4 +1,4 @@
-"""Random cut forests: scores and their distribution, ranks, windows, shingles, and errors."""
+"""Tests of random cut forests: scores, distributions, ranges, windows, shingles, errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def as_twin(trees, t, X):
 
 
 def draw(n, seed, dims=2, places=0):
-    """Return points in single precision; with `places`, at that many places only."""
+    """Return points in single precision; `places` limits the number of different points."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, dims))
     if places:
@@ -74,8 +74,8 @@ def test_scores_are_expectations_over_all_places(places, dims, window):
         model._readings(mapped(x))
         expected = np.mean([naive.expected(twin, x) for twin in twins], axis=0)
         cells = np.mean([naive.n_in_cell(twin, x, 2.0) for twin in twins])
-        # A distance is a sum of differences in single precision: eta span is wrong by a few units
-        # in the last place, exp(-eta span) by 1/e of these, and each of the steps by as much of n.
+        # A distance is a sum of single-precision differences. So eta span is off by a few units in
+        # the last place, exp(-eta span) by 1/e of them, and each step by as much of n.
         n, steps = len(held), 1 + expected[2]
         unit = (dims + 1) * 2.0**-24 / math.e * 2.0 * steps
         found = trees.out[[DISPLACEMENT, RELATIVE, DEPTH, DENSITY]]
@@ -122,7 +122,7 @@ def test_the_latest_scores_of_all_samples_are_kept(params):
     n = displacement.KEPT + 300
     model, raw = rm.RandomCutForest(2, seed=1, **params), []
     for i, x in enumerate(stream(n, names="a")):
-        # Among few samples each is anomalous.
+        # Among few samples, each is anomalous.
         if i >= min(32, params["window"]):
             raw.append(model.raw_scores_one(x)["relative"])
         model.learn_one(x)
@@ -141,12 +141,12 @@ def test_scoring_before_learning_is_the_same_as_learning(missing):
     scored, plain = (rm.RandomCutForest(4, window=30, seed=1) for _ in range(2))
     samples = stream(300, missing=missing)
     for i, x in enumerate(samples):
-        # Notes about a sample are of no use once another one has been learned.
+        # The notes from scoring a sample are not used after another sample is learned.
         if i % 7 != 1:
             scored.score_one(x)
         if i % 7 == 0:
             scored.score_one(samples[(i + 1) % 300])
-        # Nor once the trees have changed.
+        # They are not used after the trees change, either.
         for model in (scored, plain):
             if i % 5 == 0 and i > 40:
                 model.forget_one(samples[i - 3])
@@ -161,7 +161,7 @@ def test_scoring_before_learning_is_the_same_as_learning(missing):
 
 @pytest.mark.parametrize("missing, most", [(0.0, 30), (0.3, 10)])
 def test_shingles_are_samples_of_several(missing, most):
-    """Also where not all of them enter the trees."""
+    """Some samples do not enter the trees, and their shingles must be right, too."""
     params = {"window": 30, "max_samples": most, "seed": 1}
     shingled, plain = (rm.RandomCutForest(4, shingle=n, **params) for n in (3, 1))
     samples = stream(120, missing=missing, levels=True, names="ab")
@@ -215,7 +215,7 @@ def test_features_share_the_score(params, missing):
 
 
 def test_parts_are_those_of_the_paths():
-    """Shares are by what the displacement would be without them: a twin over the same steps."""
+    """The twin computes each dimension's part along the same path."""
     X = draw(50, 4)
     model = learned(X, n_estimators=4, window=None, scale=False)
     trees = model._trees
@@ -246,15 +246,15 @@ def test_before_any_learning():
         assert model.raw_scores_one({"a": 5.0})["relative"] == 1.0
     model.learn_one({})
     assert model.n_samples == 33
-    # The only score that is kept is 0.
+    # The only kept score is 0.
     assert model.score_one({"a": 5.0}) == 0.75
 
 
-# Random cut forests that hold a random part of a window: which samples enter, and what follows.
+# Random cut forests with a random part of a window: which samples enter the trees.
 
 
 def learn(model, found):
-    """Learn samples; return which of them have entered the trees."""
+    """Learn samples; return for each sample whether it entered the trees."""
     entered = []
     for x in found:
         n_passed = 0 if model._trees is None else int(model._trees.forest.n_passed)
@@ -271,7 +271,7 @@ def test_each_sample_enters_with_the_same_probability(seed):
     later = np.array(entered[most:])
     share = most / window
     assert stats.binomtest(int(later.sum()), len(later), share).pvalue > LEVEL / 6
-    # One after another, neither more nor less often than apart.
+    # Consecutive samples enter together as often as independent samples would.
     pairs = int((later[1:] & later[:-1]).sum())
     error = math.sqrt(len(later) * share**2 * (1.0 - share**2 + 2.0 * share * (1.0 - share)))
     assert abs(pairs - len(later) * share**2) < stats.norm.isf(LEVEL / 12) * error
@@ -287,7 +287,7 @@ def test_the_trees_are_those_of_the_samples_that_entered(params):
     assert part.n_samples == 900 > alone.n_samples == len(entered)
     for x in stream(20, 6, names="ab"):
         assert part.raw_scores_one(x) == alone.raw_scores_one(x)
-    # And held are the latest of them.
+    # The last samples that entered are stored.
     for x in entered[-50:]:
         part.forget_one(x)
     assert part.n_samples == 0
@@ -301,16 +301,16 @@ def test_a_smaller_window_is_held_as_a_whole(window):
     assert one.recent_scores == other.recent_scores
 
 
-# Kinds of features in samples that are joined: those of samples that are not.
+# In shingles, features have the kinds that they have in single samples.
 
 
-# With four others, the feature is in the trees, and not among the samples before.
+# After four other samples, the feature is in the trees, but not among the earlier samples.
 FIRST = [("red", 2.0, 0), (True, 2.0, 0), (1.0, "red", 0), (1.0, "red", 1), (1.0, "red", 4)]
 
 
 @pytest.mark.parametrize("first, bad, n_others", FIRST)
 def test_a_feature_is_of_one_kind_from_its_first_value_on(first, bad, n_others):
-    """Nothing of a refused value is kept, and a value of the right kind is learned afterwards."""
+    """A refused value leaves no trace, and a value of the right kind is learned afterwards."""
     kind = "number" if bad == "red" else "level of a category, as before"
     before, text = [{"a": first}, *[{"b": 1.0}] * n_others], f"'a' must be a {kind}, got {bad!r}"
     model, other = (learned(before, window=40, shingle=3) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Robust ranges: against their twin, as shapes of features have them, unmoved by wild values."""
+"""Tests of robust ranges: their twin, shapes of features, wild values."""
 
 import math
 import tracemalloc
@@ -79,5 +79,5 @@ def test_wide_sparse_rows_are_never_dense():
     tracemalloc.stop()
     assert (low == 0.0).all()
     assert (high[places[0]] >= 1.0).all()
-    # Arrays of the width, and no row for each sample.
+    # Memory holds arrays with an entry per feature, but no dense rows.
     assert peak < 200 * (d + n_entries)

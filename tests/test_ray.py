@@ -1,4 +1,4 @@
-"""Forests, streams and data sets on Ray, whose workers are really killed."""
+"""Tests of forests, streams and data sets on Ray, with workers that are killed."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ def test_killed_workers_lose_nothing(name):
     blocks = [samples(whole, 200, seed) for seed in range(30)]
     processes = {one["process"] for one in sharded.describe_shards()}
     assert len(processes - {os.getpid()}) == 2
-    # Each is killed at about the time at which a block is learned.
+    # Each worker is killed at about the time at which it learns a block.
     victims = dict(zip((10, 20), processes, strict=True))
     for i, block in enumerate(blocks):
         whole.learn_many(*block)
@@ -152,7 +152,7 @@ def test_keys_are_spread_over_workers(tmp_path):
     with pytest.raises(ValueError, match="there are 2 samples but 1 labels"):
         spread.learn_many(X[:2], y[:1])
     here.learn_one(X[0], 0)
-    # A worker that is killed comes back with what has been saved.
+    # A killed worker restarts with the saved state.
     assert spread.flush() == 7
     for worker in spread.workers:
         ray.kill(worker, no_restart=False)

@@ -1,4 +1,4 @@
-"""Named memory: fields in Python and in kernels, owners, pickles, growing tables."""
+"""Tests of records: fields in Python and in kernels, owners, pickles, growing tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from river_mondrian.records.memory import ChunkedRows, TableState
 
 
 class Part(rec.Record):
-    """A record that lies within another one."""
+    """A record inside another record."""
 
     count: rec.Int64
     share: rec.Float64
@@ -34,7 +34,7 @@ class Whole(rec.Record):
     large: rec.Int64
     bits: rec.UInt64
     single: rec.Float32
-    # So that the next field does not begin at a multiple of 8 bytes.
+    # Shifts the next field to an address that is no multiple of 8.
     odd: rec.Int32
     real: rec.Float64
     misplaced: rec.Int32
@@ -48,12 +48,12 @@ class Whole(rec.Record):
 
 
 class Larger(Whole):
-    """A kind of it."""
+    """A subclass with a field more."""
 
     extra: rec.Int64
 
     def twice(self) -> int:
-        """Return a number of this kind."""
+        """Return twice the field of the subclass."""
         return 2 * self.extra
 
 
@@ -66,14 +66,14 @@ class Holder(rec.Record):
 
 @kernel
 def total_of(record: Whole) -> float:
-    """Read every number of a record."""
+    """Return the sum of a record's numbers."""
     total = record.small + record.large + record.single + record.real + record.after
     return total + record.parts[1].count + record.parts[0].share + record.numbers[1]
 
 
 @kernel
 def set_all(record: Whole, value: int) -> None:
-    """Write numbers of a record."""
+    """Set numbers of a record."""
     record.small = value
     record.large = value + 1
     record.single = value + 0.5
@@ -97,7 +97,7 @@ def test_fields_keep_what_is_written(small, large, bits, single, real):
     memory, record = make_whole()
     record.small, record.large, record.bits, record.single = small, large, bits, single
     record.real, record.misplaced, record.after, record.parts[1].count = real, small, large, large
-    # The owner's record reads through a view, another one at the same place by its address.
+    # The owner's record reads through a view; a second record reads at the same address.
     for seen in (record, Whole(int(record))):
         found = (seen.small, seen.alias, seen.large, seen.misplaced, seen.after)
         assert found == (small, small, large, small, large)
@@ -165,7 +165,7 @@ def test_pickles_hold_state_alone():
     copied = found[1]
     assert (copied.large, copied.real) == (5, 0.1)
     assert (copied.unlike, copied.passing) == (0, 0)
-    # No address is state.
+    # Addresses are not part of the state.
     assert not copied.numbers and not copied.next
     copied.large = 9
     assert record.large == 5
@@ -205,7 +205,7 @@ def shown(rows: ChunkedRows) -> rec.Table[Part]:
 
 
 def grow(rows: ChunkedRows, table: rec.Table[Part], n: int) -> None:
-    """Make room for rows, and number the new ones."""
+    """Add rows to a table, and number the new ones."""
     first = table.n_rows
     rows.grow(0, table, n)
     table.n_rows = n
@@ -239,7 +239,7 @@ def test_rows_get_wider():
     words = Part.SIZE // 4
     rows = ChunkedRows(1, words)
     grow(rows, shown(rows), 200)
-    # Two words more before the share.
+    # There are two more words before the share.
     rows = rows.relaid(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
     table = shown(rows)
     for j in (0, 127, 128, 199):

@@ -1,4 +1,4 @@
-"""The regressor as its users meet it: data of all kinds, bad input, copies, memory, frames."""
+"""Tests of the regressor's public interface: data of all kinds, bad input, copies, frames."""
 
 import math
 import pickle
@@ -113,27 +113,26 @@ def test_reading_stops_at_the_lifetime():
 
 # Changes of hyperparameters that are spread over samples.
 
-# Trees of which a sample at 1,024 sees to some.
-# Trees of which a sample at 1,024 sees to some.
+# At sample 1,024, one call changes only some of this many trees.
 N_TREES, BEGIN = 12, 1024
 
 
 def stream(n, seed=2):
     X, y = draw(n, seed)
-    # Noise, so that the choice has to go some steps.
+    # Noise makes the choice take several steps.
     y = y + np.random.default_rng(seed).normal(size=n)
     return list(zip(map(dict, map(enumerate, X.tolist())), y.tolist(), strict=True))
 
 
 def begun():
-    """Return a regressor in which a change is under way."""
+    """Return a regressor with a change in progress."""
     model = fed(rm.MondrianForestRegressor(N_TREES, seed=1), stream(BEGIN + 5))
     assert model._trees.change is not None
     return model
 
 
 def best_by(scores, start, moves_gamma2=True, moves_noise=True):
-    """Go as `chosen` does, where scores are a function; returns what was asked, too."""
+    """Follow `chosen` for a function of scores; return the end, and the evaluated candidates."""
     found = {}
     while True:
         reached, candidate = chosen(start, found, moves_gamma2, moves_noise)
@@ -151,12 +150,12 @@ def test_steps_lead_uphill_one_at_a_time():
     assert best_by(hill, (0, 0), moves_gamma2=False)[0] == (0, 1)
     assert best_by(hill, (0, 3), moves_noise=False)[0] == (2, 3)
     assert best_by(hill, (0, 0), False, False) == ((0, 0), [])
-    # Five steps at most, and no more noise than the last.
+    # There are five steps at most, and no more noise than LAST_NOISE.
     reached, asked = best_by(lambda one: one[0] + one[1], (0, 0))
     assert sum(reached) == 5
     assert len(asked) <= MOST_CANDIDATES
     assert max(step for _, step in asked) <= LAST_NOISE
-    # Noise has to gain something.
+    # A step of noise needs a minimal gain.
     assert best_by(lambda one: 0.001 * one[1], (0, 0))[0] == (0, 0)
 
 

@@ -1,4 +1,4 @@
-"""Forests whose trees are redrawn while they learn in parts: equal to one model at any time."""
+"""Tests of forests in parts whose trees are redrawn meanwhile: they equal one model at any time."""
 
 import copy
 import itertools
@@ -18,7 +18,7 @@ ALL_PHASES = {STEADY, DRAWING, REBASING}
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    """Let widths be checked before 4,096 samples, so that a renewal is under way at these."""
+    """Check widths before 4,096 samples, so that a renewal is in progress there."""
     monkeypatch.setattr(widths, "LOOK_RATIO", 1.4)
 
 
@@ -27,7 +27,7 @@ def stream(model, n, category=False, seed=0):
     rng = np.random.default_rng(seed)
     values = rng.random((n, 3))
     y = values[:, 0] * values[:, 1] + 0.1 * rng.standard_t(3, size=n)
-    # Later for a forest that can be divided late.
+    # The change comes later for a forest that can be divided late.
     values[300 if splits_at(model) == 256 else 2600 :] *= (10.0, 1.0, 0.1)
     X = pd.DataFrame(values, columns=list("abc")).mask(rng.random((n, 3)) < 0.02)
     if category:
@@ -36,7 +36,7 @@ def stream(model, n, category=False, seed=0):
 
 
 def begun(name, n_blocks=14):
-    """Return a forest that can be divided, and blocks in which a renewal begins and ends."""
+    """Return a forest that can be divided, and blocks in which a renewal starts and ends."""
     model = test_parts.FORESTS[name]()
     start = splits_at(model)
     n = 3 * start if start == 256 else start + start // 3
@@ -52,7 +52,7 @@ def phase_of(model):
 
 @test_parts.forests
 def test_a_forest_is_divided_in_mid_renewal(name):
-    """At any moment, into any number of parts, and these again."""
+    """A forest can be divided at any time into any number of parts, and parts again."""
     whole, blocks = begun(name, 40)
     law, ways = test_parts.law_of(whole), [2, 5, 3, 1, 4]
     parts, phases = divided(whole, 2), set()
@@ -90,7 +90,7 @@ def test_trees_of_a_part_have_the_twins_widths_after_each_sample(name, first, n_
             assert found == pytest.approx(expected[first + t], rel=1e-6), (row, t)
 
 
-# On workers.
+# Renewals on workers.
 
 
 @test_parts.forests
@@ -102,6 +102,6 @@ def test_a_worker_that_dies_in_mid_renewal_is_replaced(name, when, engine):
         whole.learn_many(*block)
         if phase_of(whole) != STEADY:
             drawn.append(i)
-    # Two workers, a call of each for a block.
+    # Two workers have a call each for a block.
     calls = 2 * drawn[0] + 1, 2 * drawn[len(drawn) // 2] + 2, 2 * drawn[-1] + 1
     test_parts.assert_replaced(model, blocks, calls, when, engine)
