@@ -1,4 +1,4 @@
-"""Exact ridge regression against its dense twin, and as its users meet it."""
+"""Tests of exact ridge regression: its dense twin, and the public interface."""
 
 import math
 
@@ -25,7 +25,7 @@ SETTINGS = {
 }
 
 
-# Each setting, and each map by the default.
+# Each setting with cells, and each other map with the default setting.
 PAIRS = [("cells", setting) for setting in ("default", "paper", "capped")]
 PAIRS += [("fourier", setting) for setting in ("default", "no intercept", "noise")]
 
@@ -100,9 +100,9 @@ def test_before_there_is_enough():
             forget()
 
 
-# Ridge regression on windows, and on samples of which some are forgotten, against refits.
+# Ridge regression on windows, and on samples of which some are removed, against refits.
 
-# What `forgetting.SHARE` promises, ten times over.
+# Ten times the error bound of `forgetting.SHARE`.
 CLOSE = 1e-8
 
 
@@ -179,19 +179,19 @@ def test_any_sequence_of_learning_and_forgetting(window, calls, intercept):
         size = max((abs(y) for _, y, _ in held), default=0.0)
         for b in (0.1, 2.0):
             got, expected = (m.predict_one({"a": b}) for m in (model, again))
-            # The refit's own errors: weights of 1e9 and 1e-3 beside a ridge of .1.
+            # The refit has errors, too: weights of 1e9 and 1e-3 meet a ridge of .1.
             assert got == pytest.approx(expected, rel=CLOSE, abs=1e-5 * size)
 
 
 def _held(posterior):
-    """Return the targets and weights that a posterior holds, in order of arrival."""
+    """Return the targets and weights that a posterior stores, in order of arrival."""
     held = posterior.numbers.held
     slots, arrays = held.slots(), held.memory.arrays
     return [*zip(arrays["targets"][slots].tolist(), arrays["weights"][slots].tolist(), strict=True)]
 
 
 def compare(model, samples):
-    """Check a model against the same one that has learned these samples only."""
+    """Check a model against an equal model that has learned these samples only."""
     again = rm.RidgeRegressor(model._features, model.l2, fit_intercept=model.fit_intercept)
     fed(again, samples)
     for own, other in (
@@ -201,7 +201,7 @@ def compare(model, samples):
         assert own == pytest.approx(other, rel=CLOSE)
     for x in [x for x, *_ in samples[-20:]] + rows(20, seed=6):
         got, expected = (m.predict_one(x, with_dist=True) for m in (model, again))
-        # A mean is known to its standard deviation.
+        # The tolerance of a mean is relative to its standard deviation.
         assert got.mean == pytest.approx(expected.mean, rel=CLOSE, abs=CLOSE * expected.var**0.5)
         assert got.var**0.5 == pytest.approx(expected.var**0.5, rel=CLOSE)
 
@@ -209,7 +209,7 @@ def compare(model, samples):
 STREAMS = {
     "steady": (1e-2, lambda t, y, w: (y, w)),
     "little ridge": (1e-6, lambda t, y, w: (y, w)),
-    # What is subtracted from targets goes with them.
+    # The value that is subtracted from targets follows the trend.
     "trend": (1e-2, lambda t, y, w: (y + t, w)),
     "heavy tails": (1e-2, lambda t, y, w: (y + (w - 1.2) ** -3, (w / 2.0) ** -6)),
 }
@@ -248,7 +248,8 @@ def test_a_map_that_is_built_anew_learns_the_window_again(window, n):
     for i, one in enumerate(stream(240)):
         model.learn_one(*one)
         held = [*held, *counted([one])][-(window or 240) :]
-        # Before there is a map, before the last, while that learns what is stored, and later.
+        # Samples are removed before the first map, before the last map, while it replays, and
+        # later.
         if window and i + 1 >= n and i % 9 == 0 and held:
             model.forget_one(*held.pop(rng.integers(len(held))))
         if window and model._current is not None and model._next is None:
@@ -261,7 +262,7 @@ def test_a_map_that_is_built_anew_learns_the_window_again(window, n):
     "features", [rm.MondrianFeatures, rm.RandomBinningFeatures, rm.RandomFourierFeatures]
 )
 def test_features_that_come_late_and_missing_values(features):
-    """A sample leaves as it came, whatever the map does with its values now."""
+    """A sample is removed as it was learned, even if the map would now map it otherwise."""
     rng = np.random.default_rng(1)
     model, samples = rm.RidgeRegressor(features(8, seed=1), window=30), []
     for i in range(120):

@@ -1,4 +1,4 @@
-"""Ridge regressions with columns of their own: dense algebra, invariance, wild values, state."""
+"""Tests of ridge experts, which choose columns: dense algebra, invariance, wild values, state."""
 
 import math
 import pickle
@@ -48,7 +48,7 @@ def run(own, X, y, weights=None, sizes=None):
 
 
 def samples(seed, n, d, noise=0.3):
-    """Draw inputs and targets that are smooth in them."""
+    """Draw inputs, and targets that are smooth functions of them."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     y = 3.0 * X[:, 0] + np.sin(2.0 * X[:, 1]) + X[:, 0] * X[:, 1] + noise * rng.normal(size=n)
@@ -72,16 +72,16 @@ def rows_of(design, X):
 @pytest.mark.parametrize("n", [5, 13, 30, 115])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_weights_are_those_of_dense_least_squares(n, missing):
-    """As long as all rows are kept, whenever the columns were chosen."""
+    """All rows are kept, so the time at which columns were chosen does not matter."""
     rng = np.random.default_rng(n)
     X, y = samples(n, n, 4)
     X[rng.random(X.shape) < missing] = np.nan
     weights, sizes = rng.integers(1, 3, n).astype(float), rng.normal(size=n)
     own = new(4, room=6)
     run(own, X, y, weights, sizes)
-    # The columns that are due are there.
+    # No new columns are pending.
     assert own.record.stage == rec.IDLE
-    # No target was so far that it counts as a nearer one, but for those that have been replayed.
+    # A far target counts as a nearer one; here no target is far, except for replayed ones.
     record, design = design_of(own)
     F, ages = rows_of(design, X), np.arange(n)[::-1]
     targets = np.array([y - design["shift"]] * rec.N_SOLVED)
@@ -102,7 +102,7 @@ def test_weights_are_those_of_dense_least_squares(n, missing):
             F[:, :width] @ one for one in (own.learned["solutions"][k, :width], found[k])
         )
         np.testing.assert_allclose(fitted, expected, rtol=1e-7, atol=1e-7 * np.ptp(fitted))
-    # And what is predicted follows from them.
+    # Predictions follow from the same weights.
     x = np.array([0.3, -1.0, 0.0, 2.0, np.nan, np.nan])
     predict(own.record, Float64s.of(x))
     row = rows_of(design, x[None, :4])[0]
@@ -124,7 +124,7 @@ def test_inputs_are_measured_by_quantiles():
     run(own, X, y)
     record, i = own.record, 1 - own.record.active
     record.n_before, record.kept_before = record.n_samples, record.n_kept
-    # Both kinds of rows are the same ones.
+    # Both kinds of rows are equal.
     both = np.concatenate([X, X])
     for j in range(3):
         measure(record, own.designs[i], j)
@@ -238,7 +238,7 @@ def test_inputs_that_are_no_numbers_are_left_out():
 
 
 def test_new_inputs_may_have_been_zero():
-    """Rows are those of regressions that had them, as zeros, from the start."""
+    """Rows equal those of regressions that had the new inputs from the start, as zeros."""
     X, y = samples(10, 100, 2)
     whole, wider = new(3), new(2)
     run(whole, np.hstack([X, np.zeros((100, 1))]), y)
@@ -246,7 +246,7 @@ def test_new_inputs_may_have_been_zero():
     wider.reserve(3, 3, np.zeros(rec.N_RIDGES))
     wider.begin_at_zero(np.array([2]))
     for name in ("kept", "latest"):
-        # What there is only room for is missing.
+        # Reserved inputs without values are missing.
         found, expected = (own.learned[name][:, rec.FIRST_INPUT :] for own in (wider, whole))
         np.testing.assert_array_equal(found[:, 2], 0.0)
         np.testing.assert_array_equal(np.nan_to_num(found), np.nan_to_num(expected))
@@ -273,7 +273,7 @@ def test_rows_are_thinned_where_there_is_no_room():
     run(own, X, y)
     assert (own.record.stride, own.record.n_kept) == (4, 2600 // 4)
     np.testing.assert_array_equal(own.learned["kept"][:650, rec.FIRST_INPUT :], X[::4])
-    # With many more inputs there is room for fewer.
+    # With many more inputs, there is room for fewer rows.
     own.reserve(600, 3, np.zeros(rec.N_RIDGES))
     n = own.record.n_kept
     assert n <= 256

@@ -1,4 +1,4 @@
-"""The service of the examples: what it refuses, and that kills lose nothing."""
+"""Tests of the service of the examples: refused requests, and kills that lose nothing."""
 
 import json
 import random
@@ -97,7 +97,7 @@ def test_another_one_of_the_same_state_is_refused(service, capfd):
 
 
 def test_kills_under_load_lose_nothing(service, redis, tmp_path):
-    """The model is that of the stream's samples, each once and in order, whatever is killed."""
+    """After any kill the model has learned the stream's samples, each once and in order."""
     import httpx
 
     _, broker_client = redis
@@ -120,7 +120,7 @@ def test_kills_under_load_lose_nothing(service, redis, tmp_path):
     broker_client.xadd("samples", {"other": "field"})
     n = len(sent)
     assert broker.wait_until(lambda: service.metrics().get("mondrian_learned_samples") == n)
-    # All is saved in a second, and acknowledged.
+    # Within a second, all samples are saved and acknowledged.
     assert broker.wait_until(lambda: broker_client.xpending("samples", "model")["pending"] == 0)
     assert service.metrics()["mondrian_refused_entries"] == 2
     expected = MondrianForestClassifier(10, seed=1)

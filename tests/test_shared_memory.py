@@ -1,4 +1,4 @@
-"""Models whose arrays are in memory of other owners: memmaps, other processes, Ray."""
+"""Tests of models whose arrays are in memory of other owners: memmaps, processes, Ray."""
 
 import joblib
 import pytest
@@ -16,7 +16,7 @@ def test_memmaps(name, n, tmp_path):
     expected = learned_there(model)
     for mode in ("r", "r+"):
         assert learned_there(joblib.load(path, mmap_mode=mode)) == expected
-    # Nothing is written to the file.
+    # The file is unchanged.
     assert path.read_bytes() == before
 
 

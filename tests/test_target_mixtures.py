@@ -1,4 +1,4 @@
-"""Mixtures of experts for a target, and the distribution of errors: twins, bounds, state."""
+"""Tests of mixtures of experts for a target, and of distributions of errors."""
 
 import math
 
@@ -21,7 +21,7 @@ predict, learn, recall, learn_law = as_kernels(
 
 
 def recorded(rng, n, n_experts):
-    """Draw targets, and predictions of them, some of which are better than others for a while."""
+    """Draw targets, and predictions, of which some are better than others for a while."""
     y = np.cumsum(rng.normal(size=n))
     skill = np.exp(rng.normal(size=(n_experts, 2)))
     halves = np.arange(n) * 2 // n
@@ -30,7 +30,7 @@ def recorded(rng, n, n_experts):
 
 
 def run(mixture, predicted, y, weights=None):
-    """Yield the point of each sample, before it is learned."""
+    """Yield the prediction of each sample before it is learned."""
     for i, (one, target) in enumerate(zip(predicted, y.tolist(), strict=True)):
         mixture.predicted[:] = one
         yield predict(mixture.record)
@@ -50,7 +50,7 @@ def test_the_mixture_is_the_twins(seed, loss, spread):
     points = run(mixture, predicted, y, weights)
     for one, target, weight, point in zip(predicted, y.tolist(), weights, points, strict=True):
         assert point == pytest.approx(twin.predict(one), rel=1e-7, abs=1e-7)
-        # A regression that leaves the range of the experts is held back.
+        # A regression beyond the range of the experts is clipped.
         if all(one.min() <= f <= one.max() for f in twin.finalists):
             assert mixture.weights @ one == pytest.approx(point, rel=1e-6, abs=1e-6)
         assert mixture.weights.sum() == pytest.approx(1.0, abs=1e-9)
@@ -112,7 +112,7 @@ def test_targets_that_never_change_are_predicted_exactly():
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_law_is_the_twins(seed):
-    """Of targets whose spread follows from disagreements and predicted sizes."""
+    """The spread of the targets depends on disagreements and predicted sizes."""
     rng = np.random.default_rng(seed)
     size, points = rng.normal(size=(2, 120))
     y = points + np.exp(0.7 * size) * rng.standard_t(4, size=120)
@@ -158,7 +158,7 @@ def test_a_recalled_prediction_is_learned_like_the_last_one():
         mixture.predicted[:] = predicted[50]
         predict(mixture.record)
     then = ours.to_recall
-    # Another sample is predicted before the target of the first one comes.
+    # Another sample is predicted before the first one's target comes.
     ours.predicted[:] = predicted[55]
     predict(ours.record)
     assert recall(ours.record, Float64s.of(then)) == len(then)

@@ -1,4 +1,4 @@
-"""Threads that share a model: answers never mix, and nothing that is learned is lost."""
+"""Tests of threads that share a model: answers do not mix, and every sample is learned."""
 
 import collections
 import contextlib
@@ -26,17 +26,17 @@ from test_contract import SUPERVISED, answer, learn, learned, models, stream
 import river_mondrian as rm
 from river_mondrian.model import Model
 
-# On a slow machine a thread needs longer for its least number of runs.
+# A slow machine may need more time for the least number of runs.
 SECONDS, LEAST_RUNS = float(os.environ.get("ATTACK_SECONDS", "0.25")), 3
 
-# For classes whose usual answer says too little about a sample.
+# Other answers, for classes whose usual answer says little about a sample.
 ANSWERS = {name: lambda model, x: model.predict_proba_one(x) for name in ("classifier", "adaptive")}
 ANSWERS["dual"] = lambda model, x: model.decision_one(x)
 
 
 @pytest.fixture(autouse=True)
 def switches_often():
-    """Let threads take turns as often as they can."""
+    """Let threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -44,7 +44,7 @@ def switches_often():
 
 
 def together(*works):
-    """Run functions for some time, each in a thread and some times at least; raise their errors."""
+    """Run each function in a thread, for some time and at least `LEAST_RUNS` times."""
     begin = threading.Barrier(len(works))
 
     def run(work):
@@ -67,7 +67,7 @@ def test_predictions_are_those_of_their_own_samples(name):
     # Alarms score 0 before they have learned 100 samples.
     model, n_threads = learned(name, 150), 4
     asked = [x for x, _ in stream(n_threads, 5)]
-    # A far one raises an alarm.
+    # A sample far away raises an alarm.
     asked[0] = {feature: 100.0 * value for feature, value in asked[0].items()}
     says = ANSWERS.get(name, answer)
     expected = [says(model, x) for x in asked]
@@ -81,14 +81,14 @@ def test_predictions_are_those_of_their_own_samples(name):
 
 
 def calls(model, counts, folder):
-    """Return the calls that threads may make; `counts` gets the learned samples."""
+    """Return the calls that threads may make; numbers of learned samples are added to `counts`."""
     learning = threading.Lock()
     endless = itertools.cycle(stream(500, 7))
     x, labels = stream(1, 9)[0][0], [y for _, y in stream(30, 8)]
     frame = pd.DataFrame([x for x, _ in stream(30, 8)])
 
     def learn_some():
-        # An iterator is not to be shared by threads.
+        # Threads may not share an iterator.
         with learning:
             samples = [next(endless) for _ in range(10)]
         for sample in samples:
@@ -121,7 +121,7 @@ def calls(model, counts, folder):
 @models
 @pytest.mark.parametrize("n", [0, 300])
 def test_everything_at_once(name, n, tmp_path):
-    """What threads have learned is all there."""
+    """The model has every sample that a thread has learned."""
     model, counts = learned(name, n), []
     together(*calls(model, counts, tmp_path))
     assert getattr(model, "n_samples", n + sum(counts)) == n + sum(counts)
@@ -131,7 +131,7 @@ def test_everything_at_once(name, n, tmp_path):
 
 
 def test_predictions_beside_drifts_are_before_or_after_them():
-    """Learning a sample and forgetting the ones before are one step."""
+    """Learning a sample and forgetting earlier samples is one step."""
     model = rm.AdaptiveMondrianForestClassifier(2, drift_detector=EveryFew(5), seed=1)
     learn(model, stream(300))
     seen, asked, other = set(), stream(1, 9)[0][0], copy.deepcopy(model)
@@ -145,14 +145,14 @@ def test_predictions_beside_drifts_are_before_or_after_them():
             seen.add(said(model))
             predicted.set()
 
-    # The classes turn again and again.
+    # The classes change again and again.
     turning = [(x, (y + i // 40) % 2) for i, (x, y) in enumerate(stream(400, 4))]
     with futures.ThreadPoolExecutor(1) as thread:
         predicting = thread.submit(predict)
         try:
             for start in range(0, 400, 40):
                 learn(model, turning[start : start + 40])
-                # However busy the machine is, there are predictions in between.
+                # On a busy machine, too, predictions come in between.
                 predicted.clear()
                 assert predicted.wait(HANGS)
         finally:
@@ -195,7 +195,7 @@ def test_calls_that_are_prepared_within_a_change_are_forgotten_with_it(name):
 
 @models
 def test_public_methods_hold_the_lock(name):
-    """All but those with buffers of their own: the classifiers' methods for one sample."""
+    """Only some methods of classifiers, which have buffers of their own, take no lock."""
     model, lock = learned(name, 40), mock.MagicMock()
     lock._is_owned.return_value = False
     model._lock = lock
@@ -220,11 +220,11 @@ def test_public_methods_hold_the_lock(name):
         elif attribute in ("kernel", "limit_kernel"):
             given["y"] = x
         lock.reset_mock()
-        # What has not been learned cannot be forgotten.
+        # Removing a sample that was not learned raises an error.
         try:
             method(model, **given)
         except NotImplementedError:
-            # It reads nothing of the model.
+            # The method does not read the model.
             continue
         except (ValueError, KeyError):
             pass
@@ -280,7 +280,7 @@ def test_a_mapping_may_call_the_model():
 
 @pytest.mark.parametrize("name", ["classifier", "adaptive"])
 def test_the_classifiers_without_a_global_lock(name, monkeypatch):
-    """Their calls hold the lock then; the results are the same."""
+    """Calls then hold the lock, and results are the same."""
     usual = learned(name, 60)
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
     model = learned(name, 60)

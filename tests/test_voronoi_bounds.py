@@ -1,4 +1,4 @@
-"""The rounding bounds by which searches for Voronoi cells are exact, against exact arithmetic."""
+"""Tests of the rounding bounds of exact searches for Voronoi cells, by exact arithmetic."""
 
 import math
 from fractions import Fraction
@@ -14,7 +14,7 @@ UNITS = [1.0, 1e-22, 1e12]
 
 
 def points(n, d, seed, unit=1.0):
-    """Return points far from the origin and near it, some of them almost the same."""
+    """Return points near the origin and far from it, some of them almost equal."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n, d)) * rng.uniform(0.1, 10.0, size=d) + 5.0 * rng.normal(size=d)
     rows[: n // 4] = rows[n // 4 : 2 * (n // 4)] * (1.0 + 1e-7 * rng.normal(size=(n // 4, d)))
@@ -94,7 +94,7 @@ def test_lower_bounds_exceed_no_distance_by_more_than_the_slack(d, unit):
             assert lower[p] <= limit
             if i != p:
                 tightest = min(tightest, limit / max(float(lower[p]), 1e-300))
-    # With as many axes as features they are the distances but for rounding.
+    # With as many axes as features, both distances are equal up to rounding.
     assert d > 16 or unit < 1.0 or tightest < 1.001
 
 
@@ -102,7 +102,7 @@ def test_axes_that_are_not_orthonormal_are_seen():
     axes = np.zeros((30, 8))
     axes[:5, :5] = np.eye(5)
     assert deviation(axes, 5) == 0.0
-    # One that is zero adds nothing to a bound.
+    # An axis of zeros adds nothing to a bound.
     axes[4, 4] = 0.0
     assert deviation(axes, 5) == 0.0
     axes[0, 1] = 1e-6

@@ -1,4 +1,4 @@
-"""First calls: what `warmup` leaves to compile, what the log says, and what is not imported."""
+"""Tests of first calls: functions that `warmup` leaves to compile, the log, and imports."""
 
 import contextlib
 import errno
@@ -20,7 +20,7 @@ from river_mondrian.compiling.cache import CACHE, CodeCache
 from river_mondrian.compiling.first_calls import Watch
 from river_mondrian.compiling.kernels import COMPILES
 
-# Notes the functions that a process compiles or loads.
+# Records the functions that a process compiles or loads.
 NOTING = """
 import json, sys
 from numba.core.dispatcher import Dispatcher
@@ -37,7 +37,7 @@ import river_mondrian
 cls = getattr(river_mondrian, sys.argv[1])
 """
 
-# Calls `warmup`, and then uses a model in its own way.
+# Calls `warmup`, and then uses a model with other arguments.
 CHILD = f"""{NOTING}
 import inspect, pickle, random
 import polars
@@ -82,7 +82,7 @@ model.learn_one(*next(samples(0, 1)))
 print(json.dumps([after_warmup, [f.__qualname__ for f in made[after_warmup:]], sorted(reads)]))
 """
 
-# Prints how many functions first calls load, which have been compiled before.
+# Prints the number of functions that first calls load from the cache.
 FIRST = f"""{NOTING}
 from river_mondrian.rehearsal import call_first
 
@@ -92,7 +92,7 @@ print(sum(function.__module__.startswith("river_mondrian.") for function in made
 
 needs_compiler = pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
 
-# Functions of the first calls of learning and predicting, with room for some more.
+# Limits of the number of functions in the first calls of learning and predicting.
 MOST_FUNCTIONS = {
     "MondrianForestClassifier": 22,
     "MondrianForestRegressor": 34,
@@ -102,7 +102,7 @@ MOST_FUNCTIONS = {
 
 
 def run(*arguments, **environ):
-    """Run Python in a new process; return what it prints, and its errors."""
+    """Run Python in a new process; return its output and its errors."""
     done = subprocess.run(
         [sys.executable, *arguments],
         env=os.environ | environ,
@@ -169,7 +169,7 @@ def test_the_command_fails_where_code_could_not_be_written(monkeypatch):
 
 def test_code_that_could_not_be_written_is_counted(monkeypatch, tmp_path):
     package = CodeCache(tmp_path, "fake")
-    # The folder is gone, which is no reason to warn.
+    # The folder has been removed, which causes no warning.
     package.write(tmp_path / "gone" / "one.nbc", b"code")
     assert package.n_unkept == 1
 
@@ -198,7 +198,7 @@ def test_warmup_takes_arguments_of_the_model():
 
 
 def compiling(watch, wanted=True, folder=None, expected=False):
-    """Let a watch see that two functions are compiled."""
+    """Report two compiled functions to a watch."""
     with watch.expected(wanted) if expected else contextlib.nullcontext(), watch.call():
         watch.compiles("one", folder)
         watch.compiles("two", folder)

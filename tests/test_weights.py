@@ -1,4 +1,4 @@
-"""Weights of samples of classifiers: Algorithm 5 with real numbers, repeats, adaptive trees."""
+"""Tests of the weights of classifiers' samples: Algorithm 5, repeats, adaptive trees."""
 
 import copy
 import math
@@ -16,7 +16,7 @@ NAMES = ("a", "b", "c")
 
 
 def samples(n, seed=0, n_classes=3, missing=0.0):
-    """Return samples with labels that follow from them; some lack a value."""
+    """Return samples with labels that depend on them; in some a value is missing."""
     rng = np.random.default_rng(seed)
     found = []
     for row in rng.random((n, len(NAMES))).tolist():
@@ -41,7 +41,7 @@ def test_nothing_is_learned_of_what_weighs_nothing(make):
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"max_nodes": 31}, {"directions": 3}])
 @pytest.mark.parametrize("n", [1, 40, 300, 600])
 def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
-    """Until then rows are without weights; they get those of their samples."""
+    """Before, rows have no weights; then they get the weights of their samples."""
     stream = samples(n, missing=0.1)
     model = fed(rm.MondrianForestClassifier(3, seed=1, **params), stream)
     trees, names = model._trees, model.feature_names
@@ -60,13 +60,13 @@ def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
 
 @pytest.mark.parametrize("q", [1, 2])
 def test_the_side_of_a_missing_value_follows_the_weights(q):
-    """A prediction follows both sides of a cut, each with its share of the weight."""
+    """A prediction follows both sides of a cut, each with its part of the weight."""
     made = rm.MondrianForestClassifier(1, seed=1, scale=False, split_pure=True)
     plain, p = made.clone(), ({"a": 0.0}, "p")
     fed(made, [(*p, 3.0), *[({"a": 1.0}, "q", 1.0)] * q])
     fed(plain, [*[p] * 3, *[({"a": 1.0}, "q")] * q])
     assert made.predict_proba_one({}) == pytest.approx(plain.predict_proba_one({}), abs=1e-12)
-    # So does the path that is shown.
+    # The displayed path follows them, too.
     assert "'p': 3" in made.debug_one({})
 
 
@@ -75,7 +75,7 @@ def weigh(i):
 
 
 def taught(model, n, missing=0.0):
-    """Let a model learn so many samples of several weights."""
+    """Let a model learn `n` samples with several weights."""
     return fed(model, [(*s, weigh(i)) for i, s in enumerate(samples(n, missing=missing))])
 
 
@@ -91,7 +91,7 @@ def test_resampling_keeps_weights():
     assert total == pytest.approx(sum(map(weigh, range(300))))
 
 
-# Weights of the adaptive classifier's samples: what they do, what they do not, bad ones.
+# Weights in the adaptive classifier: their effects, and refused weights.
 
 
 def adaptive_forest(n):
@@ -107,11 +107,11 @@ def test_a_model_of_weight_1_is_one_without_weights(n):
 
 
 def test_weights_of_any_size_leave_probabilities():
-    """Also where they change from one sample to the next, and where trees are built anew."""
+    """Weights also change from sample to sample, and while trees are rebuilt."""
     rng, asked = np.random.default_rng(1), [x for x, _ in samples(20, 8, missing=0.1)]
     model = rm.AdaptiveMondrianForestClassifier(3, window=1000, autoregressive=True, seed=1)
     for i, (x, y) in enumerate(samples(2300, missing=0.1)):
-        # Also the ends of the range, and what is beyond the least that counts.
+        # Includes the ends of the range, and a weight below the least that counts.
         sizes = (1e30, 1e-30, 1.0, 5e-324, 10.0 ** rng.uniform(-30, 30))
         model.learn_one(x, y, sizes[int(rng.integers(5))])
         for found in map(model.predict_proba_one, asked[:4] if i % 20 == 0 else ()):

@@ -1,4 +1,4 @@
-"""Widths of features: from first samples, renewed when units change; distributions of trees."""
+"""Tests of widths of features: their start, renewal when units change, and trees' distribution."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ ADAPTIVE = {
     "adaptive regressor": rm.AdaptiveMondrianForestRegressor,
 }
 SETS = {"plain": {}, "categories": {}, "drawn": {"directions": 3}, "given": {"directions": GIVEN}}
-# Each kind and each set, in pairs: adaptive trees have no directions.
+# Kinds paired with sets; adaptive trees have no directions.
 OF_EXACT = [("exact", "plain"), ("regressor", "plain"), ("regressor", "categories")]
 OF_EXACT += [("exact", "drawn"), ("regressor", "given")]
 KINDS = [*OF_EXACT, ("adaptive", "plain"), ("adaptive regressor", "categories")]
-# Those whose trees have values of their own.
+# Pairs whose trees store values of their own.
 OWN = [("exact", "categories"), *OF_EXACT[2:], *KINDS[-1:]]
 kinds = pytest.mark.parametrize("kind, own", KINDS)
 exact_kinds = pytest.mark.parametrize("kind, own", OF_EXACT)
@@ -42,7 +42,7 @@ plain_kinds = pytest.mark.parametrize("kind", [*EXACT, *ADAPTIVE])
 
 
 def corner(n, seed=0, stretched=(10.0, 1.0, 0.1), at=300):
-    """Return a stream whose features change their ranges after some samples, and its labels."""
+    """Return a stream whose features change their ranges after `at` samples, and its labels."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 3))
     y = ((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5)).astype(int)
@@ -51,7 +51,7 @@ def corner(n, seed=0, stretched=(10.0, 1.0, 0.1), at=300):
 
 
 def color_of(row):
-    """Return a level that follows from a row's first number."""
+    """Return a level that depends on a row's first number."""
     return COLORS[int(abs(row[0]) * 1e4) % 3 if abs(row[0]) < 1e4 else 0]
 
 
@@ -94,15 +94,15 @@ def phase_of(model):
 
 
 def checked(model):
-    """Return a copy that has passed all checks of restored trees."""
+    """Return a restored copy, which has passed all checks."""
     return pickle.loads(pickle.dumps(model))
 
 
-# The shapes of trees, which tests of distributions compare.
+# The shapes of trees, whose distributions are compared.
 
 
 def shapes_of(model, numbers):
-    """Return roots' times, dimensions and cuts, numbers of nodes and mean depths of trees."""
+    """Return root times, dimensions and cuts, numbers of nodes and mean depths of trees."""
     trees, found = model._trees, []
     for t in numbers:
         table = trees.table(t)
@@ -116,7 +116,7 @@ def shapes_of(model, numbers):
 
 
 def assert_one_law(first, second, n_dims, level):
-    """Compare roots' times, cuts, dimensions, and numbers and depths of nodes of two samples."""
+    """Compare the distributions of two samples of shapes: root times, cuts, dimensions, sizes."""
     for column in (0, 2, 3, 4):
         assert stats.ks_2samp(first[:, column], second[:, column]).pvalue > level / 5
     parts = [np.bincount(one[:, 1].astype(int), minlength=n_dims) for one in (first, second)]
@@ -138,7 +138,7 @@ def test_first_widths_are_the_twins(kind, missing):
     X[rng.random(X.shape) < 0.2] = math.nan
     X[:, 1] = rng.random(256) < 0.05
     X[:, 2] = 7.0
-    # A wild value sets no width.
+    # A wild value does not change the width.
     X[16, 0] = 1e12
     model = learned(make(kind, missing=missing), X, (X[:, 1] > 0.0).astype(int).tolist())
     columns = X if missing == "unknown" else np.nan_to_num(X)
@@ -156,11 +156,11 @@ def test_widths_of_models_that_do_not_scale():
     assert model.widths == {"a": 5.0, "color": 1.0}
 
 
-# When widths are renewed, and what for.
+# Times and causes of renewals.
 
 
 def assert_told(model, told, i):
-    """Compare the widths of each tree after the sample `i` with the twin's."""
+    """Compare the widths of each tree after the sample `i` with the twin's widths."""
     for t, expected in enumerate(told[i - 255] if i >= 255 else ()):
         widths = model.tree_widths(t)
         assert widths.pop("color", 1.0) == 1.0
@@ -195,7 +195,7 @@ def test_nothing_is_drawn_anew_where_widths_hold(kind, own):
 
 @kinds
 def test_levels_are_no_numbers_of_which_widths_are_found(kind, own):
-    """A category stays at width 1 whatever comes, and a late number has one of its own."""
+    """A category always has width 1, and a late number has a width of its own."""
     X, y = corner(2500, stretched=(10.0, 1.0, 100.0))
     late = [{}] * 320 + [{"late": 50.0 * row[1] if i else 1.0} for i, row in enumerate(X[320:])]
     rows = [x | more for x, more in zip(samples(X, own), late, strict=True)]
@@ -218,11 +218,11 @@ def test_known_ranges_stay(kind):
 
 @exact_kinds
 def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, own, seed):
-    """In mid-renewal; at a level of 1e-3 for all kinds of a seed."""
+    """A renewal is in progress; the level is 1e-3 for all kinds of a seed."""
     X, y = corner(455, seed, at=280)
     model = learned(make(kind, own, n_estimators=140, seed=seed), X, y, own)
     assert phase_of(model) == DRAWING
-    # Of trees in either frame.
+    # Trees in the old and in the new frame.
     parts = range(60), range(80, 140)
     widths = [[model.tree_widths(t) for t in part] for part in parts]
     assert all(one != other for one, other in zip(*widths, strict=True))
@@ -235,7 +235,7 @@ def test_trees_have_the_law_of_a_batch_under_their_own_widths(kind, own, seed):
 
 @exact_kinds
 def test_renewed_trees_have_the_law_of_trees_that_were_told_the_widths(kind, own, seed):
-    """Trees that have learned all samples under them, with places and directions of their own."""
+    """The other trees have had these widths from the start, with other places and directions."""
     X, y = corner(560, seed, at=280)
     model = learned(make(kind, own, n_estimators=140, seed=seed), X, y, own)
     assert phase_of(model) == STEADY and model.widths["a"] > 5.0
@@ -249,14 +249,14 @@ def test_renewed_trees_have_the_law_of_trees_that_were_told_the_widths(kind, own
     assert_one_law(first, second, model._trees.forest.n_dims, 1e-3 / 6)
 
 
-# What trees cut.
+# Values that trees cut.
 
 
 FACTORS, OFFSETS = st.sampled_from([1e-6, 1e-3, 1e3, 1e6]), st.sampled_from([0.0, 1e6])
 
 
 def wild(seed, factor, offset, missing=0.02):
-    """Return a stream with other units and offsets, wild values and missing ones; and labels."""
+    """Return a stream with other units and offsets, wild and missing values; and its labels."""
     rng = np.random.default_rng(seed)
     X, y = corner(1200, seed, stretched=(factor, 1.0, 1.0 / factor))
     X[:, 0] += offset * factor
@@ -277,14 +277,14 @@ def test_plain_points_have_the_values_of_their_inputs(kind, seed, factor, offset
     found = trees.column("points", "values")[:, first : first + 3]
     offsets, factors = trees.scaling[:, :3]
     expected = np.clip((X - offsets) * factors, -1e30, 1e30).astype(np.float32)
-    # An input is known to 48 bits of what it was under the widths before, which were so many times
-    # as wide at most.
+    # An input is exact to 48 bits of its value under the earlier widths. These were at most
+    # `factor` times as large.
     atol = 2.0**-47 * max(factor, 1.0 / factor) * max(1.0, offset)
     np.testing.assert_allclose(found, expected, rtol=2.0**-23, atol=atol)
 
 
 def expected_values(model, X, since=0, t=0, means=(0.0, 0.0, 0.0)):
-    """Return a tree's values of samples by the twin."""
+    """Return the twin's values of samples in a tree."""
     trees, names = model._trees, model.feature_names
     scaling = trees.frames[trees.trees[t].frame].T[: len(names)].tolist()
     order = ["abc".index(name) if name != "color" else 3 for name in names]
@@ -307,14 +307,14 @@ def values_of(model, t):
 
 
 def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0):
-    """Compare the values that trees cut with the twin's."""
+    """Compare the values that trees cut with the twin's values."""
     trees = model._trees
     for t in range(trees.n_trees):
-        # A tree that is being built, or none, may have those of another tree.
+        # A slot that is free or in a build may have the values of another tree.
         if getattr(trees.trees[t], "role", LONG) not in (LONG, RECENT):
             continue
         expected = expected_values(model, X[: trees.n_points], since, t)
-        # A tree of recent samples only has no others.
+        # A tree of recent samples has only their values.
         start = trees.schedule.starts[t] if hasattr(trees, "schedule") else 0
         np.testing.assert_allclose(values_of(model, t)[start:], expected[start:], rtol, atol)
 
@@ -322,13 +322,13 @@ def assert_values(model, X, since=0, rtol=2.0**-23, atol=0.0):
 @given(st.sampled_from(OWN), st.integers(0, 2**20), FACTORS, OFFSETS)
 @settings(max_examples=20)
 def test_points_have_the_values_of_their_inputs(which, seed, factor, offset):
-    """As a fresh forest has, whatever units were before: inputs are kept as they are."""
+    """Values equal those of a new forest after any earlier units: inputs are stored unchanged."""
     (kind, own), is_sum, start = which, which[1] != "categories", 0
     X, y = wild(seed, factor, offset, missing=0.0 if is_sum else 0.02)
     model = make(kind, own, n_estimators=2)
     for end in (431, 900, 1200):
         learned(model, X[start:end], y[start:end], own)
-        # Sums of three products, of which two may cancel.
+        # A value is a sum of three products, two of which may cancel.
         size = np.nan_to_num(np.abs(X[:end])).max(axis=0) @ model._trees.frames[:, 1, :3].T
         assert_values(model, X[:end], atol=2.0**-50 * size.max() * 3.0 if is_sum else 0.0)
         start = end
@@ -349,7 +349,7 @@ def test_what_was_missing_counts_as_the_mean_of_when_a_renewal_began(kind, own):
     for t in range(3):
         expected = expected_values(model, X[:begun], 0, t, means)
         np.testing.assert_allclose(values_of(model, t)[:begun], expected, 1e-5, 1e-6)
-    # What those count as that come then goes on from there.
+    # The means for later missing values include all samples.
     trees = model._trees
     mean = trees.directions.moments[:3, 1] / trees.scaling[1, :3] + trees.scaling[0, :3]
     np.testing.assert_allclose(mean, np.nanmean(X, axis=0), 1e-9)
@@ -357,7 +357,7 @@ def test_what_was_missing_counts_as_the_mean_of_when_a_renewal_began(kind, own):
     np.testing.assert_allclose(trees.ranges(), extremes, 1e-9, 1e-9)
 
 
-# What must not matter.
+# Invariances.
 
 
 @kinds
@@ -391,7 +391,7 @@ def test_copies_and_files_go_on_alike_at_any_time(kind, own, tmp_path):
         assert answers(learned(copy, X[n:], y[n:], own), own) == answers(model, own)
 
 
-# What may happen meanwhile.
+# Events during a renewal.
 
 EVENTS = {
     "feature": lambda model, x: model.learn_one(x | {"z": 5.0}, 1),
@@ -405,7 +405,7 @@ EVENTS = {
 }
 
 
-# Each event with each kind, at one of several moments of a renewal or after it.
+# Each event with each kind, at one of several points of a renewal or after it.
 MEANWHILE = [
     (event, *which, (395, 440, 480, 505, 900)[(i + j) % 5])
     for i, event in enumerate(EVENTS)
@@ -433,7 +433,7 @@ def test_what_may_happen_meanwhile(event, kind, own, n):
 @pytest.mark.parametrize("kind, own", OWN[:-1])
 @pytest.mark.parametrize("window", [None, 300])
 def test_samples_are_forgotten_meanwhile(kind, own, window):
-    """Those that trees hold have the values of their inputs at any moment."""
+    """The stored samples have the values of their inputs at any time."""
     X, y = corner(900, at=500)
     stream = list(zip(samples(X, own), y, strict=True))
     model, phases = make(kind, own, window=window), set()
@@ -463,7 +463,7 @@ def test_a_forest_that_is_not_full_yet_is_drawn_anew(kind, own):
         model.learn_one(*sample)
         forest = model._trees.forest
         phases.add((forest.phase, forest.is_full))
-        # All samples are stored until the renewal is over.
+        # All samples are stored until the renewal ends.
         assert forest.is_full or forest.n_points == forest.n_samples
         if i % 29 == 0:
             assert answers(checked(model), own) == answers(model, own)
@@ -480,23 +480,23 @@ def test_a_full_forest_keeps_its_widths(kind, own):
     assert answers(checked(model), own) == answers(model, own)
 
 
-# What it is for.
+# The purpose of renewals: large changes of units.
 
 
 @pytest.mark.parametrize("window", [None, 1024])
 @pytest.mark.parametrize("factor", [1e-6, 1e-9, 1e-10])
 def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
-    """Values that are as dense as what rounding parts are not one value where they are many."""
+    """Many values that differ by less than the old unit's rounding error are not one value."""
     model = rm.MondrianForestClassifier(1, window=window, seed=0)
     for i, value in enumerate(np.random.default_rng(0).normal(size=4000).tolist()):
         model.learn_one({"a": value if i < 600 else factor * value}, False)
-    # The range of normal values that are all within fences is about 6.5 deviations.
+    # The range of normal values, all within the fences, is about 6.5 deviations.
     assert 3.0 < model.widths["a"] / factor < 10.0
 
 
 @pytest.mark.parametrize("since", [5, 384, 430, 467, 506, 600])
 def test_a_category_may_come_at_any_time(since):
-    """Also in mid-renewal, which it does not change."""
+    """It may come in the middle of a renewal, which it does not change."""
     X, y = corner(800)
     model, told = make("exact", "categories"), history(X.tolist(), 3)
     for i, sample in enumerate(zip(samples(X, "categories", since), y, strict=True)):
@@ -506,7 +506,7 @@ def test_a_category_may_come_at_any_time(since):
             assert answers(checked(model), "categories") == answers(model, "categories")
             assert_values(model, X[: i + 1], since, 2.0**-22, 2.0**-40)
             kept = model._trees.column("points", "inputs")
-            # Of samples before they are known to 48 bits of the widths, which are 10 at most.
+            # Earlier inputs are exact to 48 bits of the widths, which are at most 10.
             places = [model.feature_names.index(name) for name in "abc"]
             np.testing.assert_allclose(kept[:, places], X[: i + 1], 0.0, 10.0 * 2.0**-47)
 
@@ -514,7 +514,7 @@ def test_a_category_may_come_at_any_time(since):
 @sets
 @pytest.mark.parametrize("n", [300, 430, 505])
 def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
-    """A part of a forest has them in the order of the trees; also where a value is missing."""
+    """A part of a forest stores values in the order of its trees; a value may also be missing."""
     X, y = corner(640)
     model = learned(make("exact", own), X[:n], y[:n], own)
     (part,) = divided(model, 1)
@@ -522,7 +522,7 @@ def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
     if own == "categories":
         asked += [{"a": 0.5, "color": "red"}, {"color": "blue"}]
     for one in (model, part):
-        # Earlier content of the row must not be read.
+        # The row's earlier content must not be read.
         one._trees.row[:] = 0.25
     assert [answer(part, x) for x in asked] == [answer(model, x) for x in asked]
     frame = pd.DataFrame(asked)

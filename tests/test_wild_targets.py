@@ -1,4 +1,4 @@
-"""Cost of a few wild targets or values for a regressor: some samples, and never for good."""
+"""Tests of the cost of wild targets or values for a regressor, which is limited in time."""
 
 import copy
 import math
@@ -71,7 +71,7 @@ def test_fences_are_renewed_for_ever_and_judge_what_comes_after_them(first):
     check_moments(trees, y, np.ones(len(y)))
     low, high = float(trees.forest.low_fence), float(trees.forest.high_fence)
     assert (low, high) == pytest.approx(twin.fences(y[:16384].tolist(), [1.0] * 16384))
-    # The new level has been followed since a quarter of the targets have it, or soon after.
+    # The new level counts once a quarter of the targets have it, or soon after.
     lost = len(y) - 4 - float(trees.forest.y_weight)
     assert first / 3.0 - 10.0 < lost < first / 3.0 * 1.25 * 2.0
 
@@ -146,7 +146,7 @@ def test_gamma2_follows_the_robust_extent():
     assert abs(power) <= 5.0
 
 
-# What it costs.
+# Costs of wild values.
 
 
 def test_a_full_forest_counts_all_targets():

@@ -1,4 +1,4 @@
-"""Every class in every wrapper of River that it fits, and in other compositions of models."""
+"""Tests of every class in every fitting wrapper of River, and in other compositions."""
 
 import math
 import pickle
@@ -51,7 +51,7 @@ def test_evaluate(name):
     steps = list(evaluate.iter_progressive_val_score(samples, make(), metric(), step=50))
     assert len(steps) == 4
     assert all(math.isfinite(found.get()) for found in (whole, late))
-    # Chance is one half, and so is nearly the mean error of the mean.
+    # Chance has the accuracy 1/2, and the mean prediction has a mean error of nearly 1/2.
     assert whole.get() > 0.7 if is_classifier else whole.get() < 0.4
 
 

@@ -1,4 +1,4 @@
-"""Absent features as 0: forests on bags of words, counts and one-hot encodings."""
+"""Tests of absent features that count as 0: bags of words, counts, one-hot encodings."""
 
 import functools
 import math
@@ -24,7 +24,7 @@ KINDS = {
 
 
 def bags(n, seed=0):
-    """Return counts of words, some of which appear late, with labels that follow from them."""
+    """Return counts of words, some of which come late, with labels that depend on them."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(n):
@@ -36,7 +36,7 @@ def bags(n, seed=0):
 
 
 def test_a_feature_that_is_undone_has_counted_nothing():
-    """In spare room, too, and where it comes back as a category."""
+    """This holds if the feature had spare room, and if it returns as a category."""
     names = [f"f{i:02}" for i in range(17)]
     model = rm.AdaptiveMondrianForestClassifier(2, missing="zero", seed=1)
     fed(model, [(dict.fromkeys(names, float(i % 3)), i % 2) for i in range(30)])
@@ -46,7 +46,7 @@ def test_a_feature_that_is_undone_has_counted_nothing():
     model._settle()
     model._trees.begin_change()
     model._add_features({"later": 2.0})
-    # As an exception would leave it.
+    # The state is that after an exception.
     assert model.predict_one({"f00": 1.0}) is not None
     assert pickle.dumps(model) == before
     model.learn_one({"later": "red"}, 1)
@@ -67,7 +67,7 @@ BY_FEATURE = KINDS | {
 
 
 def mixed(kind, n, seed=0, age_from=300):
-    """Return bags of words with an age that is not always there; and a level, of some kinds."""
+    """Return bags of words with an age that may be missing, and for some kinds a level."""
     rng = np.random.default_rng(seed)
     found = []
     for i, (x, y) in enumerate(bags(n, seed)):
@@ -89,7 +89,7 @@ def teach(kind, model, pairs):
 
 
 def told(model, pairs):
-    """Return all that a model says of samples."""
+    """Return all predictions of a model for samples."""
     if hasattr(model, "score_one"):
         return [model.score_one(x) for x, _ in pairs]
     if hasattr(model, "predict_proba_one"):
@@ -101,13 +101,13 @@ def told(model, pairs):
 
 
 def filled(pairs):
-    """Return samples in which all words are there."""
+    """Return samples in which no word is absent."""
     return [(dict.fromkeys(NAMES, 0.0) | x, y) for x, y in pairs]
 
 
 @pytest.mark.parametrize("kind", [*BY_FEATURE])
 def test_a_mapping_of_all_features_is_the_word(kind):
-    """Digit for digit, whichever keys it has."""
+    """Both are equal digit for digit, whichever keys the mapping has."""
     pairs, later = mixed(kind, 330, age_from=200), mixed(kind, 20, 1, 0)
     for word, mappings in (
         ("zero", [{"": "zero"}, {"w": "zero", "age": "zero"}]),
@@ -120,7 +120,7 @@ def test_a_mapping_of_all_features_is_the_word(kind):
 
 @pytest.mark.parametrize("kind", [kind for kind in BY_FEATURE if "cuts" not in kind])
 def test_words_that_are_zero_and_values_that_are_unknown_go_together(kind):
-    """Digit for digit as where zeros are there and everything else is unknown."""
+    """The reference has all zeros as values, and everything else is unknown."""
     first = (dict.fromkeys(NAMES, 0.1), 0)
     pairs = [first, *mixed(kind, 350, age_from=280)]
     sparse = teach(kind, BY_FEATURE[kind](missing={"w": "zero", "w_color": "unknown"}), pairs)
@@ -140,7 +140,7 @@ def test_words_that_are_zero_and_values_that_are_unknown_go_together(kind):
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("kind", ["exact", "weights", "split pure", "mean"])
 def test_words_have_been_zero_and_later_values_have_been_unknown(kind, many):
-    """Digit for digit as where all words are there from the start, and the age is not."""
+    """The reference has all words from the start, but not the age."""
     more = {"scale": False} | ({} if kind == "mean" else {"prior_rate": 20.0})
     sparse, full = (KINDS[kind](missing=gaps, **more) for gaps in ({"w": "zero"}, {}))
     pairs = mixed(kind, 400)
@@ -166,7 +166,7 @@ def test_the_longest_key_that_a_name_begins_with_counts():
 
 
 def test_categories_that_are_absent_are_a_level():
-    """An absent value of a category is as informative as a level."""
+    """The absence of a category is as informative as a level."""
     rng = np.random.default_rng(0)
     for make in (rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier):
         right, model = 0, make(seed=1, missing="zero")
