@@ -364,7 +364,7 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def cost(data: DataFolder, report: Report, quick: bool) -> None:
-    """Time of 10,000 words, of which 50 are present, and memory."""
+    """Time and memory with 10,000 words, of which 50 are present."""
     rows = []
     for n_words in (100, 1000, 10_000):
         rng = np.random.default_rng(1)

@@ -122,7 +122,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             found[name] = _progressive(model, samples, wrong[name], BLOCK)
         return found
 
-    repeated(1, lambda seed: {k: v for k, v in peers(seed).items() if k != "pipeline"})  # Compile.
+    repeated(1, lambda seed: {k: v for k, v in peers(seed).items() if k != "pipeline"})  # Kernels are compiled before they are timed.
     runs = repeated(repeats, peers, steps=100)
     report.note(
         f"letter in [0, 1], M = 50, lifetime 2, {n} samples, each predicted and then learned; "
@@ -174,7 +174,7 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
         def learner(lifetime: Any, seed: int, kind: Any = kind) -> Any:
             return kind(MondrianFeatures(m, lifetime, seed=seed))
 
-        _run(learner("auto", 0), samples[:300])  # Compile.
+        _run(learner("auto", 0), samples[:300])  # Kernels are compiled before they are timed.
         ratios, times = [], []
         for seed in range(1, seeds + 1):
             progress(f"{name}, seed {seed}")

@@ -174,8 +174,8 @@ def _compare(
 ) -> dict[str, list[float]]:
     """Run models, each with its number of seeds, on the first samples of all streams.
 
-    Streams of at most `least` samples are skipped. A wide stream has one seed and not the slowest
-    peer. Returns the scores of the adaptive forest.
+    Streams of at most `least` samples are skipped. A wide stream has one seed, without the
+    slowest peer. Returns the scores of the adaptive forest.
     """
     n_streams, better = 0, {"accuracy": 0, "log loss": 0}
     ours: dict[str, list[float]] = {}

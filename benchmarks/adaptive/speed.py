@@ -54,7 +54,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             }
 
         progress(f"{name}")
-        for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):  # Compile.
+        for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):  # Kernels are compiled before they are timed.
             scores(model, samples[:300])
         runs = repeated(repeats, peers, TURN)
         own = 1e6 * median(runs, "adaptive", "both") / len(samples)
@@ -80,7 +80,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
     model = AdaptiveMondrianForestClassifier(N_TREES, window=most, seed=1)
     table, longest, began = [], 0.0, time.perf_counter()
     source = iter(synth.Agrawal(seed=1, perturbation=0.05))
-    scores(adaptive_forest(0), MADE["Agrawal"](300))  # Compile.
+    scores(adaptive_forest(0), MADE["Agrawal"](300))  # Kernels are compiled before they are timed.
     right = 0
     for i in range(1, n + 1):
         x, y = next(source)

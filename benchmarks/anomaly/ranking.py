@@ -92,7 +92,7 @@ def _squared_error(values: Array) -> float:
 def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     """ROC AUC, average precision and time of all detectors on ten streams."""
     n, seeds = (1500, 1) if quick else (2500, 3)
-    for make in OURS.values():  # Compile.
+    for make in OURS.values():  # Kernels are compiled before they are timed.
         run(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
     rows: list[list[str]] = []
     times: list[list[str]] = []
