@@ -250,12 +250,13 @@ def _compare(
             rows.append([name, len(samples), delay, *cells])
     methods_shown = [m for asked, m in totals if asked == delays[0]]
     report.note(
-        f"At most the first {most} samples are used, with {len(seeds)} seeds. Scores exclude the "
-        "first tenth. A cell has the coverage of 50, 80 and 95 % intervals in percent, and "
-        "the ratios of the mean interval scores to those of the predicted distribution. The "
-        f"column {BEFORE} has the predicted distribution's own intervals. Every "
-        f"{SCORED_EVERY}th sample has a score. The delay is the number of later samples that "
-        "are predicted before a target is learned, at most a tenth of the stream."
+        "Coverage and scores of intervals, compared with other methods. At most the first "
+        f"{most} samples are used, with {len(seeds)} seeds. Scores exclude the first tenth. A "
+        "cell has the coverage of 50, 80 and 95 % intervals in percent, and the ratios of "
+        "the mean interval scores to those of the predicted distribution. The column "
+        f"{BEFORE} has the predicted distribution's own intervals. Every {SCORED_EVERY}th "
+        "sample has a score. The delay is the number of later samples that are predicted "
+        "before a target is learned, at most a tenth of the stream."
     )
     report.table(["stream", "n", "delay", *methods_shown], rows)
     _summarize(report, totals)
@@ -502,10 +503,10 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
         ratio = ", ".join(f"{r:.3f}" for r in ratios)
         rows.append([name, len(y), *cells, ratio, "yes" if is_held else "NO"])
     report.note(
-        f"At most the first {MOST_HELD_OUT} samples are used, with seed 1 and no delay. The "
-        "columns have the coverage at 50, 80 and 95 % after the first tenth, ratios of "
-        "interval scores, and whether coverage is within max(1.5 points, 2.5 standard "
-        "errors) at all levels."
+        "Coverage on series, sets and texts that were not used before. At most the first "
+        f"{MOST_HELD_OUT} samples are used, with seed 1 and no delay. The columns have the "
+        "coverage at 50, 80 and 95 % after the first tenth, ratios of interval scores, and "
+        "whether coverage is within max(1.5 points, 2.5 standard errors) at all levels."
     )
     report.table(["series", "n", OURS, BEFORE, "scores", "within limits"], rows)
     report.note(
@@ -585,9 +586,10 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[0, 0].legend()
     figure.tight_layout()
     report.note(
-        f"The top row has the coverage of the latest {window} targets; the band is two "
-        "standard errors wide on either side. The middle row has the coverage over the whole "
-        "stream, by level. The bottom row has mean sizes of sets of classes over 100 samples."
+        "Coverage over time, reliability before and after, and sizes of sets. The top row "
+        f"has the coverage of the latest {window} targets; the band is two standard errors "
+        "wide on either side. The middle row has the coverage over the whole stream, by "
+        "level. The bottom row has mean sizes of sets of classes over 100 samples."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -342,6 +342,7 @@ def words(data: DataFolder, report: Report, quick: bool) -> None:
     present = np.mean([len(x) for x, _ in samples])
     share = np.mean([y for _, y in samples])
     report.note(
+        "A bag of 2,000 words with absent words as zero, compared with naive Bayes. "
         f"{len(samples)} texts of reuters_acq. A text has on average {present:.0f} of 2,000 "
         f"words. {share:.3f} of the texts are of the second class."
     )
@@ -389,7 +390,10 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             times = [f"{1e3 * one / n:.2f}" for one in seconds]
             rows.append([f"{n_words:,}", name, *times, f"{size:.0f}"])
             progress(" ".join(rows[-1]))
-    report.note("Texts have 50 words. Means over the samples after the first, one pass.")
+    report.note(
+        "Time and memory with up to 10,000 words, of which 50 are present. "
+        "Means over the samples after the first, one pass."
+    )
     report.table(["words", "forest", "predict, ms", "learn, ms", "MiB"], rows)
 
 

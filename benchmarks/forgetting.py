@@ -148,13 +148,14 @@ def law(data: DataFolder, report: Report, quick: bool) -> None:
         rows.append(row)
     expected = LEVEL / len(least)
     report.note(
-        f"{n_trees} trees with {seeds} seeds learn 14 points of two features, one by one. "
-        "Some points are equal. Some points are then forgotten. The trees are compared with "
-        "batch trees of the remaining points: time, dimension and cut of the root, the "
-        "number of blocks, the largest block, paused blocks, the mean depth, and whether two "
-        "points are together. The table has the smallest p-value and the number of p-values. "
-        f"The significance level of all {len(least)} tests together is {LEVEL:g}, "
-        f"{expected:.2g} for each; the smallest p-value is {min(least):.2g}."
+        f"Distribution of trees after removals, compared with batch trees. {n_trees} trees "
+        f"with {seeds} seeds learn 14 points of two features, one by one. Some points are "
+        "equal. Some points are then forgotten. The trees are compared with batch trees of "
+        "the remaining points: time, dimension and cut of the root, the number of blocks, "
+        "the largest block, paused blocks, the mean depth, and whether two points are "
+        "together. The table has the smallest p-value and the number of p-values. The "
+        f"significance level of all {len(least)} tests together is {LEVEL:g}, {expected:.2g} "
+        f"for each; the smallest p-value is {min(least):.2g}."
     )
     report.table(("trees", *chosen), rows)
 
@@ -203,8 +204,9 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 told = [f"{plain:.1f}", f"{own_time:.1f}", f"{ratio:.2f}", f"{min(worst):.2f}"]
                 rows.append((name, kind, n_trees, window, *told))
     report.note(
-        "CPU time of learn_one in microseconds, the fastest mean of interleaved runs. The "
-        "longest call is in milliseconds, of the run where it is shortest."
+        "Time of learning in a full window. CPU time of learn_one in microseconds, the "
+        "fastest mean of interleaved runs. The longest call is in milliseconds, of the run "
+        "where it is shortest."
     )
     headers = ("data", "forest", "trees", "window", "no window", "window", "ratio", "longest")
     report.table(headers, rows)
@@ -262,12 +264,12 @@ def ridge(data: DataFolder, report: Report, quick: bool) -> None:
             told += [f"{anew:.0f}", f"{error:.1e}"]
             rows.append((name, model.n_columns, window, *told))
     report.note(
-        "CPU time of learn_one in microseconds, the fastest mean of runs in which both "
-        "models take turns on each sample. The longest call is in milliseconds, of the run "
-        "where it is shortest. The column refit has the milliseconds of a call that learns "
-        "all samples of the window again, because a sample with a large weight leaves. The "
-        "error is the largest difference of a mean from a refit of the window, in standard "
-        "deviations."
+        "Time of ridge regression in a full window. CPU time of learn_one in microseconds, "
+        "the fastest mean of runs in which both models take turns on each sample. The "
+        "longest call is in milliseconds, of the run where it is shortest. The column refit "
+        "has the milliseconds of a call that learns all samples of the window again, because "
+        "a sample with a large weight leaves. The error is the largest difference of a mean "
+        "from a refit of the window, in standard deviations."
     )
     times_of = ("no window", "window", "ratio", "longest", "refit, ms")
     headers = ("map", "columns", "window", *times_of, "error")
@@ -294,7 +296,10 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             done += len(samples)
         traced = tracemalloc.get_traced_memory()[0]
         rows.append((f"{done:,}", f"{model._raw_memory_usage / 1024:.0f}", f"{traced / 1024:.0f}"))
-    report.note("KiB by the model's own count, and by a trace of Python's allocator.")
+    report.note(
+        "Memory of forests with a window of 1,000 samples. KiB by the model's own count, and by "
+        "a trace of Python's allocator."
+    )
     report.table(("samples", "model", "traced"), rows)
 
 

@@ -136,12 +136,12 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
                 progress(f"permutation: {name}, {kind}")
                 rows.append(_row(name, kind, make(1), samples, relevant, loss))
     report.note(
-        f"Forests have 10 trees and seed 1. They learn four fifths of {n} samples. On the "
-        f"rest, each feature is permuted {REPEATS} times. Its permutation importance is the "
-        "mean increase of the log loss or of the squared error. Rank is Spearman's "
-        "correlation of both importances, line is Pearson's. Found: the number of "
-        "informative features among as many features with the largest importances; the same "
-        "for permutation importances."
+        "Correlation of importances with permutation importances. Forests have 10 trees and "
+        f"seed 1. They learn four fifths of {n} samples. On the rest, each feature is "
+        f"permuted {REPEATS} times. Its permutation importance is the mean increase of the "
+        "log loss or of the squared error. Rank is Spearman's correlation of both "
+        "importances, line is Pearson's. Found: the number of informative features among as "
+        "many features with the largest importances; the same for permutation importances."
     )
     headers = ("data", "n", "features", "forest", "rank", "line", "found", "by permutation")
     report.table(headers, rows)
@@ -172,7 +172,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             medians = [f"{np.median(found):.2f}" for found in times.values()]
             rows.append((name, len(samples), kind, *medians))
     report.note(
-        "10 trees; medians of 5 calls of feature_importances and of 20 calls of explain_one."
+        "Time of importances and explanations. 10 trees; medians of 5 calls of "
+        "feature_importances and of 20 calls of explain_one."
     )
     report.table(("data", "n", "forest", "importances, s", "explain_one, ms"), rows)
 

@@ -78,10 +78,10 @@ def same_cell(data: DataFolder, report: Report, quick: bool) -> None:
             table.append([*row, f"{largest:.2f}"])
     bound = float(stats.norm.isf(LEVEL / 2.0 / total))
     report.note(
-        f"The frequency with which two random points share a cell in {n} partitions, and the "
-        "limit kernel, for the last seed. z is the largest standardized difference over the "
-        f"seeds. All z should be below {bound:.2f} (significance level {LEVEL}, {total} "
-        "comparisons)."
+        "Frequency of a common cell, compared with Equations 9 and 10. The frequency with "
+        f"which two random points share a cell in {n} partitions, and the limit kernel, for "
+        "the last seed. z is the largest standardized difference over the seeds. All z "
+        f"should be below {bound:.2f} (significance level {LEVEL}, {total} comparisons)."
     )
     report.table(["d", "lifetime", "directions", "seeds", "kernel", "found", "largest z"], table)
     report.note(f"All within Monte Carlo error: {verdict(worst < bound)}.")
@@ -101,7 +101,10 @@ def first_cut(data: DataFolder, report: Report, quick: bool) -> None:
         p = float(stats.chisquare(counts, n * weights).pvalue)
         least = min(least, p)
         table.append([f"seed {seed}", *(f"{c / n:.4f}" for c in counts), f"{p:.3f}"])
-    report.note(f"{n} STIT processes of the unit square with the three directions of Example 2.1.")
+    report.note(
+        f"Direction of the first cut, compared with Example 2.1. {n} STIT processes of the unit "
+        "square with the three directions of Example 2.1."
+    )
     report.table(["", "(1, 0)", "(0, 1)", "(1, 1) / sqrt 2", "p of chi-square"], table)
     report.note(f"As in the example: {verdict(least > LEVEL / seeds)}.")
 
@@ -132,10 +135,10 @@ def convergence(data: DataFolder, report: Report, quick: bool) -> None:
             table[i].append(f"{middle[-1]:.3f} ({min(errors):.3f}, {max(errors):.3f})")
         slopes.append(f"{np.polyfit(np.log(sizes), np.log(middle), 1)[0]:.2f}")
     report.note(
-        "Largest absolute difference from the limit kernel over all pairs of 100 uniform "
-        f"points of the unit square, with lifetime 3; median of {seeds} seeds (smallest, "
-        "largest). The last row is the slope of log error against log M; the expected slope "
-        "is -1/2."
+        "Error of the kernel over a window against M (Theorem 4.3). Largest absolute "
+        "difference from the limit kernel over all pairs of 100 uniform points of the unit "
+        f"square, with lifetime 3; median of {seeds} seeds (smallest, largest). The last row "
+        "is the slope of log error against log M; the expected slope is -1/2."
     )
     report.table(["M", *kinds], [*table, slopes])
 
@@ -192,9 +195,9 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
         features.draw_partition(time=time, ax=axis)
         axis.set(title=f"t = {len(THREE) * time:.2f}: {len(axis.patches)} cells", aspect="equal")
     report.note(
-        "One partition of the square with the directions of Example 2.1, after the first "
-        f"three cuts, and at t = 9 with {len(times)} cuts. Times are in the paper's units, "
-        "three times the package's."
+        "A STIT process in time (Figure 3). One partition of the square with the directions "
+        f"of Example 2.1, after the first three cuts, and at t = 9 with {len(times)} cuts. "
+        "Times are in the paper's units, three times the package's."
     )
     report.figure(figure, "")
     plt.close(figure)
@@ -265,12 +268,12 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
             found = f"{mean:.4f} +- {spread:.4f}"
             table.append([name, d, kind, size, found, *(f"{c:.2f}" for c in cost)])
     report.note(
-        f"Progressive accuracy (kin8nm: mean absolute error), with 25 trees, on {n} samples "
-        "in random order in [0, 1]; mean and standard deviation over seeds. The given "
-        "directions are the checkerboard's own, or the principal directions of the first "
-        "1,000 samples, which a user would have from older data. Time is that of learn_one "
-        "and predict_one with 10 trees on the first 2,000 samples, relative to cuts along "
-        "the axes."
+        "Accuracy and time of forests with oblique cuts. Progressive accuracy (kin8nm: mean "
+        f"absolute error), with 25 trees, on {n} samples in random order in [0, 1]; mean and "
+        "standard deviation over seeds. The given directions are the checkerboard's own, or "
+        "the principal directions of the first 1,000 samples, which a user would have from "
+        "older data. Time is that of learn_one and predict_one with 10 trees on the first "
+        "2,000 samples, relative to cuts along the axes."
     )
     headers = ["set", "d", "directions", "n", "accuracy or MAE", "learn", "predict"]
     report.table(headers, table)

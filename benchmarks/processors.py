@@ -166,10 +166,10 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
         plain = run("plain", {})
         others = {name: run(name, variables) for name, variables in settings().items()}
     report.note(
-        f"Results on {n} samples with other settings, in separate processes, are compared "
-        "with those of a plain process. Equal results are the same to the last bit. "
-        "Otherwise the table has the largest difference, in units of the larger of the "
-        "number and the median of all numbers."
+        f"Dependence of results on the processor. Results on {n} samples with other settings, "
+        "in separate processes, are compared with those of a plain process. Equal results "
+        "are the same to the last bit. Otherwise the table has the largest difference, in "
+        "units of the larger of the number and the median of all numbers."
     )
     report.table(
         ["result", *others],

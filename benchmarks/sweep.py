@@ -143,10 +143,11 @@ def accuracy(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"{n} samples on {C} cells of 20 partitions, with targets of about 100 and no "
-        "intercept. Errors are the largest difference between a prediction and that of a "
-        "least squares solver (SciPy's, by singular values) on all samples. The inverse is "
-        "updated with NumPy, by rank-one updates."
+        f"Errors and time of ridge regression after many updates. {n} samples on {C} cells of "
+        "20 partitions, with targets of about 100 and no intercept. Errors are the largest "
+        "difference between a prediction and that of a least squares solver (SciPy's, by "
+        "singular values) on all samples. The inverse is updated with NumPy, by rank-one "
+        "updates."
     )
     report.table(
         ("l2", "error", "error of the inverse", "us per update", "of the inverse, NumPy"), rows
@@ -186,12 +187,12 @@ def figure6(data: DataFolder, report: Report, quick: bool) -> None:
             if kind == MONDRIAN:
                 columns.append(Phi.shape[1])
     report.note(
-        f"cpu, {n} training and {len(X_test)} test rows, raw scale, lifetime {LIFETIME}, "
-        f"delta^2 = {DELTA2} (or {LARGER} in the columns with this number), centred targets. "
-        f"Relative error in percent, median of {seeds} seeds (smallest - largest), for M = "
-        "1000 of one seed. M is the number of non-zero features, with half as many "
-        "frequencies for Fourier; columns are Mondrian's for the last seed. Exact Laplace "
-        f"kernel: {exact:.2f} (3.1 in the paper)."
+        f"Test error on cpu against M (Figure 6). cpu, {n} training and {len(X_test)} test "
+        f"rows, raw scale, lifetime {LIFETIME}, delta^2 = {DELTA2} (or {LARGER} in the "
+        "columns with this number), centred targets. Relative error in percent, median of "
+        f"{seeds} seeds (smallest - largest), for M = 1000 of one seed. M is the number of "
+        "non-zero features, with half as many frequencies for Fourier; columns are "
+        f"Mondrian's for the last seed. Exact Laplace kernel: {exact:.2f} (3.1 in the paper)."
     )
     report.table(
         ("M", "columns", *errors),
@@ -259,12 +260,13 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
         again = "-" if all(good) else f"{sweep(more, 4.0 * truth).best():.1f}"
         rows.append((seed, *(f"{v:.1f}" for v in found), f"{path.seconds[-1]:.1f}", again))
     report.note(
-        f"{n} training and {n} validation points, uniform in [0, 1]^{D}. The targets are from "
-        f"a Gaussian process with the Laplace kernel of lifetime {truth:.0f} and noise of "
-        f"variance {noise} = delta^2. M = {M}, swept to {10 * truth:.0f} in steps of 20 cuts. "
-        f"Within a factor of 3: {reached['validation']} of {seeds} by validation error, "
-        f"{reached['marginal']} of {seeds} by marginal likelihood. For the other seeds, the "
-        f"last column is by validation error with M = {more}, swept to {4 * truth:.0f}."
+        f"Estimates of a lifetime of 10 (Figure 7). {n} training and {n} validation points, "
+        f"uniform in [0, 1]^{D}. The targets are from a Gaussian process with the Laplace "
+        f"kernel of lifetime {truth:.0f} and noise of variance {noise} = delta^2. M = {M}, "
+        f"swept to {10 * truth:.0f} in steps of 20 cuts. Within a factor of 3: "
+        f"{reached['validation']} of {seeds} by validation error, {reached['marginal']} of "
+        f"{seeds} by marginal likelihood. For the other seeds, the last column is by "
+        f"validation error with M = {more}, swept to {4 * truth:.0f}."
     )
     report.table(
         ("seed", "by validation error", "by marginal likelihood", "seconds", f"M = {more}"), rows
@@ -345,11 +347,11 @@ def figure8(data: DataFolder, report: Report, quick: bool) -> None:
 
     own = reach("Mondrian, one sweep")
     report.note(
-        f"cpu, {n} training rows, validated on {len(X_val)} rows, M = {M}. The sweep uses "
-        f"stochastic gradient descent, with a pass after every {every} of {len(path.cuts)} "
-        f"cuts up to {last}. The others build features and solve exact ridge regression for "
-        "each lifetime. The lifetime is doubled or halved from 1 on, and then searched "
-        "between the best two."
+        f"Validation error on cpu against time (Figure 8). cpu, {n} training rows, validated "
+        f"on {len(X_val)} rows, M = {M}. The sweep uses stochastic gradient descent, with a "
+        f"pass after every {every} of {len(path.cuts)} cuts up to {last}. The others build "
+        "features and solve exact ridge regression for each lifetime. The lifetime is "
+        "doubled or halved from 1 on, and then searched between the best two."
     )
     report.table(
         (
@@ -407,9 +409,9 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
     lifetimes = [x for x in grid if x <= path.lifetime_max]
     places = [int(np.searchsorted(path.lifetimes, x, side="right")) - 1 for x in lifetimes]
     report.note(
-        f"cpu, M = {M}, delta^2 = {DELTA2} for all, seed 1; relative test error in percent. "
-        f"The sweep over {len(path.cuts)} cuts with all three learners took "
-        f"{path.seconds[-1]:.0f} s."
+        f"Kernel and forest on the same partitions of cpu (Figure 9). cpu, M = {M}, delta^2 = "
+        f"{DELTA2} for all, seed 1; relative test error in percent. The sweep over "
+        f"{len(path.cuts)} cuts with all three learners took {path.seconds[-1]:.0f} s."
     )
     report.table(
         ("lifetime", "cells", "kernel, ridge", "kernel, SGD", "forest"),
@@ -442,11 +444,11 @@ def figure10(data: DataFolder, report: Report, quick: bool) -> None:
         sizes = [np.quantile(np.abs(terms[name]), q) for q in (0.25, 0.5, 0.9)]
         rows.append((name, *(f"{v:.2f}" for v in (*sizes, np.median(np.abs(weights))))))
     report.note(
-        f"cpu, M = {M}, delta^2 = {DELTA2} for all, seed 1, lifetime {path.lifetime_max}: "
-        f"absolute weights of {path.n_cells[-1]} cells, in units of the target. A kernel's "
-        "prediction is the sum over a row's M cells, the forest's prediction is the mean. "
-        "The last column is the median if every prediction is written as a mean: M times the "
-        "kernel's weights."
+        f"Weights of kernel and forest (Figure 10). cpu, M = {M}, delta^2 = {DELTA2} for all, "
+        f"seed 1, lifetime {path.lifetime_max}: absolute weights of {path.n_cells[-1]} cells, "
+        "in units of the target. A kernel's prediction is the sum over a row's M cells, the "
+        "forest's prediction is the mean. The last column is the median if every prediction "
+        "is written as a mean: M times the kernel's weights."
     )
     report.table(("learner", "lower quarter", "median", "upper tenth", "median, by the mean"), rows)
     plt = pyplot()

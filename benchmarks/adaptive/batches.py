@@ -81,16 +81,17 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
                 def make(kind: Any = kind, detector: Any = detector) -> Any:
                     return kind(drift_detector=detector, seed=1)
 
-                _measure(make, own[: 2 * CHUNK], own[:100], 1)  # Kernels are compiled before they are timed.
+                _measure(make, own[: 2 * CHUNK], own[:100], 1)  # This compiles kernels.
                 row = _measure(make, own[:n], own[n:], repeats)
                 task = "labels" if kind is AdaptiveMondrianForestClassifier else "a feature"
                 table.append([name, task, "adwin" if detector is None else "none", *row])
     report.note(
-        f"Microseconds per row. The first columns have the CPU time to learn rows {CHUNK} to "
-        f"{n}, as single samples and as batches of {CHUNK} rows. Then follows the CPU time to "
-        f"predict {n_asked} more rows, as single samples and as one batch. The last columns "
-        "have the wall-clock time of this batch with one and two threads, the fastest of "
-        f"{repeats} runs. The regressor learns the first feature."
+        "Time of batches and of single samples, in microseconds per row. The first columns "
+        f"have the CPU time to learn rows {CHUNK} to {n}, as single samples and as batches of "
+        f"{CHUNK} rows. Then follows the CPU time to predict {n_asked} more rows, as single "
+        "samples and as one batch. The last columns have the wall-clock time of this batch "
+        f"with one and two threads, the fastest of {repeats} runs. The regressor learns the "
+        "first feature."
     )
     timed = ["learn_one", "learn_many", "predict_one", "predict_many", "n_jobs=1", "n_jobs=2"]
     report.table(["stream", "of", "detector", *timed], table)

@@ -271,10 +271,11 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
             cells = [f"{value:.{digits}f}" for value in total[:, column]]
             rows[what].append(["mean", "", *cells])
     report.note(
-        f"The adaptive forest with {', '.join(map(str, numbers))} trees. Progressive scores "
-        f"on at most {n} samples (twice as many with one abrupt change) are means of {seeds} "
-        "seeds. Times are processor times to learn and predict, relative to 10 trees "
-        "(medians). Streams marked * were not used to select other settings."
+        "Scores and times of the adaptive forest "
+        f"with {', '.join(map(str, numbers))} trees. Progressive scores on at most {n} "
+        f"samples (twice as many with one abrupt change) are means of {seeds} seeds. Times "
+        "are processor times to learn and predict, relative to 10 trees (medians). Streams "
+        "marked * were not used to select other settings."
     )
     for what, table in rows.items():
         report.note(f"## {what}")

@@ -86,12 +86,13 @@ def jumps(data: DataFolder, report: Report, quick: bool) -> None:
             cells.append(" / ".join(f"{mean:.3f}" for mean in means))
         table.append([name, n_features, noise, *cells])
     report.note(
-        "Two classes of normal inputs are separated by a line that changes after every "
-        f"{every} samples, {N_LINES - 1} times. Some labels are flipped. The scores are the "
-        f"progressive accuracy after the first change / the accuracy on the {FIRST} samples "
-        f"after each change / the log loss (floored at {FLOOR}) after the first change. Means "
-        f"of {seeds} seeds. SGD is StandardScaler | LogisticRegression with steps of this "
-        "size; .01 is the default."
+        "Accuracy and log loss after a linear boundary jumps or turns. Two classes of normal "
+        f"inputs are separated by a line that changes after every {every} samples, "
+        f"{N_LINES - 1} times. Some labels are flipped. The scores are the progressive "
+        f"accuracy after the first change / the accuracy on the {FIRST} samples after each "
+        f"change / the log loss (floored at {FLOOR}) after the first change. Means of {seeds} "
+        "seeds. SGD is StandardScaler | LogisticRegression with steps of this size; .01 is "
+        "the default."
     )
     models = [model for model in MODELS if not (quick and model == "ARF")]
     report.table(["turn", "features", "noise", *models], table)

@@ -65,10 +65,10 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].legend(fontsize=7, loc="lower left")
     figure.tight_layout()
     report.note(
-        f"The forest has {N_TREES} trees. The top row has the accuracy in a moving window, "
-        "with dotted lines at logged drifts. The middle row has the exponents of the pool, "
-        "summed by kind. The bottom row has the reliability of all labels' probabilities in "
-        "ten bins."
+        "Accuracy along drifting streams, weights over time, and reliability. The forest has "
+        f"{N_TREES} trees. The top row has the accuracy in a moving window, with dotted lines "
+        "at logged drifts. The middle row has the exponents of the pool, summed by kind. The "
+        "bottom row has the reliability of all labels' probabilities in ten bins."
     )
     report.figure(figure, "")
     plt.close(figure)

@@ -54,7 +54,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             }
 
         progress(f"{name}")
-        for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):  # Kernels are compiled before they are timed.
+        for model in (
+            adaptive_forest(0),
+            MondrianForestClassifier(seed=0),
+        ):  # This compiles kernels.
             scores(model, samples[:300])
         runs = repeated(repeats, peers, TURN)
         own = 1e6 * median(runs, "adaptive", "both") / len(samples)
@@ -64,11 +67,11 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         longest = math.nan if whole is None else _longest(adaptive_forest(1), whole)
         table.append([name, len(samples), f"{own:.0f}", *cells, f"{longest:.1f}"])
     report.note(
-        "Each sample is predicted and learned, with 10 trees. The columns are microseconds "
-        "of the adaptive forest, the ratios of River's forests to it, and its ratio to the "
-        f"exact forest. All are medians of {repeats} repeats in one process. The last column "
-        f"is the longest learn_one in CPU time among the first {LONG} samples, including the "
-        "warm-up."
+        "Time to predict and learn, compared with River's forests of as many trees. Each "
+        "sample is predicted and learned, with 10 trees. The columns are microseconds of the "
+        "adaptive forest, the ratios of River's forests to it, and its ratio to the exact "
+        f"forest. All are medians of {repeats} repeats in one process. The last column is the "
+        f"longest learn_one in CPU time among the first {LONG} samples, including the warm-up."
     )
     headers = ["stream", "n", "us", "AMF", "ARF", "over exact", "longest, ms"]
     report.table(headers, table)
@@ -80,7 +83,7 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
     model = AdaptiveMondrianForestClassifier(N_TREES, window=most, seed=1)
     table, longest, began = [], 0.0, time.perf_counter()
     source = iter(synth.Agrawal(seed=1, perturbation=0.05))
-    scores(adaptive_forest(0), MADE["Agrawal"](300))  # Kernels are compiled before they are timed.
+    scores(adaptive_forest(0), MADE["Agrawal"](300))  # This compiles kernels.
     right = 0
     for i in range(1, n + 1):
         x, y = next(source)
@@ -98,9 +101,9 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             longest, right, began = 0.0, 0, time.perf_counter()
             progress(f"{i} samples")
     report.note(
-        f"The stream is Agrawal with 5 % perturbation; the forest has {N_TREES} trees and "
-        f"window={most}. The rows have, for each tenth: memory; samples per second, including "
-        "generation, prediction and learning; accuracy; and the longest learn_one in CPU "
-        "time."
+        "Memory, speed and the longest call over a long stream. The stream is Agrawal with 5 "
+        f"% perturbation; the forest has {N_TREES} trees and window={most}. The rows have, "
+        "for each tenth: memory; samples per second, including generation, prediction and "
+        "learning; accuracy; and the longest learn_one in CPU time."
     )
     report.table(["samples", "MiB", "samples/s", "accuracy", "longest, ms"], table)

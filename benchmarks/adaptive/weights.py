@@ -60,8 +60,8 @@ def weights(data: DataFolder, report: Report, quick: bool) -> None:
             cells.append(" / ".join(f"{mean:.3f}" for mean in np.mean(runs, axis=0)))
         table.append([name, str(label), f"{part:.3f}", *cells])
     report.note(
-        "Recall / precision of a class. Its samples have the weight of the column, all "
-        f"others the weight 1. Progressive scores from the 301st sample on with {N_TREES} "
-        f"trees, means of {seeds} seeds."
+        "Recall / precision of a class whose samples have the weight of the column. All "
+        "other samples have the weight 1. Progressive scores from the 301st sample on with "
+        f"{N_TREES} trees, means of {seeds} seeds."
     )
     report.table(["stream", "class", "share", "0.2", "1", "5", "20"], table)

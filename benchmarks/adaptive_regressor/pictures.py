@@ -108,6 +108,7 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].legend(fontsize=8)
     figure.tight_layout()
     report.note(
+        "Errors along drifting streams, weights over time, and reliability of distributions. "
         f"The top row has mean absolute errors in {N_PARTS} parts, with dotted lines at "
         "detected drifts. The middle row has the weights of the experts in the last mixture, "
         "summed by kind; regressions on experts may have negative weights. The bottom row "

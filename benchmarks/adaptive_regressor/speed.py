@@ -58,7 +58,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             return {peer: _progressive(m.make(seed), samples) for peer, m in timed.items()}
 
         progress(name)
-        for peer in ("adaptive", "exact"):  # Kernels are compiled before they are timed.
+        for peer in ("adaptive", "exact"):  # This compiles kernels.
             if peer in timed:
                 list(_progressive(timed[peer].make(0), samples[:300]))
         runs = repeated(repeats, peers, TURN)
@@ -74,9 +74,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 ]
             )
     report.note(
-        f"Each of the first {n} samples is predicted and learned, with 10 trees. Medians of "
-        f"{repeats} repeats, in which the models take turns. The last column is the time "
-        "relative to the adaptive regressor."
+        "Time to predict and learn, compared with River's forests of as many trees. Each of "
+        f"the first {n} samples is predicted and learned, with 10 trees. Medians of {repeats} "
+        "repeats, in which the models take turns. The last column is the time relative to "
+        "the adaptive regressor."
     )
     report.table(["stream", "model", "us", "ratio"], rows)
     letters = _letters(data, n)
@@ -124,8 +125,9 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
             progress(f"{i} samples")
             longest, errors, began = 0.0, 0.0, time.process_time()
     report.note(
-        f"The stream is Friedman, with window={most}. The rows have, for each tenth: memory; "
-        "CPU time per sample, including generation, prediction and learning; mean absolute "
-        "error; and the longest learn_one."
+        "Memory, speed and error over a long stream. The stream is Friedman, with "
+        f"window={most}. The rows have, for each tenth: memory; CPU time per sample, "
+        "including generation, prediction and learning; mean absolute error; and the longest "
+        "learn_one."
     )
     report.table(["samples", "MiB", "us", "MAE", "longest, ms"], rows)

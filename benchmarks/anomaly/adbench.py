@@ -51,11 +51,11 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
                 both = roc_auc_score(labels, scores), average_precision_score(labels, scores)
                 results[i, j] += np.array(both) / n_seeds
     report.note(
-        f"The rows of a set are in {n_seeds} random orders and unscaled. Each row is scored "
-        "and then learned. The measures are ROC AUC / average precision, from row "
-        f"{WARM_UP + 1} on. River's detectors are behind MinMaxScaler (HalfSpaceTrees) "
-        "or StandardScaler. The isolation forest is fitted again every 256 rows. "
-        "`NearestNeighborDetector` was designed on these sets."
+        f"Ranking of anomalies on 19 of ADBench's sets. The rows of a set are in {n_seeds} "
+        "random orders and unscaled. Each row is scored and then learned. The measures are "
+        f"ROC AUC / average precision, from row {WARM_UP + 1} on. River's detectors are "
+        "behind MinMaxScaler (HalfSpaceTrees) or StandardScaler. The isolation forest is "
+        "fitted again every 256 rows. `NearestNeighborDetector` was designed on these sets."
     )
     text = [[f"{auc:.3f} / {ap:.3f}" for auc, ap in row] for row in results]
     mean = [f"**{auc:.3f} / {ap:.3f}**" for auc, ap in results.mean(axis=0)]

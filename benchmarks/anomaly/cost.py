@@ -62,7 +62,7 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
         for name, make in MODELS.items():
             progress(f"{name}, {d} features")
             model = make()
-            for x, _ in samples[:300]:  # Kernels are compiled before they are timed.
+            for x, _ in samples[:300]:  # This compiles kernels.
                 model.score_one(x)
                 model.learn_one(x)
             for x, _ in samples[300 : n - 1000]:
@@ -74,7 +74,8 @@ def cost(data: DataFolder, report: Report, quick: bool) -> None:
             kept[name, d] = learn, score, memory
             rows.append([str(d), name, f"{learn:.1f}", f"{score:.1f}", memory])
     report.note(
-        f"{n:,} normal samples are learned by {N_TREES} trees of `DensityForest` and "
+        f"Time per sample of detectors and alarms, and memory of density forests. {n:,} "
+        f"normal samples are learned by {N_TREES} trees of `DensityForest` and "
         "HalfSpaceTrees, and by other models with default parameters. Learning is timed on "
         "the last 1,000 samples, scoring on 1,000 other samples. `Alarms` score each sample "
         "that they learn. Times are processor times, the smallest means of five parts. Bytes "

@@ -92,7 +92,7 @@ def _squared_error(values: Array) -> float:
 def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     """ROC AUC, average precision and time of all detectors on ten streams."""
     n, seeds = (1500, 1) if quick else (2500, 3)
-    for make in OURS.values():  # Kernels are compiled before they are timed.
+    for make in OURS.values():  # This compiles kernels.
         run(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
     rows: list[list[str]] = []
     times: list[list[str]] = []
@@ -110,14 +110,14 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     if rrcf is None:
         report.note("`rrcf` is not installed, so it is not among the peers.")
     report.note(
-        f"Each sample is scored and then learned. Measures start at the {WARM_UP + 1}st "
-        f"sample and are means of {seeds} seeds. Streams have {SHARE:.0%} of one class as "
-        "anomalies, or are generated. Peers are behind MinMaxScaler or StandardScaler (LODA, "
-        "OneClassSVM, rrcf). The isolation forest has the latest 2,048 rows and is refitted "
-        "every 256 rows. It and the package's detectors get unscaled features. "
-        "LocalOutlierFactor and rrcf get 1,000 samples and one seed; the best of the "
-        "package's detectors on these samples is in brackets. LocalOutlierFactor gets at "
-        f"most {_MOST_FEATURES} features."
+        "Ranking of anomalies on ten streams. Each sample is scored and then learned. "
+        f"Measures start at the {WARM_UP + 1}st sample and are means of {seeds} seeds. "
+        f"Streams have {SHARE:.0%} of one class as anomalies, or are generated. Peers are "
+        "behind MinMaxScaler or StandardScaler (LODA, OneClassSVM, rrcf). The isolation "
+        "forest has the latest 2,048 rows and is refitted every 256 rows. It and the "
+        "package's detectors get unscaled features. LocalOutlierFactor and rrcf get 1,000 "
+        "samples and one seed; the best of the package's detectors on these samples is in "
+        f"brackets. LocalOutlierFactor gets at most {_MOST_FEATURES} features."
     )
     headers = ["stream", "detector", "samples", *MEASURES]
     report.table(headers, rows)

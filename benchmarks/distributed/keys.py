@@ -71,9 +71,9 @@ def keys(data: DataFolder, report: Report, quick: bool) -> None:
         bound = BOUND // 20 * n // KEYS
         rows.append(_run(n // 20, 10, 5, n_asked, max_bytes=bound, folder=folder))
     report.note(
-        f"Each key has {SAMPLES} samples of {N_FEATURES} features and two classes, some "
-        "samples in a row. At most 1,000 models are ready. Then predictions for random keys "
-        "are timed."
+        f"Time and memory of many models by key. Each key has {SAMPLES} samples of "
+        f"{N_FEATURES} features and two classes, some samples in a row. At most 1,000 models "
+        "are ready. Then predictions for random keys are timed."
     )
     report.table(
         [

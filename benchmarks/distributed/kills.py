@@ -83,10 +83,11 @@ def kills(data: DataFolder, report: Report, quick: bool) -> bool:
             _run(MondrianForestRegressor, n, n_kills - n_kills // 2),
         ]
     report.note(
-        f"{N_TREES} trees are in two workers, with blocks of {SIZE}, saved every 7 blocks. A "
-        f"worker's process gets SIGKILL within {LATEST} s after all blocks were learned. Then "
-        "probabilities, or means and variances, are compared with those of a single model. "
-        "The trees are compared at the end."
+        f"Results of workers that are killed at random moments. {N_TREES} trees are in two "
+        f"workers, with blocks of {SIZE}, saved every 7 blocks. A worker's process gets "
+        f"SIGKILL within {LATEST} s after all blocks were learned. Then probabilities, or "
+        "means and variances, are compared with those of a single model. The trees are "
+        "compared at the end."
     )
     headers = ["model", "samples", "kills", "restarts", "differ", "largest difference", "the same"]
     report.table(headers, rows)

@@ -59,9 +59,9 @@ def machines(data: DataFolder, report: Report, quick: bool) -> None:
     per_tree, own, n_samples = _learning(X, y)
     costs = _driver(width, quick)
     report.note(
-        f"On {name} ({width} features), learning takes {1000000.0 * per_tree:.2f} us of a "
-        f"processor per row and tree ({n_samples:,} samples). A tree takes {own:.0f} bytes "
-        "per sample. "
+        f"Calculated speed and memory of 2 to 100 machines. On {name} ({width} features), "
+        f"learning takes {1000000.0 * per_tree:.2f} us of a processor per row and tree "
+        f"({n_samples:,} samples). A tree takes {own:.0f} bytes per sample. "
         + " ".join(
             f"A block of {size:,} rows takes {1000.0 * block:.1f} ms of the driver, and "
             f"{1000.0 * worker:.2f} ms for each worker."

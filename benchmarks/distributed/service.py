@@ -188,11 +188,12 @@ def service(data: DataFolder, report: Report, quick: bool) -> bool:
         latencies = _latencies(broker, url, Path(folder) / "latencies", seconds)
         killed = _kills(broker, url, client, Path(folder) / "kills", n_kills)
     report.note(
-        f"The service has one core, clients and broker the other. {CONNECTIONS} connections "
-        f"send {PREDICTIONS:,} samples per second of {len(FEATURES)} features to predict. "
-        f"Another connection sends {LEARNED} samples per second to learn, {LEARNED_AT_ONCE} "
-        f"at a time, for {seconds} s. The forest has 10 trees. Times are from the scheduled "
-        "time of a request to its answer."
+        "Latencies of predictions during learning, and kills under load. The service has one "
+        f"core, clients and broker the other. {CONNECTIONS} connections send {PREDICTIONS:,} "
+        f"samples per second of {len(FEATURES)} features to predict. Another connection sends "
+        f"{LEARNED} samples per second to learn, {LEARNED_AT_ONCE} at a time, for {seconds} "
+        "s. The forest has 10 trees. Times are from the scheduled time of a request to its "
+        "answer."
     )
     report.table(
         [

@@ -138,14 +138,15 @@ def sharding(data: DataFolder, report: Report, quick: bool) -> None:
                     ]
                 )
         report.note(
-            f"There are {N_TREES} trees, and blocks of {BLOCK:,} rows after the first "
-            f"{WARM_UP} rows. The rows per second are the best of the repeats, in which the "
-            "methods take turns. They are measured by the clock, when other processes may "
-            "use the processors, too, and for two free processors. For free processors the "
-            "time is that of the busiest process, or half of the time of all processes: the "
-            f"driver, the workers, and Ray's own processes. The {100.0 * idle:.0f} % of a "
-            "processor that Ray's processes use at rest are subtracted. The share is "
-            "relative to two independent processes with half of the trees each."
+            "Rows per second of two workers, one process, threads, and two processes. There "
+            f"are {N_TREES} trees, and blocks of {BLOCK:,} rows after the first {WARM_UP} "
+            "rows. The rows per second are the best of the repeats, in which the methods "
+            "take turns. They are measured by the clock, when other processes may use the "
+            "processors, too, and for two free processors. For free processors the time is "
+            "that of the busiest process, or half of the time of all processes: the driver, "
+            f"the workers, and Ray's own processes. The {100.0 * idle:.0f} % of a processor "
+            "that Ray's processes use at rest are subtracted. The share is relative to two "
+            "independent processes with half of the trees each."
         )
         report.table(["stream", "by", *PEERS, "share"], rows)
         _ray_cost(report, ray, quick)

@@ -76,16 +76,17 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     if not curves:
         return
     report.note(
-        f"The forests have 100 trees and one thread; seeds are {', '.join(map(str, seeds))}. "
-        "Samples are in the order of their files, and features are scaled by the training "
-        "range. The Mondrian forest (lifetime infinite, gamma = 10 D) learns minibatches of "
-        "1/100 by learn_many; its time is the total of all minibatches so far. "
-        "scikit-learn's forests are trained again on each of the fractions "
-        f"{', '.join(map(str, FRACTIONS))}; their time is the total so far. These are nine "
-        "trainings, where the paper counts one per minibatch. letter has 15,000 training "
-        "rows, satimage 4,435 (the paper used 3,104 of them; the first 40 % of the file lack "
-        "a class), dna 2,000 (the paper used 1,400). The paper does not say for which rows "
-        "of dna its accuracies are, so dna is shown with both sets of rows."
+        "Test accuracy against the fraction of the training data and against time (Figure "
+        "3). The forests have 100 trees and one thread; seeds are "
+        f"{', '.join(map(str, seeds))}. Samples are in the order of their files, and features "
+        "are scaled by the training range. The Mondrian forest (lifetime infinite, gamma = "
+        "10 D) learns minibatches of 1/100 by learn_many; its time is the total of all "
+        "minibatches so far. scikit-learn's forests are trained again on each of the "
+        f"fractions {', '.join(map(str, FRACTIONS))}; their time is the total so far. These "
+        "are nine trainings, where the paper counts one per minibatch. letter has 15,000 "
+        "training rows, satimage 4,435 (the paper used 3,104 of them; the first 40 % of the "
+        "file lack a class), dna 2,000 (the paper used 1,400). The paper does not say for "
+        "which rows of dna its accuracies are, so dna is shown with both sets of rows."
     )
     report.note(
         "ORF-Saffari and dynamic trees, which the paper compares, are not run, because there "
@@ -223,7 +224,8 @@ def table1(data: DataFolder, report: Report, quick: bool) -> None:
         )
     if rows:
         report.note(
-            f"Mean and standard deviation over {trees} trees. For satimage the first 3,104 "
-            "rows are used, which may differ from the paper's."
+            "Mean depth of the leaves, weighted by their samples (Table 1). Mean and "
+            f"standard deviation over {trees} trees. For satimage the first 3,104 rows are "
+            "used, which may differ from the paper's."
         )
     report.table(("data", "n", "log2 n", "depth", "paper"), rows)

@@ -159,10 +159,10 @@ def compile_(data: DataFolder, report: Report, quick: bool) -> None:
         middle = [statistics.median(column) for column in zip(*starts, strict=True)]
         rows.append(_probe_row("cached start", middle))
     report.note(
-        "Seconds from the start of the import, in a new process: River is imported; the "
-        "package is imported; two samples are learned and predicted; warmup() has compiled "
-        "or loaded all kernels, including those of *_many. Cached start: median of "
-        f"{len(starts)}."
+        "Time of the first call after installation, and of a start with cached code. Seconds "
+        "from the start of the import, in a new process: River is imported; the package is "
+        "imported; two samples are learned and predicted; warmup() has compiled or loaded "
+        f"all kernels, including those of *_many. Cached start: median of {len(starts)}."
     )
     report.table(("", "River", "import", "first prediction", "warmup()"), rows)
 

@@ -44,14 +44,14 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             _speed_row(name, "end to end", whole, n),
         ]
     report.note(
-        f"The first {n} samples of each stream are used, with 10 trees. Figures are medians "
-        f"(smallest to largest) of {repeats} repeats in one process. learn_one and "
-        f"predict_proba_one get the same min-max scaled stream, in blocks of {BLOCK} samples "
-        f"that are predicted and then learned. The two forests alternate every {TURN} blocks. "
-        "End to end is progressive_val_score (accuracy) of the Mondrian forest on the raw "
-        "stream, and of MinMaxScaler | AMFClassifier. All times include the rebuilds of the "
-        f"warm-up; the rows of the first {WARM_START} samples and of later samples separate "
-        "them."
+        "Time to learn and predict a sample, compared with River's AMFClassifier. The first "
+        f"{n} samples of each stream are used, with 10 trees. Figures are medians (smallest "
+        f"to largest) of {repeats} repeats in one process. learn_one and predict_proba_one "
+        f"get the same min-max scaled stream, in blocks of {BLOCK} samples that are predicted "
+        f"and then learned. The two forests alternate every {TURN} blocks. End to end is "
+        "progressive_val_score (accuracy) of the Mondrian forest on the raw stream, and of "
+        "MinMaxScaler | AMFClassifier. All times include the rebuilds of the warm-up; the "
+        f"rows of the first {WARM_START} samples and of later samples separate them."
     )
     report.table(
         (

@@ -75,6 +75,7 @@ def progressive(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
+        "Progressive accuracy and log loss on streams, compared with River's classifiers. "
         "Each sample is predicted and then learned, with seed 1, 10 trees per forest, "
         "default parameters and raw features (scaled for AMF only). A probability below "
         f"{FLOOR}, also of a label not seen before, counts as {FLOOR}."
@@ -154,11 +155,11 @@ def missing(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"The first {n} samples of letter, where each value is absent with the given "
-        "probability. Progressive accuracy and log loss with 10 trees, mean +- standard "
-        f"deviation of {seeds} seeds (of forest and absent values). Absent: the feature is "
-        "not in the mapping. Running mean: StatImputer with stats.Mean() before the Mondrian "
-        "forest."
+        "Accuracy with absent values, compared with running means in their place. The first "
+        f"{n} samples of letter, where each value is absent with the given probability. "
+        "Progressive accuracy and log loss with 10 trees, mean +- standard deviation of "
+        f"{seeds} seeds (of forest and absent values). Absent: the feature is not in the "
+        "mapping. Running mean: StatImputer with stats.Mean() before the Mondrian forest."
     )
     report.table(
         (

@@ -61,12 +61,12 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
     axes[1, 0].set_ylabel("seconds")
     axes[0, 0].legend()
     report.note(
-        f"The first {start} rows are used to select psi ({FOLDS}-fold cross-validation), "
-        f"build the maps and train the first models. Blocks of {BLOCK} rows are then "
-        f"predicted and learned. t = b = {T}, hinge loss, learning rate {RATE}. The last "
-        "column is the ratio of the times of the whole stream and of its first half. The "
-        "ratio is 2 if the time per sample is constant, and up to 4 if it grows with the "
-        "number of support vectors."
+        f"Accuracy and time along a stream (Figure 3). The first {start} rows are used to "
+        f"select psi ({FOLDS}-fold cross-validation), build the maps and train the first "
+        f"models. Blocks of {BLOCK} rows are then predicted and learned. t = b = {T}, hinge "
+        f"loss, learning rate {RATE}. The last column is the ratio of the times of the whole "
+        "stream and of its first half. The ratio is 2 if the time per sample is constant, "
+        "and up to 4 if it grows with the number of support vectors."
     )
     report.table(
         ("data", "model", "psi", "n", "accuracy", "seconds", "whole / half"),
@@ -102,14 +102,15 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        f"One pass with t = b = {T}, hinge loss and a constant learning rate of {RATE}. psi "
-        f"is selected from {PSI} by {FOLDS}-fold cross-validation, on 10,000 training rows "
-        "(mnist: 5,000) for the isolation kernels and on 2,000 for the others. Maps are "
-        "built from the training rows (build). Then the model learns them and predicts the "
-        "test rows (learn and test). OGD gets mappings one by one, the others get frames. "
-        "The paper's figures are for all rows, with psi selected on all rows. AdaRaker is "
-        "not compared: its authors' code is no Python package. In the paper it is less "
-        "accurate than OGD on each set that it could finish."
+        f"Test accuracy and time after one pass (Table 5). One pass with t = b = {T}, hinge "
+        f"loss and a constant learning rate of {RATE}. psi is selected from {PSI} by "
+        f"{FOLDS}-fold cross-validation, on 10,000 training rows (mnist: 5,000) for the "
+        "isolation kernels and on 2,000 for the others. Maps are built from the training "
+        "rows (build). Then the model learns them and predicts the test rows (learn and "
+        "test). OGD gets mappings one by one, the others get frames. The paper's figures are "
+        "for all rows, with psi selected on all rows. AdaRaker is not compared: its authors' "
+        "code is no Python package. In the paper it is less accurate than OGD on each set "
+        "that it could finish."
     )
     report.table(
         (
@@ -162,8 +163,9 @@ def targets(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"One pass over all rows, with t = {T}, hinge loss, and AdaGrad with rate {RATE}. The "
-        "map is built from up to 25 psi training rows."
+        f"IK-OGD on whole sets with a fixed psi. One pass over all rows, with t = {T}, hinge "
+        f"loss, and AdaGrad with rate {RATE}. The map is built from up to 25 psi training "
+        "rows."
     )
     report.table(("data", "model", "psi", "rows", "accuracy", "paper", "build and learn, s"), rows)
 
@@ -197,7 +199,8 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                 )
             )
     report.note(
-        f"One pass over all training rows, with t = {T}, softmax, and AdaGrad with rate {RATE}."
+        f"Test accuracy with many classes. One pass over all training rows, with t = {T}, "
+        f"softmax, and AdaGrad with rate {RATE}."
     )
     report.table(
         ("data", "classes", "model", "psi", "accuracy", "build and learn, s"),

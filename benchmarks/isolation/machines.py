@@ -48,9 +48,9 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
                 (each.name, len(each.X), model, psi, f"{accuracy:.4f}", f"{mapped:.2f}", spent)
             )
     report.note(
-        "scikit-learn's SVC with the Laplace kernel, and its LinearSVC on CSR matrices of "
-        f"cells. C = 1, t = {T}, on the first training rows, with psi selected for OGD by "
-        "cross-validation."
+        "IK-SVM, compared with the SVM with the Laplace kernel (Table 7). scikit-learn's SVC "
+        "with the Laplace kernel, and its LinearSVC on CSR matrices of cells. C = 1, t = "
+        f"{T}, on the first training rows, with psi selected for OGD by cross-validation."
     )
     report.table(
         ("data", "rows", "model", "psi", "accuracy", "map, s", "train and test, s"),
@@ -87,6 +87,7 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
             width = round(nonzero / train.shape[0])
             rows.append((each.name, len(each.X), name, width, f"{accuracy:.4f}", f"{spent:.2f}"))
     report.note(
+        "Features of the additive chi-squared kernel, compared with cells (Table 8). "
         "scikit-learn's AdditiveChi2Sampler (2 sampling steps) | LinearSVC, and cells with "
         "LinearSVC. C = 1, on the first training rows. Features are the features of a row "
         "that are not 0."

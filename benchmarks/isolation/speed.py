@@ -73,10 +73,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                     )
                 )
     report.note(
-        f"psi = 64, pool 1024, t = {T}, hinge loss. Models are new, so the figures include "
-        f"the time to build the maps and to learn again. Median of {repeats}, in rows per "
-        "second of the process's CPU time, which excludes other work of the machine, and by "
-        "the clock."
+        "Rows per second of IK-OGD, with frames and with mappings. psi = 64, pool 1024, t = "
+        f"{T}, hinge loss. Models are new, so the figures include the time to build the maps "
+        f"and to learn again. Median of {repeats}, in rows per second of the process's CPU "
+        "time, which excludes other work of the machine, and by the clock."
     )
     report.table(("data", "model", "call", "rows", "rows/s", "by the clock"), rows)
 
@@ -148,8 +148,9 @@ def cells(data: DataFolder, report: Report, quick: bool) -> None:
             )
         )
     report.note(
-        f"cells_one on mappings for {n} test rows, t = {T}, compared with compiled loops over "
-        f"the t psi points on arrays; median (smallest to largest) of {repeats}."
+        f"Time to find the Voronoi cells of single samples. cells_one on mappings for {n} "
+        f"test rows, t = {T}, compared with compiled loops over the t psi points on arrays; "
+        f"median (smallest to largest) of {repeats}."
     )
     report.table(
         (

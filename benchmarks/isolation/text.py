@@ -133,11 +133,11 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
     rows.append(_svm(train, test, pool))
     words = {word for x, _ in train for word in x}
     report.note(
-        f"{name}: {len(train)} training samples as mappings with "
-        f"{statistics.mean((len(x) for x, _ in train)):.0f} of {len(words)} words, and "
-        f"{len(test)} test samples. One pass, t = b = {T}, hinge loss, constant learning rate "
-        f"{RATE}, pool {pool}, new models. Lifetimes are selected on the first 2,000 samples. "
-        "IK_a-SVM: LinearSVC on the final cells of all training samples."
+        f"Text as mappings: accuracy, time and memory. {name}: {len(train)} training samples "
+        f"as mappings with {statistics.mean((len(x) for x, _ in train)):.0f} of {len(words)} "
+        f"words, and {len(test)} test samples. One pass, t = b = {T}, hinge loss, constant "
+        f"learning rate {RATE}, pool {pool}, new models. Lifetimes are selected on the first "
+        "2,000 samples. IK_a-SVM: LinearSVC on the final cells of all training samples."
     )
     report.table(
         ("model", "setting", "accuracy", "learn, us", "predict, us", "bytes per training row"), rows

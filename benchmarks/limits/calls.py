@@ -127,10 +127,10 @@ def calls(data: DataFolder, report: Report, quick: bool) -> None:
         else:
             rows.append([name, "", "", f"{spent - imports:.2f}", ""])
     report.note(
-        "Three samples are learned and predicted in a new process. Seconds are processor "
-        "times from the start to the last prediction, without the time of `import numba, "
-        f"river.base` ({imports:.2f} s). Compiled: with an empty cache. Cached: in a second "
-        "process. Wheel: with the code in the package. Functions is the number of separately "
-        "compiled functions."
+        "Seconds to the first predictions of a new process. Three samples are learned and "
+        "predicted in a new process. Seconds are processor times from the start to the last "
+        f"prediction, without the time of `import numba, river.base` ({imports:.2f} s). "
+        "Compiled: with an empty cache. Cached: in a second process. Wheel: with the code in "
+        "the package. Functions is the number of separately compiled functions."
     )
     report.table(["model", "functions", "compiled", "cached", "wheel"], rows)

@@ -93,11 +93,12 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
                 times = (f"{t:,.0f}" for t in cost[:3])
                 rows.append([n_classes, n_learned, name, *times, f"{cost.accuracy:.3f}", each])
     report.note(
-        f"Classes are normal around centres in the unit cube of {N_FEATURES} dimensions, with "
-        f"standard deviation {SPREAD}. Forests have {N_TREES} trees. Times are processor "
-        f"times of a call in microseconds: learn_one for the latest {N_TIMED} samples, "
-        f"predictions for {N_PREDICTED} other samples. The accuracy is on these other "
-        "samples. Bytes are those of the whole model per sample and tree."
+        "Time and memory against the number of classes. Classes are normal around centres in "
+        f"the unit cube of {N_FEATURES} dimensions, with standard deviation {SPREAD}. Forests "
+        f"have {N_TREES} trees. Times are processor times of a call in microseconds: "
+        f"learn_one for the latest {N_TIMED} samples, predictions for {N_PREDICTED} other "
+        "samples. The accuracy is on these other samples. Bytes are those of the whole model "
+        "per sample and tree."
     )
     report.table(
         [

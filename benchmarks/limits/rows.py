@@ -54,12 +54,12 @@ def rows(data: DataFolder, report: Report, quick: bool) -> None:
         classifier = MondrianForestClassifier(N_TREES, seed=1)
         lines.append(_counted("exact, letter, 16", classifier, samples))
     report.note(
-        f"{N_TREES} trees; nothing is timed. The columns have the rows of nodes per sample "
-        "and tree, the bytes of a row without its box, and the bytes of a box. Then follow "
-        "the bytes of the stored samples and of the whole model per sample and tree. The "
-        "last columns have the share of rows with at most so many samples. They also have "
-        "the bytes of the model if these rows had no boxes, and all rows had a number of a "
-        "box."
+        f"Memory of exact forests by part. {N_TREES} trees; nothing is timed. The columns "
+        "have the rows of nodes per sample and tree, the bytes of a row without its box, and "
+        "the bytes of a box. Then follow the bytes of the stored samples and of the whole "
+        "model per sample and tree. The last columns have the share of rows with at most so "
+        "many samples. They also have the bytes of the model if these rows had no boxes, and "
+        "all rows had a number of a box."
     )
     headers = ["forest", "samples", "rows", "header", "box", "points", "bytes"]
     report.table([*headers, *(f"at most {size}" for size in SIZES)], lines)

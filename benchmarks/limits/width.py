@@ -120,8 +120,9 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
     cost = _cost(MondrianForestClassifier(10, seed=1), stream(X, rng.integers(10, size=len(X))))
     rows.append(_line(f"normal, {SIDE**2}", len(X) - N_PREDICTED, "exact", 10, cost))
     report.note(
-        "Pixels are those in the middle of MNIST's images, shuffled. Times are medians of a "
-        f"call in microseconds: learn_one for the latest {N_TIMED} samples, predict_one for "
+        "Time and memory against the number of features, and on long streams. Pixels are "
+        "those in the middle of MNIST's images, shuffled. Times are medians of a call in "
+        f"microseconds: learn_one for the latest {N_TIMED} samples, predict_one for "
         f"{N_PREDICTED} other samples. The longest call is in milliseconds and excludes the "
         f"first {N_FIRST} samples. Bytes are those of the whole model per sample and tree, MB "
         "the whole model."

@@ -78,9 +78,10 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
     if not rows:
         return
     report.note(
-        f"Half of the rows (at most {most // 2}) are for training and as many for testing, in "
-        f"random order. Features are scaled by the training range. Forests have {trees} trees "
-        "and normal tails. NLPD is the mean negative log predictive density. scikit-learn's "
+        "Errors and densities on test data, compared with scikit-learn's models. Half of the "
+        f"rows (at most {most // 2}) are for training and as many for testing, in random "
+        f"order. Features are scaled by the training range. Forests have {trees} trees and "
+        "normal tails. NLPD is the mean negative log predictive density. scikit-learn's "
         "forests predict no density. Their density is a normal one, with the variance of the "
         "trees (and of the errors within them), or by the quantiles of the trees' "
         "predictions. Seconds include fitting and predicting."

@@ -109,15 +109,15 @@ def _number(value: float | None, form: str = ".3g") -> str:
 def streams(data: DataFolder, report: Report, quick: bool) -> None:
     """Progressive errors, log likelihood, CRPS and coverage on eight streams."""
     report.note(
-        f"At most the first {500 if quick else MOST} samples, one seed, 10 trees. Log "
-        "likelihood, CRPS and coverage of the central intervals exclude the first tenth; MAE "
-        "and RMSE exclude only the first sample. With normal tails, the Gaussian posterior "
-        "has normal noise and its own variance. With learned tails, the tails and the scale "
-        "of the variances are learned from earlier targets. There is no other calibration. "
-        "Scaled: River's models are behind MinMaxScaler, the Mondrian forest scales in the "
-        "model. The linear model gets standardized features and targets. A log density below "
-        "-700 counts as -700. Seconds include predictions (with a distribution, if possible) "
-        "and learning."
+        "Errors, log likelihoods, CRPS and coverage on eight streams. At most the first "
+        f"{500 if quick else MOST} samples, one seed, 10 trees. Log likelihood, CRPS and "
+        "coverage of the central intervals exclude the first tenth; MAE and RMSE exclude "
+        "only the first sample. With normal tails, the Gaussian posterior has normal noise "
+        "and its own variance. With learned tails, the tails and the scale of the variances "
+        "are learned from earlier targets. There is no other calibration. Scaled: River's "
+        "models are behind MinMaxScaler, the Mondrian forest scales in the model. The linear "
+        "model gets standardized features and targets. A log density below -700 counts as "
+        "-700. Seconds include predictions (with a distribution, if possible) and learning."
     )
     runs: dict[str, dict[str, Scores]] = {}
     for name, samples in load_streams(data, quick):
@@ -263,8 +263,8 @@ def choice(data: DataFolder, report: Report, quick: bool) -> None:
         ):
             rows.append((name, what, *(pick(s) for s in runs.values())))
     report.note(
-        f"prior_rate is fixed at powers of 2 times D / (2 log2 n), with at most {most} "
-        "samples; the noise is chosen. In the last column both are chosen by progressive "
-        "likelihood."
+        "Gain by the choice of prior_rate and the noise. prior_rate is fixed at powers of 2 "
+        f"times D / (2 log2 n), with at most {most} samples; the noise is chosen. In the last "
+        "column both are chosen by progressive likelihood."
     )
     report.table(("stream", "", *(f"2^{p}" for p in powers), "chosen"), rows)

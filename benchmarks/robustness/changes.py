@@ -129,15 +129,15 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
     """One feature changes its units, appears late, grows without end and so on."""
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     report.note(
-        "Five features are uniform on [0, 1], and then the first one is changed. There are "
-        f"{n} samples and 10 trees. The signal is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes "
-        "are the thirds of the signal, targets are the signal with normal noise of 0.5. The "
-        "tables have the accuracy or mean absolute error over the second half. At its "
-        "beginning units change and late features appear. Told: a model with scale=False "
-        "that gets the first feature before the change, so its units never change. Restarted: the "
-        "same, but started with the second half. Excess over told: the difference of "
-        "mistakes, or percent of the error; then the same for the last quarter. Means of "
-        f"{seeds} seeds of data and model, for River's AMF one seed."
+        "Streams whose features change. Five features are uniform on [0, 1], and then the "
+        f"first one is changed. There are {n} samples and 10 trees. The signal is 10 sin(pi "
+        "u1 u2) + 10 u1 + 5 u3. Classes are the thirds of the signal, targets are the signal "
+        "with normal noise of 0.5. The tables have the accuracy or mean absolute error over "
+        "the second half. At its beginning units change and late features appear. Told: a "
+        "model with scale=False that gets the first feature before the change, so its units "
+        "never change. Restarted: the same, but started with the second half. Excess over "
+        "told: the difference of mistakes, or percent of the error; then the same for the "
+        f"last quarter. Means of {seeds} seeds of data and model, for River's AMF one seed."
     )
     for regression in (False, True):
         rows, curves = [], {}

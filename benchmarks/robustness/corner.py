@@ -111,11 +111,12 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
     if not rows:
         return
     report.note(
-        f"The first {START} samples (at most a third) have the smallest values of one "
-        f"feature, in ascending order. The rest is in random order. At most {n} random rows, "
-        f"10 trees, {seeds} seeds. Each seed has another feature: the feature whose values "
-        "have the largest entropy, the second largest, and so on. Accuracy or mean absolute "
-        "error over the last half. Told: inputs scaled by the range of the whole stream, and "
+        "Streams that start in a corner, compared with models with given ranges. The first "
+        f"{START} samples (at most a third) have the smallest values of one feature, in "
+        f"ascending order. The rest is in random order. At most {n} random rows, 10 trees, "
+        f"{seeds} seeds. Each seed has another feature: the feature whose values have the "
+        "largest entropy, the second largest, and so on. Accuracy or mean absolute error "
+        "over the last half. Told: inputs scaled by the range of the whole stream, and "
         "scale=False. Worst: of the seeds."
     )
     headers = ["stream", "n", "model", "learned", "told", "excess", "worst"]

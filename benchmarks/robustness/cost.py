@@ -69,7 +69,7 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
     n, repeats, _ = limits.over(QUICK if quick else FULL)
     rows, curves = [], {}
     for name, make in {**CLASSIFIERS, **REGRESSORS}.items():
-        _measure(name, make, 300, 1)  # Kernels are compiled before they are timed.
+        _measure(name, make, 300, 1)  # This compiles kernels.
         found = _measure(name, make, n, repeats)
         for what in ("even", "corner"):
             own, told = found[what], found[f"{what}, told"]
@@ -86,13 +86,14 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
                 ]
             )
     report.note(
-        f"CPU microseconds of a learn_one with {N_TREES} trees, {DIMENSION} normal features "
-        f"and {n} samples. Each call's time is the median of {repeats} repeats with one seed, "
-        "in one process in which models take turns. Told: inputs scaled by the range of the "
-        f"whole stream, scale=False. Corner: the first {START} samples (at most a third) have "
-        "the smallest values of one feature in ascending order, and half of the features are "
-        "within a twentieth of their range. First and later are the longest calls in "
-        f"milliseconds, within the first {WARM_UP} samples and after them."
+        "Time to learn if widths hold and if a stream starts in a corner. CPU microseconds "
+        f"of a learn_one with {N_TREES} trees, {DIMENSION} normal features and {n} samples. "
+        f"Each call's time is the median of {repeats} repeats with one seed, in one process "
+        "in which models take turns. Told: inputs scaled by the range of the whole stream, "
+        f"scale=False. Corner: the first {START} samples (at most a third) have the smallest "
+        "values of one feature in ascending order, and half of the features are within a "
+        "twentieth of their range. First and later are the longest calls in milliseconds, "
+        f"within the first {WARM_UP} samples and after them."
     )
     headers = ["model", "stream", "us", "told, us", "ratio", "first", "later"]
     headers += ["told, first", "told, later"]

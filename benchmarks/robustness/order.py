@@ -77,11 +77,11 @@ def order(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None
     if not classes:
         return
     report.note(
-        f"At most {n} rows are used, at even distances in the order of the file. The first 80 "
-        f"% are learned, the rest is predicted, with 10 trees. Means of {seeds} seeds, for "
-        "River's AMF without a scaler one seed. Neighbouring rows of these sets are similar. "
-        "For sets with a target, the class is whether the target is above the median of the "
-        "learned rows."
+        f"Sets in the order of their files. At most {n} rows are "
+        "used, at even distances in the order of the file. The first 80 % are learned, the "
+        f"rest is predicted, with 10 trees. Means of {seeds} seeds, for River's AMF without a "
+        "scaler one seed. Neighbouring rows of these sets are similar. For sets with a "
+        "target, the class is whether the target is above the median of the learned rows."
     )
     headers = ["set", "n", "most common class", "AMF"]
     report.table([*headers, *CLASSIFIERS], classes)

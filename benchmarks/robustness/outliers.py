@@ -131,17 +131,17 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
     if not rows:
         return
     report.note(
-        f"{N_WILD} values are {WILD:.0e} interquartile ranges above or below the median of a "
-        "random feature (if this range is 0, the whole range), in random samples. There are "
-        f"{placements} placements with {seeds} seeds each (one on mnist), compared with the "
-        f"same seeds without the values. At most {n} samples (twice as many with one abrupt "
-        "change), 10 trees. For classifiers, the table has the progressive accuracy and the "
-        f"increase of mistakes. For regressors it has the mean absolute error after {START} "
-        "samples (after half of a stream of fewer than twice as many), and its increase. "
-        "Samples with an outlier do not count. Error: the standard error of the excess over "
-        "seeds, because a seed's run without outliers is shared. Worst: the largest mean of "
-        f"a placement over seeds. Beyond: placements whose mean is more than {LARGE[False]}, "
-        f"or {LARGE[True]:.0f} %."
+        f"Streams with four outliers each. {N_WILD} values are {WILD:.0e} interquartile "
+        "ranges above or below the median of a random feature (if this range is 0, the whole "
+        f"range), in random samples. There are {placements} placements with {seeds} seeds "
+        f"each (one on mnist), compared with the same seeds without the values. At most {n} "
+        "samples (twice as many with one abrupt change), 10 trees. For classifiers, the "
+        "table has the progressive accuracy and the increase of mistakes. For regressors it "
+        f"has the mean absolute error after {START} samples (after half of a stream of fewer "
+        "than twice as many), and its increase. Samples with an outlier do not count. Error: "
+        "the standard error of the excess over seeds, because a seed's run without outliers "
+        "is shared. Worst: the largest mean of a placement over seeds. Beyond: placements "
+        f"whose mean is more than {LARGE[False]}, or {LARGE[True]:.0f} %."
     )
     headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond"]
     report.table(headers, rows)

@@ -68,10 +68,11 @@ def xor(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
             cells = [f"{1.0 - both[:, 0].mean():.4f}" for both in found]
             rows.append([name, f"{value:.0e}", *cells])
     report.note(
-        f"The label is the sign of the product of two normals. {n} samples, 10 trees, means "
-        f"of {seeds} seeds of data and model (for River's AMF without a scaler one seed). The "
-        "table has the progressive accuracy on the samples without a wrong value, by the "
-        "wrong value of one feature and by its position."
+        "XOR of two normals with wrong values. The label is the sign of the product of two "
+        f"normals. {n} samples, 10 trees, means of {seeds} seeds of data and model (for "
+        "River's AMF without a scaler one seed). The table has the progressive accuracy on "
+        "the samples without a wrong value, by the wrong value of one feature and by its "
+        "position."
     )
     report.table(["model", "value", *places], rows)
     _plot(report, places, losses)
