@@ -209,11 +209,11 @@ def _signed(bits: int) -> int:
     return bits - 2**64 if bits >= 2**63 else bits
 
 
-def _go_on(context: Any, builder: Any, state: Any, n: Any) -> Any:
+def _advance(context: Any, builder: Any, state: Any, n: Any) -> Any:
     return builder.add(state, builder.mul(n, _WORD(_STEP)))
 
 
-@lowered(_go_on)
+@lowered(_advance)
 def state_after(state: int, n: int) -> int:
     """Return the state `n` steps later."""
     return _signed((int(state) + int(n) * _STEP) & _MASK)

@@ -35,9 +35,9 @@ PENDING = "_pending"
 class Snapshot:
     """State of objects before a change: attributes, and the bytes of the records that they own.
 
-    A class whose objects are read for each sample names the attributes that change (`_SAVED`):
-    reading an object's attributes takes longer once its `__dict__` has been accessed. A class with
-    `begin_change` saves its own state.
+    A class whose objects are read for each sample names the attributes that change, in
+    `_IN_SNAPSHOT`: reading an object's attributes takes longer once its `__dict__` has been
+    accessed. A class with `begin_change` saves its own state.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Snapshot:
     def settle(self) -> None:
         """Restore the objects' state."""
         for part, attributes in self._parts:
-            if hasattr(type(part), "_SAVED"):
+            if hasattr(type(part), "_IN_SNAPSHOT"):
                 for name, value in attributes.items():
                     setattr(part, name, value)
                 continue
@@ -80,7 +80,7 @@ class Snapshot:
 
 
 def _attributes_of(part: Any) -> dict[str, Any]:
-    names = getattr(type(part), "_SAVED", None)
+    names = getattr(type(part), "_IN_SNAPSHOT", None)
     if names is None:
         return part.__dict__.copy()
     return {name: getattr(part, name) for name in names}

@@ -232,10 +232,12 @@ def check_references(
         for field in rows.kind.FIELDS.values():
             if field.ref is not None and field.ref.chain == chain and rows.n:
                 edges.append(Edges(name, field.name, field.ref, rows.column(field.name)))
+    # Number the rows of all tables, one table after another.
     ends = np.cumsum([rows.n for rows in tables.values()]).tolist()
     starts = dict(zip(tables, [0, *ends[:-1]], strict=True))
     total = ends[-1]
     of_tables = {name: [one for one in edges if one.table == name] for name in tables}
+    # The targets of each row, side by side.
     n_edges = max(1, *map(len, of_tables.values()))
     found = np.full((total, n_edges), NOTHING, np.int64)
     for name, own in of_tables.items():

@@ -45,7 +45,7 @@ class SampleReader:
 
     """
 
-    _SAVED = ("vector", "whole", "_entries", "origins", "_is_shifted", "index")
+    _IN_SNAPSHOT = ("vector", "whole", "_entries", "origins", "_is_shifted", "index")
 
     def __init__(self, shifts: bool = False) -> None:
         self._use(FeatureIndex(), np.zeros(0) if shifts else None)

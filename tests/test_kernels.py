@@ -10,7 +10,7 @@ from naive import hnsp
 from naive import mondrian as naive
 from scipy import stats
 
-from river_mondrian.partitions.mondrian import boxes, inputs, sampling
+from river_mondrian.partitions.mondrian import boxes, sampling, scaling
 from river_mondrian.partitions.mondrian.records import Point, Tree
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
 from river_mondrian.posteriors.labels.label_trees import PAUSE_LIMIT, LabelTrees
@@ -67,7 +67,7 @@ def test_values_that_single_precision_does_not_hold_are_found():
     trees = grow(*draw(20, 1))
     for value, bad in ((3.4e38, -1), (math.nan, -1), (-3.5e38, 1), (math.inf, 1)):
         row = np.array([[0.0, value, 0.0]])
-        assert inputs.find_too_large(trees.forest, Float64s.of(row)) == bad
+        assert scaling.find_too_large(trees.forest, Float64s.of(row)) == bad
 
 
 @pytest.mark.parametrize("dims", [1, 2, 7, 8, 9, 15, 16, 17, 54])

@@ -240,7 +240,7 @@ def test_rows_get_wider():
     rows = ChunkedRows(1, words)
     grow(rows, shown(rows), 200)
     # There are two more words before the share.
-    rows = rows.relaid(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
+    rows = rows.resized(words + 2, [(0, 0, 2), (2, 4, 2)], -1)
     table = shown(rows)
     for j in (0, 127, 128, 199):
         found = rec.Int32s(table.row(j), 0, words + 2).view().tolist()

@@ -22,7 +22,7 @@ from ..checks import LARGEST_SIZE
 from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, exact_separate
 from ..limits import DONE, LARGEST, NO_ROOM, WAITS
 from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, transient
-from .regions import NONE, PivotPartition, has_room, let_sample_go, take_sample
+from .regions import NONE, PivotPartition, has_room, release_sample, take_sample
 from .walks import ADD, ASK, REMOVE, add_regions, count_missing, log_polytope_volume, reveal, walk
 
 # Estimators: the mean of count / volume, mean count / mean volume, and the mean of count / expected
@@ -268,7 +268,7 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
         for t in range(forest.n_trees):
             walk(forest, t, x, NONE, ASK)
             estimate = forest.estimates[t]
-            reveal(forest, t, x, min(forest.parted, best_lifetime(forest, t)))
+            reveal(forest, t, x, min(forest.shared_until, best_lifetime(forest, t)))
             estimate.count = 1.0
             estimate.log_volume = log_volume(forest, t)
         found = log_mean_of(forest.estimates, forest.n_trees, n, is_laplace)
@@ -296,7 +296,7 @@ def log_of_counts(
         for g in range(n_shares):
             totals[g] += counts[g]
         # The last cell that the sample shared with others.
-        last = min(forest.parted, lifetime * forest.shares[0])
+        last = min(forest.shared_until, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)
             if value > most:
@@ -365,7 +365,7 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
 
 
 @exact_separate
-def make_way(forest: PivotForest) -> None:
+def remove_oldest(forest: PivotForest) -> None:
     """Remove the oldest samples until the bounds allow another sample."""
     window, max_nodes = forest.window, forest.max_nodes
     most = window
@@ -390,7 +390,7 @@ def make_way(forest: PivotForest) -> None:
         if forest.oldest == NONE:
             forest.newest = NONE
         forest.n_queued -= 1
-        let_sample_go(forest, row)
+        release_sample(forest, row)
         forest.n_samples -= 1
 
 
@@ -422,6 +422,7 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     forest.n_missing = regions_needed(forest, x)
     if not has_room(forest, forest.n_missing):
         return NO_ROOM
+    # The means of features, which replace missing values.
     for j in range(forest.n_inputs):
         if not math.isnan(x[j]):
             count = forest.n_values[j] + 1.0
@@ -433,14 +434,14 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
         for j in range(forest.n_inputs):
             if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
                 forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)
-    make_way(forest)
+    remove_oldest(forest)
     if not math.isnan(lifetime):
         for t in range(forest.n_trees):
             forest.trees[t].lifetime = lifetime
     row, has_levels = NONE, forest.n_shares > 1
-    finds_usual = False if forest.origin else forest.n_samples > 0
+    learns_usual = False if forest.origin else forest.n_samples > 0
     by_cells = forest.estimator != KERNEL and not has_levels
-    if by_cells and finds_usual and forest.n_learned % USUAL_EVERY == 0:
+    if by_cells and learns_usual and forest.n_learned % USUAL_EVERY == 0:
         forest.log_levels[0] = log_of_cells(forest, x, True)
         learn_usual(forest)
     if not forest.origin:
@@ -450,11 +451,11 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
             walk(forest, t, x, row, ADD)
     else:
         log_of_counts(forest, x, row, ADD, True)
-        if finds_usual:
+        if learns_usual:
             learn_weights(forest)
             learn_usual(forest)
     if row != NONE and forest.samples.row(row).links(forest)[0] == 0:
-        let_sample_go(forest, row)
+        release_sample(forest, row)
     forest.n_samples += 1
     forest.n_learned += 1
     return DONE

@@ -137,7 +137,7 @@ class PivotPartition(rec.Record):
     counts: rec.Float64s = rec.transient()
     # The time until which the current sample shares a region with others; infinity if it always
     # does.
-    parted: rec.Float64 = rec.transient()
+    shared_until: rec.Float64 = rec.transient()
 
 
 P = TypeVar("P", bound=PivotPartition)
@@ -215,7 +215,7 @@ def take_sample(partition: P, x: rec.Float64s) -> int:
 
 
 @exact_inlined
-def let_sample_go(partition: P, row: int) -> None:
+def release_sample(partition: P, row: int) -> None:
     """Remove a use of a stored sample, if it has uses; free its row if no use is left."""
     sample = partition.samples.row(row)
     links = sample.links(partition)
@@ -232,11 +232,11 @@ def let_sample_go(partition: P, row: int) -> None:
 
 
 @exact_inlined
-def let_region_go(partition: P, row: int) -> None:
+def free_region(partition: P, row: int) -> None:
     """Free a region's row, and its pivot if nothing else uses the pivot."""
     region = partition.regions.row(row)
     if region.pivot != NONE:
-        let_sample_go(partition, region.pivot)
+        release_sample(partition, region.pivot)
     region.key = 0
     region.time = 0.0
     region.pivot = NONE

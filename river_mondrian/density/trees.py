@@ -409,7 +409,7 @@ class PivotTrees(rec.OwnsArrays):
         self.rates = np.append(self.rates, 0.0 if forest.adapts else 1.0)
         # A value has two words.
         start = 2 * n_inputs
-        self.samples = self.samples.relaid(start + 4, [(0, 0, start), (start, start + 2, 2)])
+        self.samples = self.samples.resized(start + 4, [(0, 0, start), (start, start + 2, 2)])
         for chunk in self.samples.chunks[0]:
             chunk[:, start : start + 2] = np.array([value]).view(np.int32)
         forest.n_inputs = forest.n_dims = n_inputs + 1

@@ -61,7 +61,7 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
 
 @exact_inlined
-def tell_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
+def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
     """Write the counts of cells before a time, from the g-th share on; return the next share."""
     counts, shares = partition.counts, partition.shares
     while g < partition.n_shares and tree.lifetime * shares[g] < before:
@@ -98,10 +98,10 @@ def pass_regions(
         other = partition.regions.row(child)
         if cut.exists and (other.time > cut.time or other.key == cut.key):
             break
-        g = tell_counts(partition, tree, g, other.time, count)
+        g = write_counts(partition, tree, g, other.time, count)
         count -= other.n_samples
         if count == 0:
-            partition.parted = other.time
+            partition.shared_until = other.time
         last, child = child, other.next
     return g, count, last, child
 
@@ -134,7 +134,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
     until = tree.lifetime if change == ASK else tree.horizon
     from_origin = bool(partition.origin)
     g = 0
-    partition.parted = 0.0
+    partition.shared_until = 0.0
     row, parent, before = tree.root, NONE, NONE
     if row == NONE and change == ADD:
         tree.root = begin_region(partition, tree.key, 0.0, stored, NONE)
@@ -151,32 +151,33 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         if not from_origin:
             around = regions.stored_pivot(partition, t, region.pivot)
         regions.find_cut(partition, region.key, began, tree.horizon, around, z, until)
-        parted = cut.time if cut.exists else math.inf
+        cut_time = cut.time if cut.exists else math.inf
         count = region.n_samples
         region.n_samples = count + change
         g, count, last, child = pass_regions(partition, tree, region.first, g, count)
-        g = tell_counts(partition, tree, g, parted, count)
+        g = write_counts(partition, tree, g, cut_time, count)
         if count > 0:
-            partition.parted = parted
-        is_there = child != NONE and cut.exists and partition.regions.row(child).key == cut.key
-        if change == ADD and cut.exists and not is_there:
-            made = begin_region(partition, cut.key, parted, stored, child)
+            partition.shared_until = cut_time
+        # The walk continues beyond the cut, if there is a region or if the sample begins one.
+        has_next = child != NONE and cut.exists and partition.regions.row(child).key == cut.key
+        if change == ADD and cut.exists and not has_next:
+            made = begin_region(partition, cut.key, cut_time, stored, child)
             if last == NONE:
                 region.first = made
             else:
                 partition.regions.row(last).next = made
             if from_origin:
-                is_there, child = True, made
+                has_next, child = True, made
         if region.n_samples == 0:
             # At most one region is left below, and the path continues there.
             if alive:
                 unlink(partition, tree, row, parent, before)
             alive = False
-            regions.let_region_go(partition, row)
+            regions.free_region(partition, row)
         parent, before = row, last
-        row = child if is_there else NONE
+        row = child if has_next else NONE
         regions.go_beyond(partition)
-    tell_counts(partition, tree, g, math.inf, 0)
+    write_counts(partition, tree, g, math.inf, 0)
 
 
 @exact_inlined

@@ -97,7 +97,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         self._coefficients = np.zeros((0, 0))
         self._n_samples = 0
 
-    _SAVED = ("_labels", "_coefficients", "_n_samples")
+    _IN_SNAPSHOT = ("_labels", "_coefficients", "_n_samples")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(owned(state))

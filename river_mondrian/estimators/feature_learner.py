@@ -54,7 +54,7 @@ class FeatureLearner(Model, base.Estimator):
     """
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
-    _SAVED: ClassVar[tuple[str, ...]] = ("_current", "_next", "_position")
+    _IN_SNAPSHOT: ClassVar[tuple[str, ...]] = ("_current", "_next", "_position")
 
     features: FeatureMap | None
     seed: int | None

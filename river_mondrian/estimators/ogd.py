@@ -350,7 +350,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
     _LOSSES: ClassVar[Any] = {"hinge": optim.losses.Hinge, "log": optim.losses.Log}
     _KIND = optim.losses.BinaryLoss
-    _SAVED = (*OnlineGradientDescent._SAVED, "_labels", "_positive")
+    _IN_SNAPSHOT = (*OnlineGradientDescent._IN_SNAPSHOT, "_labels", "_positive")
     _RATE = 0.5
 
     def __setstate__(self, state: dict[str, Any]) -> None:

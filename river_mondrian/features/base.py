@@ -81,7 +81,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     A subclass is a dataclass whose fields are its parameters. It sets `_map` once it can map.
     """
 
-    _SAVED: ClassVar[tuple[str, ...]] = ("_map", "_pool")
+    _IN_SNAPSHOT: ClassVar[tuple[str, ...]] = ("_map", "_pool")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -162,7 +162,7 @@ class Pooled(FeatureMap):
     is used. Samples that arrive while the last map is built are stored for learners.
     """
 
-    _SAVED = (*FeatureMap._SAVED, "_next", "_n_builds", "_entropy")
+    _IN_SNAPSHOT = (*FeatureMap._IN_SNAPSHOT, "_next", "_n_builds", "_entropy")
     pool_size: Any
     seed: int | None
 
@@ -225,7 +225,7 @@ class Pooled(FeatureMap):
         if self._pool is not None:
             self._reader.add(values)
             self._pool.append(*self._reader.entries(values))
-            self._go_on()
+            self._build_on()
         return []
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
@@ -241,11 +241,11 @@ class Pooled(FeatureMap):
             self._reader.add_columns(names, columns[start:stop])
             places, values, starts = self._reader.csr(names, columns[start:stop])
             self._pool.extend(places, values.astype(np.float32), starts)
-            self._go_on()
+            self._build_on()
             self._pending = None
             start = stop
 
-    def _go_on(self) -> None:
+    def _build_on(self) -> None:
         """Begin the next map if it is due, and build a part of it."""
         n = len(self._pool)
         if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):

@@ -24,7 +24,7 @@ from ..checks import check_array, check_equal, check_number, check_types, refuse
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
-from ..partitions.mondrian import constants, extension, inputs, reading, sampling, tree_memory
+from ..partitions.mondrian import constants, extension, reading, sampling, scaling, tree_memory
 from ..partitions.mondrian.records import INNER, Forest, Node, Tree
 from ..partitions.mondrian.trees import MondrianTrees
 from ..records.memory import grown
@@ -279,7 +279,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
     """
     own, cells = MondrianRecord(record), outputs.cells
     forest, descents = own.forest, own.descents
-    bad = inputs.scale(forest, forest.row, sample.values)
+    bad = scaling.scale(forest, forest.row, sample.values)
     if bad >= 0:
         return bad
     for t in range(forest.n_trees):
@@ -391,7 +391,7 @@ class MondrianMap(CompiledMap):
     _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {
         *("descents", "before", "_before", "_cells_before", "_outputs_before", "_learn_one"),
     }
-    _SAVED = ("memory", "descents")
+    _IN_SNAPSHOT = ("memory", "descents")
     record: MondrianRecord
     # Set at its first use.
     _learn_one: Callable[[MondrianRecord, Sample, Outputs], int] | None = None
@@ -458,15 +458,15 @@ class MondrianMap(CompiledMap):
             self.trees.make_room()
             status = learn(self.record, sample, self.outputs)
         if status >= 0:
-            return self._go_on()
+            return self._complete_walks()
         return status if status == DONE else TOO_LARGE - status
 
     def complete(self) -> int:
         """Complete `add_inputs` or an interrupted `learn`, and return DONE."""
         self.trees.keep_change()
-        return self._go_on()
+        return self._complete_walks()
 
-    def _go_on(self) -> int:
+    def _complete_walks(self) -> int:
         """Complete the walks of a sample, if there are any, and return DONE."""
         trees = self.trees
         while (needy := complete_walks(self.record, self.outputs)) >= 0:

@@ -22,9 +22,9 @@ from ..learners.learned import Learned
 from ..limits import DONE, TOO_LARGE, WAITS
 from ..partitions.mondrian import extension, forgetting, tree_memory, trees, widths
 from ..partitions.mondrian.extension import must_wait
-from ..partitions.mondrian.inputs import find_too_large, scale
 from ..partitions.mondrian.reading import NodeView, Path, gaps_from, traced
 from ..partitions.mondrian.records import Forest
+from ..partitions.mondrian.scaling import find_too_large, scale
 from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 
 # The rank of a score among the scores of recently learned samples.

@@ -400,7 +400,7 @@ class ChunkedRows:
         """Free all memory of a table."""
         self._tables[table] = _EMPTY
 
-    def relaid(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> ChunkedRows:
+    def resized(self, width: int, moves: list[tuple[int, int, int]], fill: int = 0) -> ChunkedRows:
         """Return the same rows with another width.
 
         Parameters
@@ -415,14 +415,14 @@ class ChunkedRows:
         """
         made = ChunkedRows(len(self._tables), width, self.zeroed)
         for table, (chunks, _, _) in enumerate(self._tables):
-            relaid = []
+            made_chunks = []
             for old in chunks:
                 new = np.full((len(old), width), fill, dtype=np.int32)
                 for source, target, length in moves:
                     new[:, target : target + length] = old[:, source : source + length]
-                relaid.append(new)
-            if relaid:
-                made._tables[table] = _table_of(relaid)
+                made_chunks.append(new)
+            if made_chunks:
+                made._tables[table] = _table_of(made_chunks)
         return made
 
     def fill(self, starts: Sequence[int], places: NDArray[np.int64], bits: int) -> None:
@@ -434,7 +434,7 @@ class ChunkedRows:
 
     def copied(self) -> ChunkedRows:
         """Return a copy."""
-        return self.relaid(self.width, [(0, 0, self.width)])
+        return self.resized(self.width, [(0, 0, self.width)])
 
     @property
     def nbytes(self) -> int:

@@ -132,7 +132,7 @@ class DescentWeights(Weights):
     _learn_one: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None
     # Attributes that new classes change.
-    _SAVED = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
+    _IN_SNAPSHOT = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
     _BORROWED = frozenset({"compiled", "_shown"})
 
     def __init__(
@@ -274,7 +274,7 @@ class DescentWeights(Weights):
         # The single score is copied to the first and the second class.
         places = [(part, start) for part in range(stride) for start in range(1 + (old == 1))]
         moves = [(2 * old * part, 2 * (n_scores * part + i), 2 * old) for part, i in places]
-        wider = self.chunked_rows.relaid(2 * stride * n_scores, moves)
+        wider = self.chunked_rows.resized(2 * stride * n_scores, moves)
         if old == 1:
             # The difference of two softmax scores is the single score.
             for chunk in wider.chunks[0]:

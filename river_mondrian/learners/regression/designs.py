@@ -393,7 +393,7 @@ def begin_replay(ridges: Ridges, design: Design) -> None:
 
 
 @exact_separate
-def go_on(ridges: Ridges) -> None:
+def continue_design(ridges: Ridges) -> None:
     """Continue to make the design that is not in use, within a budget."""
     active, design = ridges.designs[ridges.active], ridges.designs[1 - ridges.active]
     if ridges.stage == records.IDLE and ridges.n_samples >= ridges.next_design:

@@ -20,7 +20,7 @@ from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Float64s, Ints, Memory
 from ..learned import Learned, keep
 from . import records
-from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, go_on
+from .designs import FIRST_GAP, LEAST_OTHERS, MOST_COLUMNS, continue_design
 from .records import Design, Ridges
 from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 
@@ -91,7 +91,7 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
     keep_row(ridges, inputs, weight)
     ridges.n_samples += 1
     if ridges.stage != records.IDLE or ridges.n_samples >= ridges.next_design:
-        go_on(ridges)
+        continue_design(ridges)
     solve_due(ridges, ridges.designs[ridges.active])
 
 

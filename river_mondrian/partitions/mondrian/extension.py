@@ -15,9 +15,9 @@ from ...records import Float32s, Float64s, Int64, Record, inline, prefetch, room
 from . import forgetting, sampling
 from .boxes import distance_outside, gap, hold, make_box, write_box
 from .constants import COMPLETE, EMPTY, LEFT, NONE, PAUSED, RIGHT, START, STEADY, UNLIMITED
-from .inputs import store_rows, store_values
 from .records import F, Forest, Layout, Node, Point, Tree, layout_of
 from .sampling import exponential, exponential_before, uniform, uniform_cut
+from .scaling import store_rows, store_values
 
 # Number of trees that a kernel walks in lock-step.
 LANES = 16
@@ -448,8 +448,8 @@ def count_walked(forest: Forest) -> None:
     if forest.is_full == 0:
         if forest.window != UNLIMITED:
             for p in range(forest.first_walking, forest.first_walking + n):
-                forgetting.let_follow(forest, forest.last_arrival, p)
-                forgetting.let_follow(forest, p, NONE)
+                forgetting.link_arrivals(forest, forest.last_arrival, p)
+                forgetting.link_arrivals(forest, p, NONE)
         forest.n_points = forest.n_points + n
         if forest.max_splits != UNLIMITED and not forest.raw_values and forest.phase == STEADY:
             forest.is_full = 1

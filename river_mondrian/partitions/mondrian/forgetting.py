@@ -31,9 +31,9 @@ from ...compiling.kernels import helper, inlined, kernel, merged, separate
 from ...limits import TOO_LARGE
 from .boxes import begin_box, box_of, hold, linear_dimension
 from .constants import COMPLETE, EMPTY, FREE, LEFT, NONE, PAUSED, RIGHT, STEADY, UNLIMITED
-from .inputs import has_missing, remainders_of, scale
 from .records import F, Forest, Node, Tree
 from .sampling import clear_tree, put_point
+from .scaling import has_missing, remainders_of, scale
 
 # A reference on the path of a search points up instead of down. Its value is UP plus the row of the
 # parent (NONE above the root). References to points are larger than these values.
@@ -384,7 +384,7 @@ def clear_point(forest: Forest, p: int) -> None:
 
 
 @inlined
-def let_follow(forest: Forest, older: int, newer: int) -> None:
+def link_arrivals(forest: Forest, older: int, newer: int) -> None:
     """Link two points in the order of arrival. NONE is before the first and after the last."""
     if older == NONE:
         forest.first_arrival = newer
@@ -419,8 +419,8 @@ def _move_to(forest: F, p: int, hole: int) -> None:
     if forest.window != UNLIMITED:
         own = forest.arrivals.row(p)
         older, newer = int(own.older), int(own.newer)
-        let_follow(forest, older, hole)
-        let_follow(forest, hole, newer)
+        link_arrivals(forest, older, hole)
+        link_arrivals(forest, hole, newer)
     for t in range(forest.n_holding(p)):
         rename_point(forest, t, p, hole)
 
@@ -438,7 +438,7 @@ def forget_in_trees(forest: F, p: int) -> None:
     forest.forget_sample(p)
     if forest.window != UNLIMITED:
         own = forest.arrivals.row(p)
-        let_follow(forest, own.older, own.newer)
+        link_arrivals(forest, own.older, own.newer)
     forest.n_forgotten = forest.n_forgotten + 1
 
 

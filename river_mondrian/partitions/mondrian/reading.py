@@ -21,8 +21,8 @@ from ...records import Array, Float32s, Float64s, Floats, Int64, Ints, Memory, S
 from ...records.layout import columns_of
 from . import boxes
 from .constants import EMPTY
-from .inputs import scale
 from .records import F, Forest, Node, Point, Tree
+from .scaling import scale
 from .walks import Prediction, Step, Walk, predict_rows
 
 

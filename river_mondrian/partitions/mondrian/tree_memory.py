@@ -592,7 +592,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return self.forest.n_inputs
 
     @property
-    def _lacks_unknown(self) -> bool:
+    def _absent_is_unknown(self) -> bool:
         """Whether future inputs are unknown in samples, rather than 0."""
         return math.isnan(self.forest.absent)
 

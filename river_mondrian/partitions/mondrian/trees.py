@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from ...arguments import n_threads_of
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...records import ChunkedRows, Float32s, Float64s, Floats, Memory, Record
-from . import constants, extension, forgetting, sampling, transforms, widths
-from . import inputs as scaling
+from . import constants, extension, forgetting, sampling, scaling, transforms, widths
 from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
 from .tree_memory import TABLES, WARM_UP, AnyForest
 

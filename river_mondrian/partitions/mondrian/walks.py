@@ -13,7 +13,7 @@ from ... import records as rec
 from ...compiling.box_vectors import MOST_PARTS
 from ...compiling.kernels import inlined, merged, separate
 from ...records.numba_types import new_int64s
-from . import boxes, inputs
+from . import boxes, scaling
 from .constants import LEFT, RIGHT
 from .records import F, Forest, Layout, Tree, layout_of
 from .sampling import distance_to, mass_below
@@ -314,7 +314,7 @@ def _predict_by_rows(
     width = forest.n_values
     lacking = new_int64s(n)
     for r in range(n):
-        lacking[r] = inputs.has_missing(forest, rows.part(width * r, width))
+        lacking[r] = scaling.has_missing(forest, rows.part(width * r, width))
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         r = 0
@@ -354,7 +354,7 @@ def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     for i in range(LANES):
         walks[i].capacity = FIRST_DEPTH
         walks[i].path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
-    if n == 1 and not inputs.has_missing(forest, rows):
+    if n == 1 and not scaling.has_missing(forest, rows):
         active = _room_of_active()
         for first in range(0, forest.n_trees, LANES):
             n_walks = min(LANES, forest.n_trees - first)

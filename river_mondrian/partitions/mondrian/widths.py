@@ -1,11 +1,11 @@
 """Renewal of widths: trees are redrawn under new widths, with some points for each sample.
 
 1. At sample numbers that are fixed in advance (`Forest.next_look`), the kernel that learns stops
-(`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
-which compares the widths with the widths of recent samples. 2. If they differ, `begin` writes the
-new widths to the other frame (see `inputs`). DRAWING begins. 3. For each learned sample, the kernel
-calls `take_points` and `finish_owed`, which draw the trees. 4. When all trees are drawn, `rebase`
-converts the points to the new frame: REBASING, then STEADY.
+   (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
+   which compares the widths with the widths of recent samples.
+2. If they differ, `begin` writes the new widths to the other frame (see `scaling`): DRAWING begins.
+3. For each learned sample, the kernel calls `take_points` and `finish_owed`, which draw the trees.
+4. When all trees are drawn, `rebase` converts the points to the new frame: REBASING, then STEADY.
 
 Adaptive forests follow the same steps by their own schedule (`RebuiltTrees._renew_widths` in
 `posteriors/rebuilt/rebuilt_trees.py`). They draw a tree in the new frame when the tree is due
@@ -18,7 +18,7 @@ them (Lakshminarayanan et al. 2014, section 4.1). So each tree always has the ex
 its own widths: the time of a renewal depends only on inputs and numbers of samples.
 
 After this, all trees are in the other frame, and the points' remainders, if any, are rebased (see
-`inputs`).
+`scaling`).
 
 A part of a forest (`parts`) follows the whole forest's schedule. In the turn of another part's
 tree, points are counted and moved, and no tree is extended by them.
@@ -37,8 +37,8 @@ from ...records import ChunkedRows, Float64s, Floats, Int32s, Ints
 from ..ranges import Rounding, known_ranges, robust_ranges
 from . import extension, sampling
 from .constants import CLOSED, DRAWING, NEVER, NONE, REBASING, START, STEADY
-from .inputs import GrowingTrees, move, rebase
 from .records import F, Forest
+from .scaling import GrowingTrees, move, rebase
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
 # Number of interquartile ranges beyond the quartiles within which a value may set its feature's
@@ -267,7 +267,7 @@ class _Found(NamedTuple):
     """Scaling measured on some samples, inputs with enough values, and inputs to renew."""
 
     scaling: Floats
-    are_told: NDArray[np.bool_]
+    are_known: NDArray[np.bool_]
     are_over: NDArray[np.bool_]
 
 
@@ -307,7 +307,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         if self._find(LOOKED_AT).are_over.any():
             found, scaling = self._find(MEASURED), scaling.copy()
             # Trees are redrawn in any case, so a wider range alone renews a width.
-            are_wider = found.are_told & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
+            are_wider = found.are_known & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
             places = np.flatnonzero(found.are_over | are_wider)
             scaling[:, places] = found.scaling[:, places]
         if (scaling != self.scaling).any():
@@ -337,10 +337,10 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             near = known_ranges(both, NEAR_FENCE, rounding)
             low = np.where(has_shrunk, near.low[: self.n_inputs], low)
             high = np.where(has_shrunk, near.high[: self.n_inputs], high)
-        by_ranges, are_told = self._scaling_by(low, high), known >= least
-        are_over = are_told & _differ(self.scaling[1, : self.n_inputs], by_ranges[1], FACTOR)
+        by_ranges, are_known = self._scaling_by(low, high), known >= least
+        are_over = are_known & _differ(self.scaling[1, : self.n_inputs], by_ranges[1], FACTOR)
         are_over &= ~is_known | _differ(spread_then, spread, FACTOR_OF_SPREAD)
-        return _Found(by_ranges, are_told, are_over)
+        return _Found(by_ranges, are_known, are_over)
 
     def _rounding(self) -> Rounding:
         """Return the possible errors of stored inputs, twice for each feature."""

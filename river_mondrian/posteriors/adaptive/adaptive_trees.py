@@ -66,20 +66,19 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
-    of_mixed = nodes.PRIORS[nodes.MIXED]
     # From the end up, since a node's c depends on the weights in the node below.
     for i in range(n - 1, -1, -1):
         entry = path[i]
         ref, statistics, ends = entry.ref, entry.statistics, i == n - 1
-        says = bool(statistics) and statistics.n_seen > 0
+        has_seen = bool(statistics) and statistics.n_seen > 0
         own = numbers.part(STEP_NUMBERS * i, STEP_NUMBERS)
-        own[0] = 1.0 if says or ends else 0.0
+        own[0] = 1.0 if has_seen or ends else 0.0
         for v in range(nodes.N_WEIGHTINGS):
-            stop = statistics.stops[v] if says else 0.0
+            stop = statistics.stops[v] if has_seen else 0.0
             own[1 + v] = 1.0 if ends else stop
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
-            if not says:
+            if not has_seen:
                 # With a single point or no sample, all other classes are equal.
                 weight = forest.weight_of(~ref) if ref < 0 else 0.0
                 count = weight if ref < 0 and forest.label_of(~ref) == k else 0.0
@@ -88,7 +87,8 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                     alpha = nodes.PRIORS[v]
                     rows[(2 + v) * n_classes + k] = (count + alpha) / (weight + alpha * n_classes)
             else:
-                known, alpha = seen.numbers_of(forest, tree, statistics, k), of_mixed
+                known = seen.numbers_of(forest, tree, statistics, k)
+                alpha = nodes.PRIORS[nodes.MIXED]
                 of_all = statistics.estimate(known, alpha, n_classes)
                 late = statistics.late_estimate(known, nodes.LATE, alpha, n_classes)
                 latest = statistics.late_estimate(known, nodes.LATEST, alpha, n_classes)
@@ -166,22 +166,22 @@ class Explanation:
         """Return each posterior's prediction at a tree's root, and the features' contributions."""
         forest, tree = self.trees.forest, self.trees.trees[t]
         n, n_classes = int(tree.path_length), int(forest.n_classes)
-        numbers, said = np.empty((n, STEP_NUMBERS)), np.empty((n, STEP_ROWS, n_classes))
-        describe_path(forest, t, Float64s.of(numbers.ravel()), Float64s.of(said.ravel()))
+        numbers, own = np.empty((n, STEP_NUMBERS)), np.empty((n, STEP_ROWS, n_classes))
+        describe_path(forest, t, Float64s.of(numbers.ravel()), Float64s.of(own.ravel()))
         refs = np.array([forest.path_of(t)[i].ref for i in range(n)])
         x = self.trees.row[int(tree.first_value) :][: int(forest.n_dims)]
-        hierarchy, path, branches = self._hierarchy(t, refs, x, said[:, :2])
+        hierarchy, path, branches = self._hierarchy(t, refs, x, own[:, :2])
         parts = np.zeros((nodes.N_POSTERIORS, len(x), n_classes))
         parts[0] = contributions(forest, tree, path, x, hierarchy, branches)
         # The weightings: a node without samples has the distribution of the node above.
-        says, stops = numbers[:, 0] > 0.0, numbers[:, 1:]
-        known = np.maximum.accumulate(np.where(says, np.arange(n), 0))
-        said = said[known]
-        rests = np.cumprod(1.0 - np.where(says[:, None], stops, 0.0), axis=0)
+        has_own, stops = numbers[:, 0] > 0.0, numbers[:, 1:]
+        known = np.maximum.accumulate(np.where(has_own, np.arange(n), 0))
+        own = own[known]
+        rests = np.cumprod(1.0 - np.where(has_own[:, None], stops, 0.0), axis=0)
         for i in range(1, n):
             dim = int(tree.nodes.row(int(refs[i - 1])).dim)
-            parts[1:, dim] += rests[i - 1][:, None] * (said[i, 2:] - said[i - 1, 2:])
-        return np.concatenate([hierarchy[:1], said[0, 2:]]), parts
+            parts[1:, dim] += rests[i - 1][:, None] * (own[i, 2:] - own[i - 1, 2:])
+        return np.concatenate([hierarchy[:1], own[0, 2:]]), parts
 
     def _hierarchy(
         self, t: int, refs: Ints, x: Singles, counts: Floats
@@ -399,7 +399,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
                 self._set_words()
                 words, new = forest.statistics_words, self._side_layout().parts[-1].length
                 moves = [(0, 0, known - n_sides), (known - n_sides, words - new, n_sides)]
-                self.side_rows = self.side_rows.relaid(words, moves)
+                self.side_rows = self.side_rows.resized(words, moves)
             self._finish()
         self._show_classes()
         return label
@@ -410,7 +410,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         capacity = int(forest.class_capacity)
         forest.is_sparse = 1
         self._set_words()
-        self.side_rows = known.relaid(forest.statistics_words, [(0, 0, Statistics.WORDS)])
+        self.side_rows = known.resized(forest.statistics_words, [(0, 0, Statistics.WORDS)])
         for t, tree in enumerate(self.trees):
             rows = known.rows(tree.slot, tree.side_rows.n_rows)
             classes, numbers, n = seen.seen_in(rows, min(n_classes, capacity), capacity)

@@ -19,10 +19,10 @@ from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
 from ...learners import discriminants, experts
 from ...limits import DONE, TOO_LARGE, WAITS
 from ...partitions.mondrian.boxes import distance_outside
-from ...partitions.mondrian.inputs import scale
+from ...partitions.mondrian.scaling import scale
 from ...records import Float32s, Float64s, Packed, room_of_array
 from ...records.arrays import Room
-from ..labels.hnsp import most_probable
+from ..labels.hnsp import branching, most_probable
 from ..rebuilt.forest import PATH_LENGTH, RECENT, ensure_predicted, note_predicted, walk_all
 from . import nodes
 from .nodes import A, AdaptiveTree, Entries, StatisticsEntry, Step
@@ -225,14 +225,8 @@ def predict_tree(
     weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
         step = steps[i]
-        eta, discount = step.eta, step.discount
-        # Weights of the node's own classes and of its parent's distribution, if the sample branches
-        # off.
-        own, passed = 0.0, 0.0
-        if eta > 0.0:
-            reach, stays = step.reach, step.stays
-            passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
-            own = max(reach * (1.0 - stays) - passed, 0.0)
+        discount = step.discount
+        own, passed = branching(step.eta, step.reach, step.stays, gamma, discount)
         statistics, ref = step.statistics, path[i].ref
         if statistics:
             ends = i == n - 1

@@ -110,7 +110,7 @@ def _sum(builder: Any, *parts: Any) -> Any:
 def _add_by_blocks(
     context: Any, builder: Any, row: Any, n_classes: Any, factors: Any, out: Any, width: Any
 ) -> None:
-    """Add a node's terms to the posteriors, a block of classes at a time."""
+    """Add a node's terms as the body of `add_statistics` does, a block of classes at a time."""
     sums, words = pointer_to(builder, out, _FLOAT), pointer_to(builder, row, _WORD)
     numbers = pointer_to(builder, factors, _FLOAT)
     by_weight, by_first, by_second, constants = (

@@ -9,7 +9,7 @@ from ...learners.regression import ridges as regressions
 from ...learners.regression.lags import Lags
 from ...learners.regression.records import ADDITIVE, N_RIDGES, Ridges
 from ...limits import DONE, TOO_LARGE, WAITS
-from ...partitions.mondrian.inputs import scale
+from ...partitions.mondrian.scaling import scale
 from ..rebuilt import forest as rebuilt
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 

@@ -26,9 +26,9 @@ from ...compiling.kernels import batch_kernel, helper, inlined, kernel, merged, 
 from ...limits import LARGEST_WEIGHT, TOO_LARGE, WAITS
 from ...partitions.mondrian import extension, forgetting, widths
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
-from ...partitions.mondrian.inputs import scale
 from ...partitions.mondrian.records import Forest
-from ...partitions.mondrian.walks import Prediction, Step, Walk, predict_rows
+from ...partitions.mondrian.scaling import scale
+from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, room_of_array
 from ...records.arrays import Room
 from ...records.numba_types import lowest_bit
@@ -90,12 +90,13 @@ def _add_sets(
 
 
 @inlined
-def branching(step: Step, gamma: float, discount: float) -> tuple[float, float]:
+def branching(
+    eta: float, reach: float, stays: float, gamma: float, discount: float
+) -> tuple[float, float]:
     """Return the weights of a node's and of its parent's classes if a sample branches off.
 
     These are lines 6 to 12 of Algorithm 8, up to the sums over classes.
     """
-    eta, reach, stays = step.eta, step.reach, step.stays
     if not eta > 0.0:
         return 0.0, 0.0
     passed = reach * eta / (eta + gamma) * (1.0 - stays * discount)
@@ -142,7 +143,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
     for i in range(depth, 0, -1):
         step = walk.path[i]
         discount = math.exp(-gamma * step.span)
-        own, passed = branching(step, gamma, discount)
+        own, passed = branching(step.eta, step.reach, step.stays, gamma, discount)
         if step.ref < 0:
             # For a single point, c is its weight, for its class.
             point = forest.points.row(~step.ref)

@@ -128,7 +128,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         width = forest.count_width
         if label >= width:
             forest.count_width = 2 * width
-            self.side_rows = self.side_rows.relaid(2 * width, [(0, 0, width)])
+            self.side_rows = self.side_rows.resized(2 * width, [(0, 0, width)])
             self._reserve_all(0)
         return label
 
@@ -143,7 +143,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
             moves.append((source, target, words_of([old])))
             source, target = source + words_of([old]), target + words_of([new])
         moves.append((box, forest.box_word, forest.node_words - forest.box_word))
-        self.nodes = self.nodes.relaid(self._node_layout().words, moves)
+        self.nodes = self.nodes.resized(self._node_layout().words, moves)
         self._reserve_all(0)
 
     @property

@@ -3,7 +3,7 @@
 from ...compiling.kernels import inlined, kernel, merged, rare, separate
 from ...learners.drift import NOBODY, watch
 from ...limits import BUDGET_SPENT, DONE, LEAST_WEIGHT, NO_POINT_ROOM, NO_ROOM, TOO_LARGE, WAITS
-from ...partitions.mondrian import boxes, extension, inputs, sampling
+from ...partitions.mondrian import boxes, extension, sampling, scaling
 from ...partitions.mondrian.constants import CLOSED, COMPLETE, DRAWING, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees
 from ...partitions.mondrian.records import Tree
@@ -205,7 +205,7 @@ def learn_sample(forest: R) -> None:
     p = n % forest.window_capacity
     forest.score()
     forest.is_predicted = 0
-    inputs.store_values(forest, forest.inputs, p)
+    scaling.store_values(forest, forest.inputs, p)
     forest.keep_sample(p)
     _begin_walks(forest, p)
     extend_trees(forest, 0, forest.n_trees, LANES)
@@ -337,13 +337,13 @@ def _gather(forest: R, tree: RebuiltTree, t: int, start: int, stop: int) -> None
         if is_renewed:
             point = forest.points.row(p)
             own = forest.values_in(tree, point)
-            inputs.write_column(forest, own, forest.inputs_in(point), t, tree.frame)
+            scaling.write_column(forest, own, forest.inputs_in(point), t, tree.frame)
         sampling.put_point(forest, tree, tree.root, p)
 
 
 @merged
 def _build(forest: R, t: int) -> int:
-    """Continue to build a tree in the same way as `go_on`."""
+    """Continue to build a tree in the same way as `build_part`."""
     tree, n = forest.trees[t], forest.n_samples
     if tree.role == rebuilt.BUILT:
         return DONE
@@ -353,7 +353,7 @@ def _build(forest: R, t: int) -> int:
     if tree.side_rows.n_rows + max(room, forest.side_room) > tree.side_rows.capacity:
         return NO_ROOM
     forest.rows_needed = GROWTH
-    while forest.budget > 0:
+    while forest.budget > 0 and tree.role != rebuilt.BUILT:
         budget, cursor = forest.budget, forest.cursor
         if tree.role == rebuilt.GATHERING:
             stop = min(n, cursor + budget)
@@ -364,16 +364,11 @@ def _build(forest: R, t: int) -> int:
                 forest.enqueue_built(t, tree.root)
                 tree.role = rebuilt.SPLITTING
         elif tree.role == rebuilt.SPLITTING:
-            budget = split_queued(forest, t, budget, NONE)
-            forest.budget = budget
-            if tree.queue == NONE:
-                if not forest.replays():
-                    tree.role = rebuilt.BUILT
-                    return DONE
-                tree.role = rebuilt.REPLAYING
-                forest.cursor = forest.built_from
-            elif budget > 0:
-                return NO_ROOM
+            forest.budget = split_queued(forest, t, budget, NONE)
+            if tree.queue != NONE:
+                return NO_ROOM if forest.budget > 0 else BUDGET_SPENT
+            tree.role = rebuilt.REPLAYING if forest.replays() else rebuilt.BUILT
+            forest.cursor = forest.built_from
         else:
             stop = min(n, cursor + budget // REPLAY_COST + 1)
             done = forest.replay(t, cursor, stop)
@@ -382,19 +377,18 @@ def _build(forest: R, t: int) -> int:
             # a call does not depend on capacities.
             forest.budget = max(left, 1) if done < stop else left - 1
             forest.cursor = done
-            if done == n:
-                tree.role = rebuilt.BUILT
-                return DONE
             if done < stop:
                 if done == cursor:
                     # This sample has a long path.
                     forest.rows_needed = rebuilt.DEEPEST
                 return NO_ROOM
-    return BUDGET_SPENT
+            if done == n:
+                tree.role = rebuilt.BUILT
+    return DONE if tree.role == rebuilt.BUILT else BUDGET_SPENT
 
 
 @kernel
-def go_on(forest: R, t: int, may_stop: bool) -> int:
+def build_part(forest: R, t: int, may_stop: bool) -> int:
     """Continue to build a tree within the forest's budget, which is reduced by the cost.
 
     If the tree may not stop, a separate budget is used. Returns BUDGET_SPENT; DONE if the tree is

@@ -434,10 +434,10 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
 
         Returns whether the tree is built.
         """
-        forest, tree, go_on = self.forest, self.trees[t], building.go_on.of(self._FOREST)
+        forest, tree, build_part = self.forest, self.trees[t], building.build_part.of(self._FOREST)
         if tree.role not in UNFINISHED:
             self._begin(t)
-        while (status := go_on(forest, t, may_stop)) != DONE:
+        while (status := build_part(forest, t, may_stop)) != DONE:
             if status == NO_ROOM:
                 needed = int(forest.rows_needed)
                 self._reserve_rows(t, needed, max(needed, int(forest.side_room)))

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from ...compiling.kernels import batch_kernel, inlined, kernel, merged, separate
-from ...partitions.mondrian import inputs, reading
+from ...partitions.mondrian import reading, scaling
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.trees import AnyView, ExplainedTrees
 from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
@@ -261,7 +261,7 @@ def predict_one(forest: T, prediction: MomentsPrediction) -> int:
 
     Returns DONE, or the input whose value is too large.
     """
-    bad = inputs.scale(forest, forest.row, forest.inputs)
+    bad = scaling.scale(forest, forest.row, forest.inputs)
     if bad < 0:
         _predict(forest, forest.row, 1, prediction)
     return bad
@@ -273,7 +273,7 @@ def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
 
     The weights add up to the number of trees.
     """
-    bad = inputs.scale(forest, forest.row, forest.inputs)
+    bad = scaling.scale(forest, forest.row, forest.inputs)
     if bad < 0:
         prediction.n = 0
         predict_rows(forest, forest.row, 1, prediction)

@@ -195,8 +195,8 @@ def _add_densities(
             _copy_messages(tree.nodes.row(j), nodes[place + j])
         place += tree.nodes.n_rows
         # Save the tree's own hyperparameters after the saved targets.
-        had = kept[width * (end - first) + t - start]
-        had.weight, had.mean = tree.gamma2, tree.noise
+        saved = kept[width * (end - first) + t - start]
+        saved.weight, saved.mean = tree.gamma2, tree.noise
         tree.gamma2, tree.noise = gamma2, noise
         messages.forget_messages(tree)
     y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
@@ -208,6 +208,7 @@ def _add_densities(
         if own.leaf != EMPTY:
             messages.subtract_target(forest, forest.points.row(p).target, own.weight)
     messages.update_messages(forest, start, stop)
+    # Predict each target from the targets before it, then add it again.
     for p in range(first, end):
         taken = kept.part(width * (p - first), width)
         own = taken[n_trees]
@@ -217,29 +218,30 @@ def _add_densities(
                 found[1] = math.nan
             continue
         y, weight = forest.points.row(p).target, own.weight
-        is_told = p < last and weight > 0.0
+        is_scored = p < last and weight > 0.0
         for t in range(n_trees):
             tree, depth = forest.trees[start + t], 0
-            if is_told:
+            if is_scored:
                 density, depth = _density(forest, start + t, p, weight, path)
                 found[0] = found[0] + density
             forest.points.row(p).weight = weight
             if taken[t].leaf >= 0:
                 message = tree.nodes.row(taken[t].leaf).messages[0]
                 message.precision, message.mean = taken[t].weight, taken[t].mean
-            if is_told:
+            if is_scored:
                 _renew(forest, tree, depth, path)
         if p < last and weight == 0.0:
             found[1] = math.nan
         elif p < last and found[1] == found[1]:
             found[1] = math.sqrt(forest.y_squares / forest.y_weight)
         messages.add_target(forest, y, weight)
+    # Restore sums, hyperparameters and messages.
     forest.y_weight, forest.y_mean, forest.y_squares = y_weight, y_mean, y_squares
     place = 0
     for t in range(start, stop):
         tree = forest.trees[t]
-        had = kept[width * (end - first) + t - start]
-        tree.gamma2, tree.noise = had.weight, had.mean
+        saved = kept[width * (end - first) + t - start]
+        tree.gamma2, tree.noise = saved.weight, saved.mean
         for j in range(tree.nodes.n_rows):
             _copy_messages(nodes[place + j], tree.nodes.row(j))
         place += tree.nodes.n_rows

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...compiling.kernels import batch_kernel, exact_separate, helper, inlined, kernel
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
-from ...partitions.mondrian import boxes, extension, forgetting, inputs, walks, widths
+from ...partitions.mondrian import boxes, extension, forgetting, scaling, walks, widths
 from ...partitions.mondrian.constants import CLOSED, DRAWING, FREE, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
 from ...partitions.ranges import robust_ranges
@@ -236,7 +236,7 @@ def go_on(forest: T) -> int:
 @inlined
 def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
     """Store the sample in the forest's `inputs` as point `p`; returns the result of `learn_one`."""
-    bad = inputs.store_values(forest, forest.inputs, p)
+    bad = scaling.store_values(forest, forest.inputs, p)
     if bad >= 0:
         return TOO_LARGE - bad
     point = forest.points.row(p)

@@ -339,9 +339,9 @@ class GrowingTrees(TreeMemory[AnyForest]):
         n_inputs = self.n_inputs
         wanted = n_inputs + len(names)
         are_zero = np.broadcast_to(np.isfinite(gaps), len(names))
-        unlike = np.zeros(0, dtype=np.int64)
-        if not self._lacks_unknown and self.n_samples > 0:
-            unlike = n_inputs + np.flatnonzero(~are_zero)
+        unknown = np.zeros(0, dtype=np.int64)
+        if not self._absent_is_unknown and self.n_samples > 0:
+            unknown = n_inputs + np.flatnonzero(~are_zero)
         # The first sample's features get exact room, and later features get spare room.
         spare = 0 if n_inputs == 0 else old // 8
         capacity = old if wanted <= old else max(wanted, old + spare)
@@ -350,8 +350,8 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.directions = copy.deepcopy(self.directions)
             self.directions.add_inputs(names, capacity)
         else:
-            columns = self._sort_out(first_values >= LEAST_LEVEL)
-        self._relay(capacity, columns, unlike)
+            columns = self._note_categories(first_values >= LEAST_LEVEL)
+        self._resize_rows(capacity, columns, unknown)
         if capacity > old:
             self._add_input_capacity(old, capacity)
         else:
@@ -398,7 +398,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             more = (0, 0), (0, new - old)
             self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
 
-    def _sort_out(self, are_categories: NDArray[np.bool_]) -> list[int]:
+    def _note_categories(self, are_categories: NDArray[np.bool_]) -> list[int]:
         """Record which new inputs are categories, and return the old column for each new column.
 
         With the first category, each tree gets a column of its own.
@@ -415,10 +415,10 @@ class GrowingTrees(TreeMemory[AnyForest]):
             return columns[: self._n_columns]
         return list(range(self._n_columns))
 
-    def _relay(self, capacity: int, columns: list[int], unlike: Ints) -> None:
+    def _resize_rows(self, capacity: int, columns: list[int], unknown: Ints) -> None:
         """Reserve room for `capacity` inputs, and rearrange the columns of points' values.
 
-        `columns` has the old column for each new column. Past samples lack the new inputs `unlike`
+        `columns` has the old column for each new column. Past samples lack the new inputs `unknown`
         (NaN). Other new inputs are 0 in past samples.
         """
         forest, n_slots = self.forest, len(self.trees)
@@ -426,7 +426,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         known = list(range(forest.n_values // old))
         had_inputs = forest.keeps_inputs == 1
         is_same = capacity == n_old and columns == known and self.keeps_inputs == had_inputs
-        if is_same and len(unlike) == 0:
+        if is_same and len(unknown) == 0:
             return
         inputs = np.zeros((0, 0))
         if self.keeps_inputs and not had_inputs:
@@ -437,33 +437,35 @@ class GrowingTrees(TreeMemory[AnyForest]):
         forest.dim_capacity, forest.input_capacity = new, capacity
         self._set_words()
         # The value of future features in past samples.
-        fill = NAN_BITS if self._lacks_unknown else 0
-        dims = unlike if self.directions is None else unlike[:0]
+        fill = NAN_BITS if self._absent_is_unknown else 0
+        dims = unknown if self.directions is None else unknown[:0]
+        # Boxes: in rows of their own, or in the rows of nodes.
         if (new > old or len(dims)) and forest.light_size > 0:
             moves = [(0, 0, old), (old, new, old)]
-            self.boxes = self.boxes.relaid(self._layouts()["boxes"].words, moves, fill)
+            self.boxes = self.boxes.resized(self._layouts()["boxes"].words, moves, fill)
             self.boxes.fill([0, new], dims, NAN_BITS)
         elif new > old or len(dims):
             moves = [(0, 0, box + old), (box + old, box + new, old)]
-            self.nodes = self.nodes.relaid(self._node_layout().words, moves, fill)
+            self.nodes = self.nodes.resized(self._node_layout().words, moves, fill)
             self.nodes.fill([box, box + new], dims, NAN_BITS)
             if self._may_have_light and light_size_for(new) > 0:
                 self._part_boxes(light_size_for(new))
+        # Points: values, links, inputs.
         moves = [(values + old * s, values + new * i, old) for i, s in enumerate(columns)]
         moves += [(0, 0, values), (links, int(forest.links_word), n_slots)]
         if had_inputs:
             moves.append((kept, int(forest.inputs_word), 2 * n_old))
-        points = self.points.relaid(self._point_layout().words, moves, fill)
+        points = self.points.resized(self._point_layout().words, moves, fill)
         points.fill([values + new * i for i in range(len(columns))], dims, NAN_BITS)
         # An interrupted call may have reserved room for more points. This room is dropped here.
         points.trim(0, self.n_points)
         self.points = points
         if self.keeps_inputs:
-            self._put_inputs(inputs, n_old if had_inputs else 0, unlike)
+            self._put_inputs(inputs, n_old if had_inputs else 0, unknown)
         words = self.trees.words
         words["first_value"] = words["first_value"] // old * new
         if self._has_remainders:
-            self.remainders = self.remainders.relaid(new, [(0, 0, old)], fill)
+            self.remainders = self.remainders.resized(new, [(0, 0, old)], fill)
             self.remainders.fill([0], dims, NAN_BITS)
         else:
             self.remainders = ChunkedRows(1, 0, False)
@@ -489,7 +491,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.boxes.extend(slot, 0, np.ascontiguousarray(old[has_box, box:]))
             words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
 
-    def _put_inputs(self, inputs: Floats, first: int, unlike: Ints) -> None:
+    def _put_inputs(self, inputs: Floats, first: int, unknown: Ints) -> None:
         """Set inputs from `first` on to absent, then write `inputs`, shape (points, inputs)."""
         column = next(c for c in self._point_layout().columns if c.name == "inputs")
         start = 0
@@ -497,7 +499,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             own = column.over(chunk, len(chunk), self.points.row_bytes)
             part = inputs[start : start + len(chunk)]
             own[:, first:] = self.forest.absent
-            own[:, unlike] = math.nan
+            own[:, unknown] = math.nan
             own[: len(part), : part.shape[1]] = part
             start += len(chunk)
 
