@@ -198,7 +198,8 @@ def text(data: DataFolder, report: Report, quick: bool) -> None:
     if not rows:
         return
     report.note(
-        "; ".join(sizes)
+        "Accuracy and time on text of few and of many classes. "
+        + "; ".join(sizes)
         + ". One pass. All sets have tf-idf of length 1, except the last set, which has "
         "counts. Documents of `python -m benchmarks.docstrings` are the docstrings of "
         "modules, and their classes are the packages. The accuracies are on the test "
