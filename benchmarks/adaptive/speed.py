@@ -54,10 +54,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             }
 
         progress(f"{name}")
-        for model in (
-            adaptive_forest(0),
-            MondrianForestClassifier(seed=0),
-        ):  # This compiles kernels.
+        # This compiles kernels.
+        for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):
             scores(model, samples[:300])
         runs = repeated(repeats, peers, TURN)
         own = 1e6 * median(runs, "adaptive", "both") / len(samples)
