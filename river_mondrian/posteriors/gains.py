@@ -145,8 +145,9 @@ def blocks_of(
     ----------
     table
         The tree.
-    Arrays over all nodes, of which only the leaves are read. Means are relative to the mean of all
-    targets.
+    weights, numbers, means
+        Arrays over all nodes, of which only the leaves are read. Means are relative to the mean of
+        all targets.
     total_scatter
         The weighted sum of squared deviations of all targets from their mean.
 

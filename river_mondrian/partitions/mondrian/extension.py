@@ -412,8 +412,8 @@ def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
 def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
     """Store the values of one sample as point `p` and extend every tree by it (Algorithm 3).
 
-    The point's other fields are already stored. Returns the result of `extend_trees`, or `TOO_LARGE
-    - i` if the i-th input is too large. No tree's data has changed then.
+    The point's other fields are already stored. Returns the result of `extend_trees`. If the i-th
+    input is too large, returns `TOO_LARGE - i`, and no tree's data has changed.
     """
     bad = store_values(forest, inputs, p)
     if bad >= 0:
