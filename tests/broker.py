@@ -32,7 +32,7 @@ def free_port():
 
 
 def wait_until(is_so, seconds=300.0):
-    """Wait until a condition holds or the time is over; return the last value of the condition."""
+    """Wait at most `seconds` until a condition holds; return the last value of the condition."""
     ends = time.monotonic() + seconds
     while True:
         found = is_so()

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 
-# Must come before the kernels are loaded: then their allocations can fail.
+# This import precedes the kernels, so that their allocations can fail.
 from attack import allocations
 from hypothesis import HealthCheck, settings
 from inline_workers import engine
@@ -12,7 +12,7 @@ from small_package import installed, processes
 __all__ = ["allocations", "engine", "installed", "processes"]
 
 IS_NIGHTLY = os.environ.get("TEST_SEEDS") == "all"
-# A slow machine is no error, and the suite has the same examples each time.
+# Slow machines do not fail tests, and the suite has the same examples each time.
 settings.register_profile(
     "suite", deadline=None, derandomize=not IS_NIGHTLY, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -1,8 +1,8 @@
 """A process that has compiled with numba, and forks a child for each run in a fresh process.
 
-Without it, each run takes more than a second to start an interpreter, import numba and let it find
-its functions. The process reads one request per line: a number, then the arguments of `run`. Each
-child writes its answer in one line.
+A new interpreter takes more than a second to start, import numba and find its functions. The
+process reads one request per line: a number, then the arguments of `run`. Each child writes its
+answer in one line.
 """
 
 import importlib

@@ -53,7 +53,7 @@ def second(x):
 
 
 class Processes:
-    """Processes in which numba is imported, and no module of the package."""
+    """Processes that have imported numba, but no module of the package."""
 
     def __init__(self):
         command = [sys.executable, Path(__file__).with_name("forks.py")]
@@ -90,7 +90,7 @@ def processes():
 
 
 class Installation:
-    """A copy of the package that processes of its own use."""
+    """A copy of the package for separate processes."""
 
     def __init__(self, processes, place, cache_home):
         self.processes, self.place = processes, place
@@ -105,7 +105,7 @@ class Installation:
         for name, text in sources.items():
             path = self.package / name
             path.write_text(text)
-            # As from an archive: the time never shows a change, and the size often does not.
+            # An unpacked archive has fixed times, so the time never shows a change.
             os.utime(path, (1e9, 1e9))
 
     def start(self, *steps, **environ):

@@ -19,7 +19,7 @@ from river_mondrian.files.store import FORMAT
 # Whether the newest format is final and has golden files; before that it may still change.
 FORMAT_IS_FINAL = True
 
-# The folder with a folder of golden files for each format.
+# The folder has a folder of golden files for each format.
 GOLDEN = Path(__file__).parent / "golden"
 
 

@@ -56,7 +56,7 @@ def nearly_constant(n, level):
 
 
 def changing_half_the_time(n):
-    """Return samples of a value half of which equal the one before, until one is higher."""
+    """Return samples of a value that changes at every other sample, and one higher value."""
     scores = np.random.default_rng(3).random(n).tolist()
     steps = [(i + 1) // 2 % 2 + 8.0 * (i == n - 100) for i in range(n)]
     return [{"a": 1e9 + step, "score": s} for step, s in zip(steps, scores, strict=True)]

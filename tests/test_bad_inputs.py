@@ -89,8 +89,8 @@ CUTS, DENSITY, ALARMS = "RandomCutForest", "DensityForest", "Alarms"
 OGD, RIDGE, CELLS = "OGDClassifier", "RidgeRegressor", "MondrianFeatures"
 LIST, DATES = list(LABELS), pd.DataFrame({"a": pd.date_range("2020", periods=20)})
 
-# Calls by the type of their error, with its message. Constructors have ARGUMENTS and
-# tests/test_contract.py. Calls for one sample have tests/test_contract.py and
+# Calls by the type of their error, with its message. Constructors are tested by ARGUMENTS and
+# tests/test_contract.py. Calls for one sample are tested by tests/test_contract.py and
 # tests/test_configurations.py.
 TYPE_ERRORS = [
     (call(EXACT, "debug_one", None), "a sample must be a mapping"),

@@ -90,7 +90,7 @@ def test_meanings_are_remembered_by_contents(tmp_path, monkeypatch):
     known.unlink()
     known.mkdir()
     assert key() == first
-    # The key is that of the contents that were read.
+    # The key belongs to the contents that were read.
     found = sources.Sources(root)
     (root / "a.py").write_text("A = 3\n")
     assert found.key(known) == first and not found.unchanged()

@@ -275,7 +275,7 @@ def test_samples_that_cannot_be_recognized():
 
 
 def series(n, seed=1):
-    # The last target predicts the next one well, and the one ten samples later poorly.
+    # The last target predicts the next target well, and the target ten samples later poorly.
     rng, level, found = np.random.default_rng(seed), 0.0, []
     for t in range(n):
         level = 0.8 * level + rng.normal()

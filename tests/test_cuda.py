@@ -127,7 +127,7 @@ def test_near_ties_are_settled(cells_of, centre, spread):
     rng = np.random.default_rng(2)
     pool = (centre + spread * rng.normal(size=(400, 8))).astype(np.float32)
     members = partitions(400, 5, 40)
-    # Near the middle of two members, which single precision cannot distinguish.
+    # The middle of two members: single precision cannot decide which of them is nearer.
     pairs = pool[members[0].reshape(-1, 2)].astype(np.float64)
     ends = pairs.transpose(1, 0, 2) + 1e-3 * spread * rng.normal(size=(20, 8))
     pool[members[0].reshape(-1, 2)] = ends.transpose(1, 0, 2)
@@ -153,7 +153,7 @@ def test_few_of_common_data_are_settled_whatever_the_outliers(cells_of):
 def test_scores_are_off_by_no_more_than_the_bound(cells_of, d, unit):
     rng = np.random.default_rng(d)
     pool, X = ((unit * (5 + rng.normal(size=(n, d)))).astype(np.float32) for n in (20, 12))
-    # With one point per partition, the least score is that of the point.
+    # With one point per partition, the least score is the point's score.
     _, xp = cells_of(X, pool, np.arange(20)[:, None])
     minima, row_bounds = (xp.launched["decide"][i].host for i in (0, 4))
     scores = minima.view(np.float32)[0, :, :, 0]

@@ -44,7 +44,7 @@ leaf = node_that(is_leaf)
 
 
 def put(find, **values):
-    """Return a damage: a function that sets fields of a record of a model."""
+    """Return a function that damages a model: it sets fields of a record."""
 
     def damage(model):
         for name, value in values.items():
@@ -85,7 +85,7 @@ def fewer_features(model):
 
 
 def number(find, place, value):
-    """Return a damage: a function that sets a number in an array of a model."""
+    """Return a function that damages a model: it sets a number in an array."""
     return lambda model: find(model).__setitem__(place, value)
 
 

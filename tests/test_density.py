@@ -145,7 +145,7 @@ def growing(n):
 @pytest.mark.parametrize("lifetime", [1.5, growing, stats.uniform(1.4, 0.2)])
 @pytest.mark.parametrize("dims", [1, 3])
 def test_samples_share_a_cell_as_often_as_the_laplace_kernel_says(dims, lifetime):
-    """The first sample may be far, and trees may have grown to their lifetime."""
+    """The first sample may be far away, and trees may have grown to their lifetime."""
     rng = np.random.default_rng(dims)
     X = rng.normal(size=(20, dims))
     X[0] += 5.0
@@ -188,7 +188,7 @@ def test_a_new_feature_extends_the_trees_to_the_law_of_more_dimensions(grows):
 
 
 def counts_agree(forest, asked, held):
-    """Check the counts of cells: each cell holds its sample, and counts the held samples within."""
+    """Check that each cell holds its sample, and that it counts the held samples inside."""
     held = np.array(held)
     for x in asked:
         z = np.array([x[name] for name in forest.feature_names])
@@ -442,7 +442,7 @@ def test_a_lifetime_that_falls_changes_nothing():
 
 
 def test_a_mixture_is_the_twin():
-    """Levels, weights, rates of first deviations and rarities: before the first renewal."""
+    """Levels, weights, rates of first deviations and rarities agree before the first renewal."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(15, 3)).round(1)
     X[:4, 1] = X[0, 1]

@@ -76,7 +76,7 @@ PARAMETERS = [
 @pytest.mark.parametrize("is_real", [False, True])
 @pytest.mark.parametrize("kind", RATES)
 def test_adwin_is_rivers(parameters, is_real, kind):
-    """A pickled copy continues equally."""
+    """A pickled copy gives the same results."""
     n_drifts = widest = 0
     for seed in range(3):
         values = stream(seed, kind, is_real)

@@ -11,8 +11,7 @@ from naive import dual as naive
 from river_mondrian import DualOGDClassifier, IsolationFeatures
 
 WIDTH = 0.7
-# Sums of multiples of this rate and of shares of cells stay far from 1, where rounding would
-# matter.
+# With this rate, sums of margins stay far from 1, where rounding would decide.
 RATE = 0.3 * math.sqrt(2.0)
 TWINS = {"laplace": naive.laplace(WIDTH), "gaussian": naive.gaussian(WIDTH)}
 

@@ -460,7 +460,7 @@ def test_links_stay_and_files_may_be_read_by_others(path):
 def test_killed_at_any_moment_the_old_file_or_the_new_one_is_there(path):
     small, large = learned("classifier", 3), learned("classifier", 260)
     expected = {1: answers(small), 2: answers(large)}
-    # Both files take equally long to write, so each remains after about half of the kills.
+    # Both files take equally long to write, so each is found after about half of the kills.
     room = np.arange(1 << 18)
 
     def save_for_ever():

@@ -292,7 +292,7 @@ def test_transformers_of_river_go_along_with_a_model(name, tmp_path):
         teach(step, x, float(i % 2))
     rm.save(rm.MondrianForestClassifier(2, seed=1), tmp_path / "model", extra={"step": step})
     same = rm.load(tmp_path / "model", with_extra=True)[1]["step"]
-    # The restored step transforms, and learns on, equally.
+    # The restored step gives the same results, also after more samples.
     for new in (x, {"a": 7.0, "b": -1.0, "category": "w"}, x):
         assert same.transform_one(new) == step.transform_one(new)
         for one in (step, same):
@@ -372,7 +372,7 @@ def test_values_far_from_0_are_not_rounded_before_they_are_compared(name, by_fra
                 learn(model, x, label)
         ask = model.score_one if kind is None else model.predict_one
         found.append([float(ask(x)) for x in samples[100:]])
-    # Rounding may move a few places across a cut.
+    # Rounding may move a few values across a cut.
     near, far = np.array(found)
     assert np.mean(np.abs(near - far) < 0.05) > 0.9
     assert np.ptp(near) > 0.1

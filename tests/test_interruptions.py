@@ -1,4 +1,4 @@
-"""Real signals and a real limit of memory leave a model as before a call or as after it."""
+"""Tests that signals and limits of memory leave a model in its state before or after a call."""
 
 import os
 import pickle

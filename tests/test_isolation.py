@@ -244,7 +244,7 @@ def test_a_hundred_of_a_million_keys(method):
     for x in rows[1024:]:
         assert features.cells_one(x).shape == (100,)
         features.learn_one(x)
-    # A part of a sample is nearer to it than a sample without common features.
+    # A part of a sample is nearer to the sample than another sample without common features.
     half = dict(list(rows[5].items())[:90])
     assert features.kernel(rows[5], half) > features.kernel(rows[5], rows[6])
 

@@ -1,4 +1,4 @@
-"""Tests of models by key: packed models and models in a folder predict as ready ones."""
+"""Tests of models by key: packed and stored models predict as ready models do."""
 
 import copy
 import pickle

@@ -23,7 +23,7 @@ new_row, add_sample = as_kernels(seen.new_row, seen.add_sample)
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Let 33 classes count as many."""
+    """Lower the limit of dense nodes to 32 classes."""
     monkeypatch.setattr(adaptive_trees, "MOST_DENSE", 32)
 
 
@@ -133,7 +133,7 @@ def test_a_node_knows_what_it_has_seen_wherever_that_is(seed, numbers):
 @given(st.integers(0, 2**20), st.integers(1, 400), st.integers(1, 5))
 @settings(max_examples=20)
 def test_rows_are_as_many_as_are_made_room_for(seed, n_classes, n_steps):
-    """In any order of the classes, no more rows are needed."""
+    """At most `most_rows` rows are needed, in any order of the classes."""
     order = np.random.default_rng(seed).permutation(n_classes * n_steps)[:n_classes]
     room, links = [nodes.N_FIRST], [{}]
     for label in order.tolist():

@@ -168,7 +168,7 @@ def test_ridges_of_parts_are_those_of_all(name, tmp_path):
                 whole.log_marginal_likelihood, rel=1e-9, abs=1e-7
             )
             assert (model.n_samples, model.n_columns) == (whole.n_samples, whole.n_columns)
-        # Both models learn on.
+        # Both models continue to learn.
         for model in (merged, whole):
             learn_targets(model, rows(30, 5, 4.0), 5)
         found, expected = (m.predict_many(asked) for m in (merged, whole))

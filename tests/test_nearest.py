@@ -104,7 +104,7 @@ def test_scoring_ahead_of_learning_changes_nothing():
 
 def test_shingles_are_samples_of_all_their_values():
     rng = np.random.default_rng(1)
-    # With progress, so many rows are scored in several pieces.
+    # With so many rows, progress is shown in several steps.
     values = np.sin(np.arange(1500) / 5.0) + 0.1 * rng.normal(size=1500)
     samples = [{"a": v, "d": "xy"[i % 2]} for i, v in enumerate(values.tolist())]
     joined = [

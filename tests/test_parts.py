@@ -205,8 +205,8 @@ def test_the_first_category_is_learned_by_the_whole(engine):
 def test_a_worker_that_dies_is_replaced(name, when, engine):
     whole, _ = begun(name)
     blocks = [samples(whole, 25, seed) for seed in range(8)]
-    # Calls with eight blocks for two workers, and two calls that gather: the first call, calls
-    # around those after which workers save, and the last call.
+    # The calls are for eight blocks on two workers, and two calls gather the results. The deaths
+    # come at the first call, at calls around those after which workers save, and at the last call.
     assert_replaced(whole, blocks, (1, 5, 6, 7, 12, 17, 18), when, engine)
 
 

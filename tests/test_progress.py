@@ -113,7 +113,7 @@ def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
     same.learn_many(*arguments(model, n))
     assert getattr(model, "n_samples", n) == getattr(same, "n_samples", n)
     assert readings(model) == readings(same)
-    # The next call learns on from there.
+    # The next call continues to learn.
     for one in (model, same):
         one.learn_many(*arguments(one, n + 50, n))
     assert readings(model) == readings(same)

@@ -74,8 +74,9 @@ def test_scores_are_expectations_over_all_places(places, dims, window):
         model._readings(mapped(x))
         expected = np.mean([naive.expected(twin, x) for twin in twins], axis=0)
         cells = np.mean([naive.n_in_cell(twin, x, 2.0) for twin in twins])
-        # A distance is a sum of single-precision differences. So eta span is off by a few units in
-        # the last place, exp(-eta span) by 1/e of them, and each step by as much of n.
+        # A distance is a sum of single-precision differences, so eta span is off by a few units in
+        # the last place. The error of exp(-eta span) is 1/e of these, and the error of each step
+        # this times n.
         n, steps = len(held), 1 + expected[2]
         unit = (dims + 1) * 2.0**-24 / math.e * 2.0 * steps
         found = trees.out[[DISPLACEMENT, RELATIVE, DEPTH, DENSITY]]

@@ -18,7 +18,7 @@ ALL_PHASES = {STEADY, DRAWING, REBASING}
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    """Check widths before 4,096 samples, so that a renewal is in progress there."""
+    """Check widths before sample 4,096, so that a renewal is in progress there."""
     monkeypatch.setattr(widths, "LOOK_RATIO", 1.4)
 
 

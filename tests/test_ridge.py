@@ -262,7 +262,7 @@ def test_a_map_that_is_built_anew_learns_the_window_again(window, n):
     "features", [rm.MondrianFeatures, rm.RandomBinningFeatures, rm.RandomFourierFeatures]
 )
 def test_features_that_come_late_and_missing_values(features):
-    """A sample is removed as it was learned, even if the map would now map it otherwise."""
+    """A sample is removed with the values that were learned, even if the map has changed."""
     rng = np.random.default_rng(1)
     model, samples = rm.RidgeRegressor(features(8, seed=1), window=30), []
     for i in range(120):

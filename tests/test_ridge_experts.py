@@ -81,7 +81,7 @@ def test_weights_are_those_of_dense_least_squares(n, missing):
     run(own, X, y, weights, sizes)
     # No new columns are pending.
     assert own.record.stage == rec.IDLE
-    # A far target counts as a nearer one; here no target is far, except for replayed ones.
+    # A far target would count as a nearer one; no target is far, except for replayed ones.
     record, design = design_of(own)
     F, ages = rows_of(design, X), np.arange(n)[::-1]
     targets = np.array([y - design["shift"]] * rec.N_SOLVED)

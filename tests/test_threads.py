@@ -29,7 +29,7 @@ from river_mondrian.model import Model
 # A slow machine may need more time for the least number of runs.
 SECONDS, LEAST_RUNS = float(os.environ.get("ATTACK_SECONDS", "0.25")), 3
 
-# Other answers, for classes whose usual answer says little about a sample.
+# Other answers, for classes whose usual answer depends too little on the sample.
 ANSWERS = {name: lambda model, x: model.predict_proba_one(x) for name in ("classifier", "adaptive")}
 ANSWERS["dual"] = lambda model, x: model.decision_one(x)
 

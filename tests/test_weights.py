@@ -66,7 +66,7 @@ def test_the_side_of_a_missing_value_follows_the_weights(q):
     fed(made, [(*p, 3.0), *[({"a": 1.0}, "q", 1.0)] * q])
     fed(plain, [*[p] * 3, *[({"a": 1.0}, "q")] * q])
     assert made.predict_proba_one({}) == pytest.approx(plain.predict_proba_one({}), abs=1e-12)
-    # The displayed path follows them, too.
+    # The path in `debug_one` follows both sides, too.
     assert "'p': 3" in made.debug_one({})
 
 

@@ -496,7 +496,7 @@ def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
 
 @pytest.mark.parametrize("since", [5, 384, 430, 467, 506, 600])
 def test_a_category_may_come_at_any_time(since):
-    """It may come in the middle of a renewal, which it does not change."""
+    """A category may come during a renewal, which it does not change."""
     X, y = corner(800)
     model, told = make("exact", "categories"), history(X.tolist(), 3)
     for i, sample in enumerate(zip(samples(X, "categories", since), y, strict=True)):

@@ -1,4 +1,4 @@
-"""Check that a call that fails leaves a model as before the call or as after it."""
+"""Check that a call that fails leaves a model in its state before the call or after it."""
 
 import os
 import pickle
@@ -35,8 +35,8 @@ class Judge:
     go_on
         A function that lets a model learn some more samples.
     every
-        The step between attacked lines. Allocations have an eighth of it. `ATTACK_EVERY` in the
-        environment overrides it; 1 attacks all lines and allocations.
+        The step between attacked lines; the step between attacked allocations is an eighth of it.
+        The environment variable `ATTACK_EVERY` overrides it; 1 attacks all lines and allocations.
 
     """
 
@@ -51,9 +51,9 @@ class Judge:
         return self.looks(model)
 
     def lines(self, state, call):
-        """Raise an exception at the lines of a call; return which of both states the models had.
+        """Raise an exception at the lines of a call; return which of the two states the models had.
 
-        The set holds 0 if a model was as before the call, and 1 if a model was as after it.
+        The set holds 0 for the state before the call, and 1 for the state after it.
         """
         return self._attack(state, call, LINES, self.every)
 

@@ -33,8 +33,8 @@ def samples(n, first=0):
 def attack(state, learn, look):
     """Let a model learn in a child process until memory is short; return 0 if the model is intact.
 
-    The model must be as before the sample for which memory was short, or as after it. It must also
-    learn on as such a model.
+    The model must have its state before or after the sample for which memory was short. Then it
+    must continue to learn from this state.
     """
     note("limits of memory", 1)
     return exit_of(forked(partial(_run, state, learn, look)))

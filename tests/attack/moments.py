@@ -65,7 +65,7 @@ KINDS |= LEARNERS
 
 
 def samples(n, n_features=2, n_labels=3, first=0):
-    """Return samples with labels and targets; labels shift every 400 samples, a tenth is random."""
+    """Return samples with labels and targets; labels shift every 400 samples, a tenth are noise."""
     rng = np.random.default_rng(first)
     rows = rng.random((n, n_features))
     labels = np.floor(rows.sum(axis=1) * n_labels / n_features).astype(int) + np.arange(n) // 400

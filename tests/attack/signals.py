@@ -34,8 +34,8 @@ def strike(call, seconds):
 def attack(new, samples, learn, look, n_signals, rng, n=40, more=10):
     """Interrupt models while they learn samples one by one, and check the models that remain.
 
-    A model must be as before the interrupted call or as after it, and must learn on as such a
-    model.
+    A model must have its state before or after the interrupted call, and must continue to learn
+    from this state.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ USUAL |= {"processors": 2, "schedule": 0}
 
 
 def cupy(**options):
-    """Return a module with those functions of CuPy that the package calls."""
+    """Return a module with the functions of CuPy that the package calls."""
     given = types.SimpleNamespace(**USUAL | options)
     module = types.ModuleType("cupy")
     # The arguments of each kernel's last launch.

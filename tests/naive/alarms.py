@@ -1,4 +1,4 @@
-"""Alarms, written from the description of `river_mondrian.Alarms`, with all of the past at hand."""
+"""Alarms, written from the description of `river_mondrian.Alarms`; all past samples are stored."""
 
 import itertools
 import math

@@ -1,7 +1,7 @@
 """Collusive displacement (Guha, Mishra, Roy and Schrijvers, 2016), by inserting samples.
 
-Trees are those of `mondrian`, with points in their leaves. A sample may be inserted at several
-places of a tree. The expectation sums over all of them: each gives a tree, which is evaluated.
+Trees have the form of `mondrian`, with points in their leaves. A sample may be inserted at several
+places of a tree. The expectation is a sum over the trees that result.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def places(node, x):
 
 
 def stay(node, x, time=math.inf):
-    """Return the probability that a sample isn't parted from a node before its time or `time`.
+    """Return the probability that a node parts a sample neither before its split nor before `time`.
 
     The time of parting is exponential; its rate is the sample's distance.
     """

@@ -1,6 +1,6 @@
-"""How feature widths follow drift, in plain loops: when they are checked, and when trees change.
+"""The widths of features under drift, in plain loops: times of checks, and times of changes.
 
-The number of samples and the inputs determine all of it.
+Widths depend on the number of samples and the inputs only.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The posterior of targets in plain Python: one dense Gaussian, conditioned on the targets.
 
-The joint covariance of all node means is computed from the tree. Conditioning solves with it and
-passes no messages. Variances are in units of gamma1.
+The joint covariance of all node means is computed from the tree. The posterior is its solution for
+the targets, without messages. Variances are in units of gamma1.
 """
 
 from __future__ import annotations

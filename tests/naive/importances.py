@@ -78,7 +78,7 @@ def explain_classes(root, x, gamma, base):
     return start, found
 
 
-# Targets; nodes are those of `gaussian`.
+# Targets; nodes have the form of `gaussian`.
 
 
 def _gains(nodes, losses, n_dims):

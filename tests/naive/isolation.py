@@ -48,7 +48,7 @@ def squared_distance(x, z):
 
 
 def voronoi_cell(centres, x):
-    """Return the number of the nearest centre."""
+    """Return the index of the nearest centre."""
     distances = [squared_distance(x, z) for z in centres]
     return distances.index(min(distances))
 

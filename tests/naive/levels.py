@@ -30,7 +30,7 @@ def keys(states):
 
 
 def place(key, feature, level):
-    """Return the place of a feature's level in the tree with a key; the feature is a number."""
+    """Return the place of a level of the feature with number `feature` in the tree with a key."""
     state = (key + feature * STEP) & MASK
     bits = mix(mix(state ^ (2**52 + code(level))))
     return float(np.float32((((bits >> 12) & (2**52 - 1)) + 0.5) / 2**52))

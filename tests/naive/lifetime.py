@@ -32,7 +32,7 @@ def ridge(Phi, y, delta2):
 
 
 def forest(Phi, y, delta2):
-    """Return the weights that minimise equation (4), which separates by cells."""
+    """Return the weights that minimise equation (4), whose minimum is found cell by cell."""
     n_partitions = round(1.0 / Phi.max() ** 2)
     inside = Phi > 0.0
     means = [y[rows].sum() / (rows.sum() + delta2) for rows in inside.T]

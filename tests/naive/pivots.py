@@ -136,7 +136,7 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
             region = beyond(region, cut, rates)
             continue
         if own not in region.parts:
-            # The cell is that of a region which the point starts.
+            # The point starts a region of its own, and has this region's cell.
             alone = Region(own, cut[0], z, [])
             ends, _ = cell_of(alone, horizon, lifetime, rates, z)
             found = [[max(a, c), min(b, d)] for (a, b), (c, d) in zip(cell, ends, strict=True)]

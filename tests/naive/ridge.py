@@ -72,8 +72,7 @@ class Ridge:
         """Return the integral over the noise variance: the trapezoidal rule over its logarithm."""
         grid = np.linspace(-30.0, 30.0, 20_001)
         logs = np.array([self.log_density(math.exp(t)) for t in grid[::100]])
-        # A density costs much: between the points of the grid it follows from a formula in the
-        # variance.
+        # Densities are slow, so between the grid points a formula in the variance replaces them.
         n = len(self.y) - self.intercept
         quadratic = 2.0 * (self.log_density(2.0) - self.log_density(1.0)) + n * math.log(2.0)
         fine = self.log_density(1.0) + quadratic - 0.5 * n * grid - quadratic * np.exp(-grid)
