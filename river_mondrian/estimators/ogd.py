@@ -301,7 +301,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     Columns that only one sample has updated share the sample's weights, so cells with one sample
     take almost no memory. Other columns take 8 bytes per class (or for one score), 16 with AdaGrad.
 
-    A word's input is the square root of its value, times log((1 + n) / (1 + m)) + 1. Of n texts
+    A word's input is the square root of its value, times (log((1 + n) / (1 + m)) + 1). Of n texts
     learned so far, m have the word. The inputs of a text are divided by their norm. Values may be
     counts or tf-idf.
 
