@@ -112,10 +112,10 @@ def main(arguments: list[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser(
         "warmup",
-        help="compile the kernels of classes ahead",
-        description="Compile the kernels with which classes learn and predict, or find that they "
-        "are compiled. They are compiled for this processor, or for the one that NUMBA_CPU_NAME "
-        "names, and kept below NUMBA_CACHE_DIR, where that is set.",
+        help="compile the kernels of classes before their first use",
+        description="Compile the kernels with which classes learn and predict, unless they are "
+        "compiled already. They are compiled for this processor, or for the processor that "
+        "NUMBA_CPU_NAME names. They are stored below NUMBA_CACHE_DIR if it is set.",
     )
     known = estimators()
     command.add_argument(

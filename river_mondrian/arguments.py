@@ -96,7 +96,7 @@ def check_ranges(ranges: Any, scale: bool) -> None:
     if not isinstance(ranges, Mapping):
         raise ValueError(f"ranges must be None or map features to (low, high), got {ranges!r}")
     if not scale:
-        raise ValueError(f"ranges are what features are scaled by, but scale is {scale!r}")
+        raise ValueError(f"ranges need scale=True, got scale={scale!r}")
     for name, ends in ranges.items():
         is_pair = isinstance(ends, Sequence) and len(ends) == 2 and all(map(is_real, ends))
         if not is_pair or not -LARGEST <= ends[0] < ends[1] <= LARGEST:
@@ -160,7 +160,9 @@ def check_lifetime(lifetime: Any) -> None:
     if is_distribution(lifetime):
         least = lifetime.support()[0]
         if not least >= 0.0:
-            raise ValueError(f"lifetime must not be negative, got a distribution from {least:g} on")
+            raise ValueError(
+                f"lifetime must not be negative, got a distribution with the minimum {least:g}"
+            )
     elif not is_real(lifetime) or not lifetime >= 0.0:
         raise ValueError(f"lifetime must be a number >= 0 or a distribution, got {lifetime!r}")
 

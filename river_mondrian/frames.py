@@ -126,7 +126,7 @@ def _check_frame(X: Any) -> None:
     name = type(X).__name__
     found = f"must be a pandas, polars or pyarrow frame, or an array, got {name}"
     if isinstance(nw.from_native(X, pass_through=True, allow_series=True), nw.LazyFrame):
-        raise TypeError(f"X is a lazy frame, without rows as yet: give X.collect() ({name})")
+        raise TypeError(f"X is a lazy frame, which has no rows yet: give X.collect() ({name})")
     if nw.dependencies.is_into_series(X):
         raise TypeError(f"X {found}, which is one column: give X.to_frame()")
     if isinstance(X, (list, tuple)) and all(isinstance(row, Mapping) for row in X):
@@ -284,8 +284,8 @@ def _check_order(values: Any, what: str, like: Any) -> None:
         return
     if not ours.equals(rows) and ours.is_unique and ours.isin(rows).all():
         raise ValueError(
-            f"the {what} have the labels of the index of X in another order, but places count: "
-            "give them by .loc[X.index] if labels are to count, or by .to_numpy() if places are"
+            f"the {what} have the labels of the index of X in another order, but are matched by "
+            "position: give .loc[X.index] to match labels, or .to_numpy() to match positions"
         )
 
 
@@ -387,8 +387,8 @@ def _check_texts(names: Iterable[Any]) -> None:
         other = seen.setdefault(str(name), name)
         if other is not name:
             raise ValueError(
-                f"{other!r} and {name!r} would be the same column: columns of this frame are "
-                "named by text; those of pandas keep both apart"
+                f"{other!r} and {name!r} would be the same column: this frame names columns "
+                "by text; use a pandas frame"
             )
 
 

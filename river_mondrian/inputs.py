@@ -241,8 +241,8 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
         warnings.warn(
             f"{MANY_GROWTHS} samples had new features, and this one lacks most of the "
             f'{len(features)} known features. Use missing="zero" if an absent feature means 0, as '
-            'in bags of words, or a mapping such as missing={"word_": "zero"} if that is so for '
-            "features whose names begin alike",
+            'in bags of words. Use a mapping such as missing={"word_": "zero"} if this holds only '
+            "for names with this prefix",
             stacklevel=2,
         )
 
@@ -384,14 +384,14 @@ class FeatureIndex:
         names, places, *rest = state
         missing = rest[0] if rest else "unknown"
         if not isinstance(missing, (str, dict)):
-            refuse(self, "missing", missing, "but it is a word or a mapping")
+            refuse(self, "missing", missing, "but it should be a word or a mapping")
         self.missing = missing
         if type(names) is not list:
-            refuse(self, "names", names, "but it is a list")
+            refuse(self, "names", names, "but it should be a list")
         self.names = names
         self.places = {name: place for place, name in enumerate(names)}
         if len(self.places) != len(names):
-            refuse(self, "names", names, "but each is there once")
+            refuse(self, "names", names, "but each should occur once")
         are_places = type(places) is list and all(type(place) is int for place in places)
         if not are_places or not set(places) <= set(range(len(names))):
             refuse(self, "categories", places, f"but there are {len(names)} features")

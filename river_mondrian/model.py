@@ -180,7 +180,7 @@ class ClonesWhole:
 def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
     """Return the pickled model; refuse a damaged pickle."""
     if zlib.crc32(content) != checksum:
-        raise ModelFormatError(f"a pickled {cls.__name__} is damaged: its checksum is another")
+        raise ModelFormatError(f"a pickled {cls.__name__} is damaged: its checksum differs")
     found = object.__new__(cls)
     found.__setstate__(pickle.loads(content))
     return found

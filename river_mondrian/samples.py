@@ -70,7 +70,7 @@ class SampleReader:
     def __setstate__(self, state: tuple[FeatureIndex, Floats | None]) -> None:
         index, self.origins = state
         if not isinstance(index, FeatureIndex):
-            refuse(self, "index", index, "but it is of features")
+            refuse(self, "index", index, "but it should be a FeatureIndex")
         if self.origins is not None:
             check_arrays(self, {"origins": (np.float64, (len(index),), -LARGEST, LARGEST)})
         self._use(index, self.origins)

@@ -132,7 +132,7 @@ TYPE_ERRORS = [
     (draw("importances", 3), r"or a mapping, got 3 \(int\)"),
     (draw_of("density_map", EXACT, PLANE), f"density_one, got a {EXACT}$"),
     (draw_of("score_map", EXACT, PLANE), f"have score_one, got a {EXACT}$"),
-    (draw_of("lifetimes", EXACT), f"path returns, got a {EXACT}$"),
+    (draw_of("lifetimes", EXACT), f"a result of lifetime_path, got a {EXACT}$"),
     (draw_of("scores", EXACT), f"a RandomCutForest, got a {EXACT}$"),
     (draw_of("weights", ADAPTIVE), "history must be a list or another"),
     (draw("progressive", {"a": 3}), "the curve of 'a' must be a list or another"),
@@ -146,7 +146,7 @@ TYPE_ERRORS = [
     (draw("reliability", [{"u": "x"}], ["u"]), "probability of 'u' must be a number"),
     (draw("reliability", X, LABELS), r"give the rows of the DataFrame as dicts"),
 ]
-ORDER = r"labels of the index of X in another order.*\.loc\[X.index\] if .*\.to_numpy\(\) if"
+ORDER = r"labels of the index of X in another order.*\.loc\[X.index\] to .*\.to_numpy\(\) to"
 VALUE_ERRORS = [
     (learn(np.zeros(3), LABELS), "must have the shape"),
     (learn(X, LABELS[::-1]), ORDER),
@@ -176,7 +176,7 @@ VALUE_ERRORS = [
     (draw("reliability", [{"u": 2.0}], ["u"]), "must be from 0 to 1, got 2.0$"),
 ]
 KEY_ERRORS = [
-    (call(EXACT, "forget_one", GOOD, "w"), "no sample that is stored equals"),
+    (call(EXACT, "forget_one", GOOD, "w"), "no stored sample equals"),
     (forget_what_is_lacking, "what a sample lacks is stored as the mean of that time"),
 ]
 
@@ -198,7 +198,10 @@ ARGUMENTS = {
     ],
     ADAPTIVE: [
         ({"window": 10}, "window must be an integer >= 1000, got 10"),
-        ({"drift_detector": drift.ADWIN}, "drift_detector must be None or one of River's"),
+        (
+            {"drift_detector": drift.ADWIN},
+            "drift_detector must be None or a drift detector of River",
+        ),
     ],
     ADAPTIVE_TARGET: [({"window": 999}, "window must be an integer >= 1000, got 999")],
     DENSITY: [

@@ -159,7 +159,7 @@ DAMAGES = {
         (link_back, LINK),
         (put(point, label=7), "point 17 is damaged: label is 7, not from 0 to 1"),
         (number(lambda model: model._labels, 1, 5), r"_labels\[1\] is 5, but it should be 1"),
-        (number(lambda model: model._features.names, 1, "a"), "but each is there once"),
+        (number(lambda model: model._features.names, 1, "a"), "but each should occur once"),
         (fewer_features, COLUMNS),
         (put(whole, n_estimators=-3), "n_estimators must be an integer >= 1, got -3"),
         (put(forest, absent=0.0), "absent"),

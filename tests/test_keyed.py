@@ -121,7 +121,7 @@ def test_arguments():
         ),
         (lambda: KeyedModels(3, KINDS["classifier"]()), ValueError, "name of a feature or a func"),
         (lambda: KeyedModels("user", scaler), TypeError, "a classifier, regressor or detector"),
-        (lambda: of_classifiers().flush(), ValueError, "models are saved to a folder"),
+        (lambda: of_classifiers().flush(), ValueError, "flush needs a folder"),
     ):
         with pytest.raises(error, match=message):
             call()

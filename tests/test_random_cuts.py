@@ -189,7 +189,7 @@ def test_trees_hold_the_latest_samples(window, missing):
         if i % 60 == 0 or i > 340:
             trees = pickle.loads(pickle.dumps(model))._trees
             assert trees.n_points == min(i + 1, window) == trees.read(0)[0].n_samples
-    with pytest.raises(KeyError, match="no sample that is held equals"):
+    with pytest.raises(KeyError, match="no stored sample equals"):
         model.forget_one(samples[349 - window])
     for x in samples[350 - window :]:
         model.forget_one(x)
@@ -200,7 +200,7 @@ def test_what_cannot_be_forgotten():
     model = learned(stream(5), shingle=2)
     with pytest.raises(ValueError, match=r"forget_one needs shingle=1, got shingle=2"):
         model.forget_one(stream(5)[-1])
-    with pytest.raises(KeyError, match=r"no sample that is held equals \{'a': 1.0\}"):
+    with pytest.raises(KeyError, match=r"no stored sample equals \{'a': 1.0\}"):
         rm.RandomCutForest(3).forget_one({"a": 1.0})
 
 

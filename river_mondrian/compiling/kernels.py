@@ -216,7 +216,7 @@ class _OfKernels(CPUDispatcher):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse the call."""
         raise TypeError(
-            f"only kernels can call {self.py_func.__qualname__}, which has no way in from Python"
+            f"only kernels can call {self.py_func.__qualname__}: it has no entry point for Python"
         )
 
 

@@ -237,7 +237,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         """
         with self._lock:
             if self.folder is None:
-                raise ValueError("models are saved to a folder, got None")
+                raise ValueError("flush needs a folder, got None")
             return self._store.flush()
 
 

@@ -55,7 +55,9 @@ class AdaptingForest(MondrianForest):
         arguments.check_integer("window", self.window, 1000)
         detector: Any = self.drift_detector
         if not (detector is None or isinstance(detector, DETECTORS)):
-            raise ValueError(f"drift_detector must be None or one of River's, got {detector!r}")
+            raise ValueError(
+                f"drift_detector must be None or a drift detector of River, got {detector!r}"
+            )
         super().__post_init__()
         self._fed = None
         if watch_for(detector).record.detector == drift.OUTSIDE:

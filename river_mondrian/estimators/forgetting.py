@@ -208,7 +208,7 @@ class ForgettingForest(WindowForest):
         >>> model.forget_one({"a": 0.3}, True)
         >>> model.forget_one({"a": 0.3}, True)
         Traceback (most recent call last):
-        KeyError: "no sample that is stored equals {'a': 0.3} with y = True, weight 1.0"
+        KeyError: "no stored sample equals {'a': 0.3} with y = True, weight 1.0"
 
         References
         ----------
@@ -260,7 +260,7 @@ class ForgettingForest(WindowForest):
             if n > 0 and put is not None and self._grown().n_equal(put, n) < n:
                 _, y, w = sample
                 text = f"row {i} is to be forgotten {n} times with y = {y!r}, weight {w!r}"
-                raise KeyError(f"{text}, but fewer samples that are stored equal it")
+                raise KeyError(f"{text}, but fewer stored samples equal it")
         for part in pieces(len(samples), progress):
             for sample in samples[part]:
                 self._forget(*sample, sample[0])
@@ -281,7 +281,7 @@ class ForgettingForest(WindowForest):
         """Remove a checked sample, which the user gave as `x`."""
         put = self._prepared_to_forget(values, y, w)
         if put is None or not self._take_out(self._grown(), put):
-            text = f"no sample that is stored equals {dict(x)!r} with y = {y!r}, weight {w!r}"
+            text = f"no stored sample equals {dict(x)!r} with y = {y!r}, weight {w!r}"
             if self.directions is not None and not values.keys() >= self._features.places.keys():
                 text += "; with directions, what a sample lacks is stored as the mean of that time"
             raise KeyError(text)

@@ -273,7 +273,7 @@ class InspectableForest(Model, abc.ABC):
 
         """
         if feature not in self._features.categories:
-            raise ValueError(f"feature {feature!r} is no category that has been learned")
+            raise ValueError(f"feature {feature!r} is not a learned category")
         arguments.check_place("tree", tree, self._n_readable)
         trees, dim = self._grown(), self.feature_names.index(feature)
         return {one: trees.level_place(tree, dim, check_level(feature, one)) for one in levels}

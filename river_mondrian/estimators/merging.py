@@ -202,7 +202,7 @@ def check_parts(model: Any, n_parts: int) -> None:
     """
     if type(model) not in (classifier.MondrianForestClassifier, regressor.MondrianForestRegressor):
         names = "MondrianForestClassifier and MondrianForestRegressor"
-        raise TypeError(f"only {names} have trees that learn apart, got {told(model)}")
+        raise TypeError(f"only {names} have trees that learn independently, got {told(model)}")
     if model.max_nodes is not None:
         why = "together they decide when samples are stored no more"
         raise ValueError(f"trees with max_nodes do not learn apart: {why}, got {model.max_nodes!r}")

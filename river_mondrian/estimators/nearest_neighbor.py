@@ -249,7 +249,7 @@ class NearestNeighborDetector(ScoringDetector):
             row, samples = table.row, table.samples
             same = ((samples == row) | (np.isnan(samples) & np.isnan(row))).all(axis=1)
             if not is_known or not same.any():
-                raise KeyError(f"no sample that is held equals {dict(x)!r}")
+                raise KeyError(f"no stored sample equals {dict(x)!r}")
             self._table = table.without(int(same.argmax()))
 
     # Scores.

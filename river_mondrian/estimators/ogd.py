@@ -50,7 +50,7 @@ class OnlineGradientDescent(FeatureLearner):
         is_named = isinstance(loss, str) and loss in self._LOSSES
         if not is_named and not isinstance(loss, self._KIND):
             kind = self._KIND.__name__
-            raise ValueError(f"loss must be one of {names} or a {kind} of River's, got {loss!r}")
+            raise ValueError(f"loss must be one of {names} or a {kind} of River, got {loss!r}")
         super().__post_init__()
         # Places of the words with their own weights, once the map is final: its features, then
         # later words. Places are only added: words with zero weights do not change a score.

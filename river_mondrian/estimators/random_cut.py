@@ -307,7 +307,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
             raise ValueError(f"forget_one needs shingle=1, got shingle={self.shingle}")
         trees = self._write_known(self._read(x))
         if trees is None or not self._take_out(trees, lambda p: None):
-            raise KeyError(f"no sample that is held equals {dict(x)!r}")
+            raise KeyError(f"no stored sample equals {dict(x)!r}")
 
     # Shingles.
 

@@ -187,7 +187,7 @@ class RidgeRegressor(TargetLearner):
         >>> model.forget_one({"a": 0.3}, 3)
         >>> model.forget_one({"a": 0.3}, 3)
         Traceback (most recent call last):
-        KeyError: "no sample that is held equals {'a': 0.3} with y = 3, weight 1.0"
+        KeyError: "no stored sample equals {'a': 0.3} with y = 3, weight 1.0"
 
         """
         self._check_holds()
@@ -200,7 +200,7 @@ class RidgeRegressor(TargetLearner):
         places = self._places_of(values, target, weight)
         if not places:
             given = f"{dict(x)!r} with y = {y!r}, weight {weight!r}"
-            raise KeyError(f"no sample that is held equals {given}")
+            raise KeyError(f"no stored sample equals {given}")
         self._take_out(places[0])
 
     @locked
@@ -240,7 +240,7 @@ class RidgeRegressor(TargetLearner):
             left = [k for k in self._places_of(values, target, weight) if k not in gone]
             if not left:
                 text = f"row {i} with y = {target!r}, weight {weight!r}"
-                raise KeyError(f"{text} equals no sample held, or more rows do than samples")
+                raise KeyError(f"{text} equals no stored sample, or fewer samples than rows")
             gone.add(left[0])
         latest_first = sorted(gone, reverse=True)
         for part in pieces(len(latest_first), progress):
@@ -250,7 +250,7 @@ class RidgeRegressor(TargetLearner):
     def _check_holds(self) -> None:
         """Refuse to forget without a window."""
         if self.window is None:
-            why = "samples are stored with window= only; others could not be recognized"
+            why = "samples are stored only with window="
             raise ValueError(f"{why}, got window=None")
 
     def _catch_up(self) -> None:

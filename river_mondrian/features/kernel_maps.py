@@ -478,7 +478,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         if self.metric not in metrics:
             raise ValueError(f"metric must be one of {metrics}, got {self.metric!r}")
         if self.method == "iforest" and self.metric == "cosine":
-            raise ValueError('metric "cosine" needs "anne": isolation trees know no distance')
+            raise ValueError('metric "cosine" needs "anne": isolation trees use no distance')
         cuda.device_namespace(self.device)
         super().__post_init__()
         self._reader = samples.SampleReader(shifts=self.metric != "cosine")

@@ -386,7 +386,9 @@ class MondrianFeatures(kinds.CellFeatures):
 
         """
         if self._auto:
-            raise ValueError('lifetime="auto" is a mixture that the loss chooses')
+            raise ValueError(
+                'limit_kernel needs a given lifetime, got "auto", which a loss chooses'
+            )
         first, second = self._read_values(x), self._read_values(y)
         names = [name for name in first if name in second]
         levels = [name for name in names if first[name] >= LEAST_LEVEL]

@@ -39,7 +39,7 @@ def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
     how = value.__reduce_ex__(4)
     make = getattr(copyreg, "__newobj__")  # noqa: B009
     if not isinstance(how, tuple) or how[0] is not make or any(how[3:]):
-        raise TypeError(f"{cls.__qualname__} does not tell its state")
+        raise TypeError(f"{cls.__qualname__} does not report its state")
     made, *arguments = how[1]
     name = f"{cls.__module__}:{cls.__qualname__}"
     if made is not cls or river_class(name) is not cls:
@@ -58,13 +58,13 @@ def river_class(name: str) -> type[Any]:
     """
     home, _, own = name.partition(":")
     if not home.startswith(_RIVER) or not all(map(str.isidentifier, home.split("."))):
-        raise ValueError(f"{name!r} is no class of River's")
+        raise ValueError(f"{name!r} is not a class of River")
     try:
         found = functools.reduce(getattr, own.split("."), importlib.import_module(home))
     except (ImportError, AttributeError) as error:
         raise ValueError(f"this version of River has no {name!r}") from error
     if not isinstance(found, type) or not found.__module__.startswith(_RIVER):
-        raise ValueError(f"{name!r} is no class of River's")
+        raise ValueError(f"{name!r} is not a class of River")
     return found
 
 
@@ -98,7 +98,7 @@ def factory(name: str) -> Any:
         return _FACTORIES[name]
     found = river_class(name)
     if not issubclass(found, base.Base):
-        raise ValueError(f"{name!r} is no estimator of River's")
+        raise ValueError(f"{name!r} is not an estimator of River")
     return found
 
 
@@ -128,7 +128,7 @@ def parts_of_distribution(value: Any) -> tuple[str, tuple[Any, ...], dict[str, A
     distribution = getattr(value, "dist", None)
     name = str(getattr(distribution, "name", ""))
     if distribution is None or type(getattr(stats, name, None)) is not type(distribution):
-        raise TypeError(f"{value!r} is no distribution of scipy.stats")
+        raise TypeError(f"{value!r} is not a distribution of scipy.stats")
     return name, value.args, value.kwds
 
 

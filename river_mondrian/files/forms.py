@@ -390,7 +390,7 @@ class Decoder:
     def _records(self, tree: dict[str, Any]) -> Memory[Any]:
         kind, n = class_of(tree["records"]), tree["n"]
         if not issubclass(kind, Record):
-            raise ValueError(f"{tree['records']!r} is no record")
+            raise ValueError(f"{tree['records']!r} is not a record")
         columns = self._columns(tree)
         check_columns(columns, columns_of(kind), n, kind.__name__)
         memory: Memory[Any] = Memory(kind, n)
@@ -424,7 +424,7 @@ class Decoder:
     def _method(self, tree: dict[str, Any]) -> Any:
         owner, name = self.decode(tree["of"]), tree["method"]
         if not foreign.is_river(owner) or not callable(getattr(type(owner), name, None)):
-            raise ValueError(f"{name!r} is no method of River's")
+            raise ValueError(f"{name!r} is not a method of River")
         return getattr(owner, name)
 
 

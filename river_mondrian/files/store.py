@@ -153,23 +153,25 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < LENGTH_BYTES + CHECKSUM_BYTES:
-            raise ModelFormatError(f"{name} is no stored model: it has {size} bytes")
+            raise ModelFormatError(f"{name} is not a stored model: it has {size} bytes")
         memory = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     start = LENGTH_BYTES + int.from_bytes(memory[:LENGTH_BYTES], "little")
     if start > size - CHECKSUM_BYTES:
-        raise ModelFormatError(f"{name} is no stored model, or is cut off: {size} bytes are there")
+        raise ModelFormatError(
+            f"{name} is not a stored model, or is incomplete: it has {size} bytes"
+        )
     stored = int.from_bytes(memory[-CHECKSUM_BYTES:], "little")
     found = zlib.crc32(memory[:-CHECKSUM_BYTES])
     if stored != found:
         said = f"its checksum is {found:08x}, but {stored:08x} is stored"
-        raise ModelFormatError(f"{name} is no stored model, or is damaged: {said}")
+        raise ModelFormatError(f"{name} is not a stored model, or is damaged: {said}")
     try:
         entries = json.loads(bytes(memory[LENGTH_BYTES:start]))
         metadata = {str(key): str(value) for key, value in entries.pop("__metadata__").items()}
         arrays = dict(_read_arrays(entries, memory[start:]))
         del arrays[CHECKSUM]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ModelFormatError(f"{name} is no stored model: its header is not one") from error
+        raise ModelFormatError(f"{name} is not a stored model: its header is invalid") from error
     return arrays, metadata
 
 
@@ -315,11 +317,11 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     try:
         model, extra = decoder.decode(document["model"]), decoder.decode(document["extra"])
     except ModelFormatError as error:
-        raise ModelFormatError(f"{name} is no stored model: {error}") from error
+        raise ModelFormatError(f"{name} is not a stored model: {error}") from error
     except UNREADABLE as error:
-        raise ModelFormatError(f"{name} is no stored model: {error!r}") from error
+        raise ModelFormatError(f"{name} is not a stored model: {error!r}") from error
     if name_of(type(model)) is None or not isinstance(model, base.Base):
-        raise ModelFormatError(f"{name} is no stored model, but a {type(model).__name__}")
+        raise ModelFormatError(f"{name} is not a stored model, but a {type(model).__name__}")
     return (model, extra) if with_extra else model
 
 
@@ -342,7 +344,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
     """
     found = metadata.get("format", "")
     if not found.isdecimal() or DOCUMENT not in arrays:
-        raise ModelFormatError(f"{name} is no stored model of river_mondrian")
+        raise ModelFormatError(f"{name} is not a stored model of river_mondrian")
     if not FIRST_FORMAT <= int(found) <= FORMAT:
         theirs = metadata.get("river_mondrian")
         raise ModelFormatError(
@@ -352,7 +354,9 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
     try:
         return json.loads(arrays.pop(DOCUMENT).tobytes())
     except UNREADABLE as error:
-        raise ModelFormatError(f"{name} is no stored model of format {found}: {error!r}") from error
+        raise ModelFormatError(
+            f"{name} is not a stored model of format {found}: {error!r}"
+        ) from error
 
 
 def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
@@ -360,8 +364,8 @@ def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
     lacking = set(code_in(document["model"]))
     for parameter in sorted(lacking - code.keys()):
         raise TypeError(
-            f"the model in {name} has a {parameter} that is code, which files do not hold: "
-            f"give it, load(..., {parameter}=...)"
+            f"the model in {name} has a {parameter} that is code, which is not in the file: "
+            f"pass it, load(..., {parameter}=...)"
         )
     for parameter in sorted(code.keys() - lacking):
         raise TypeError(f"the model in {name} does not lack {parameter}, which was given as code")

@@ -115,8 +115,8 @@ def _read(
             metric = _metric_of(name, item, metric)
             if isinstance(curve, Sequence) and item[metric] is seen:
                 raise ValueError(
-                    f"the checkpoints of {name!r} all hold the same metric, as it was at last: "
-                    "give what iter_progressive_val_score returns, and not a list of it"
+                    f"the checkpoints of {name!r} all hold the same metric in its final state: "
+                    "give the iterator of iter_progressive_val_score, not a list"
                 )
             seen = item[metric]
             # A windowed metric of River is computed from the latest samples.

@@ -63,7 +63,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
         if isinstance(value, Mapping):
             raise TypeError(f"choose a label's mapping, such as explain_one(x)[{name!r}]")
         if not is_real(value):
-            raise TypeError(f"what feature {name!r} tells must be a number, got {value!r}")
+            raise TypeError(f"the importance of feature {name!r} must be a number, got {value!r}")
     names, values = _ranked(found, most)
     ax = canvas.axes_for(ax)
     # Bars are placed by number: two features may have names with the same text.
@@ -320,7 +320,7 @@ def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
 
     """
     if not hasattr(path, "log_marginal_likelihood"):
-        raise TypeError(f"path must be what lifetime_path returns, got {told(path)}")
+        raise TypeError(f"path must be a result of lifetime_path, got {told(path)}")
     ax = canvas.axes_for(ax)
     for number, (learner, errors) in enumerate(path.errors.items()):
         for kind, values in errors.items():
