@@ -82,9 +82,9 @@ def holdout(data: DataFolder, report: Report, quick: bool) -> None:
         f"rows (at most {most // 2}) are for training and as many for testing, in random "
         f"order. Features are scaled by the training range. Forests have {trees} trees and "
         "normal tails. NLPD is the mean negative log predictive density. scikit-learn's "
-        "forests predict no density. Their density is a normal one, with the variance of the "
-        "trees (and of the errors within them), or by the quantiles of the trees' "
-        "predictions. Seconds include fitting and predicting."
+        "forests predict no density. For them, one density is normal with the variance of "
+        "the trees (and of the errors within trees). Another density uses the quantiles of "
+        "the trees' predictions. Seconds include fitting and predicting."
     )
     report.table(("data", "model", "RMSE", "NLPD", "seconds"), rows)
 
