@@ -337,6 +337,7 @@ def find_cut(
         share = uniform(own, CUT_TIME)
         lower, end = 0.0, block
         while True:
+            # The cuts of a block, each nearer to the pivot and later than the one before.
             top, time = end, began
             # -log(share) is at least 1 - share, so mostly no logarithm is needed.
             while share > 1.0 - (top - lower) * (best - time):

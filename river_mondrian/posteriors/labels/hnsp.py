@@ -159,7 +159,9 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
             left = node.classes(forest, 0)
             right = left if node.dim < 0 else node.classes(forest, 1)
             n_below, n_in_both = records.count_classes(left, right, n_words)
+            # In Equation 4, tab of each class below is 1.
             if i == depth:
+                # At a leaf, c of a class is its number of samples.
                 total = np.float64(node.n_samples)
                 of_both = 0.0
                 if n_below > 1:
@@ -168,7 +170,7 @@ def add_posterior(forest: L, t: int, walk: Walk, prediction: LabelPrediction, ro
                 else:
                     of_any = own + weight * (total - discount) / total
             else:
-                # c of a class is the number of sets that contain it.
+                # At an inner node, c is the number of sets, left and right, that contain the class.
                 total = np.float64(n_below + n_in_both)
                 of_any = own / n_below + weight * (1.0 - discount) / total
                 of_both = weight / total
