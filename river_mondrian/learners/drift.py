@@ -22,7 +22,7 @@ N_ROWS = 48
 # Most buckets of a row.
 MOST_BUCKETS = 1000
 
-# Who detects drifts: nobody, ADWIN, or a detector outside the package.
+# The detector of drifts: none, ADWIN, or a detector outside the package.
 NOBODY = 0
 ADWIN = 1
 OUTSIDE = 2

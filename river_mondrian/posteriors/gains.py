@@ -188,7 +188,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return the ratio of a target's distances to the mean of the others and to the mean of all."""
+    """Return a target's distance to the mean of other targets over that to the mean of all."""
     rest = weights - sizes
     return np.divide(weights, rest, out=np.zeros_like(weights), where=rest > 0.0)
 

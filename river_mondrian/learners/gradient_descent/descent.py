@@ -54,10 +54,10 @@ class GradientDescent(Record):
     slots: Int32s
     # Capacity for columns of the map.
     n_columns: Int64 = derived()
-    # One, or one per class.
+    # Number of scores: one, or one per class.
     n_scores: Int64
 
-    # AdaGrad: whether its slot has a sum of squared derivatives per weight, whether there is such a
+    # AdaGrad: whether a slot has a sum of squared derivatives per weight, whether there is such a
     # sum per column, and the number added to the sums.
     is_adaptive: Int64 = derived()
     is_adaptive_by_column: Int64 = derived()

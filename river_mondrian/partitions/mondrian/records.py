@@ -361,7 +361,8 @@ class Forest(rec.Record):
     # too.
     n_trees: rec.Int64 = rec.stored(rec.Bounds(1))
     n_slots: rec.Int64 = rec.derived()
-    # For a part of a forest: the whole forest's number of trees, and its number of the first tree.
+    # For a part of a forest: the number of trees of the whole forest, and the number that the
+    # part's first tree has there.
     n_all_trees: rec.Int64
     first_tree: rec.Int64
     # Number of words of a tree's record.

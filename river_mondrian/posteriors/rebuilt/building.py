@@ -391,8 +391,8 @@ def _build(forest: R, t: int) -> int:
 def build_part(forest: R, t: int, may_stop: bool) -> int:
     """Continue to build a tree within the forest's budget, which is reduced by the cost.
 
-    If the tree may not stop, a separate budget is used. Returns BUDGET_SPENT; DONE if the tree is
-    BUILT; or NO_ROOM. NO_ROOM is returned at once if there is no room for `rows_needed` nodes or
+    If the tree may not stop, a separate budget is used. Returns BUDGET_SPENT, DONE if the tree is
+    BUILT, or NO_ROOM. NO_ROOM is returned at once if there is no room for `rows_needed` nodes or
     side rows, and later if more rows are needed.
     """
     granted = forest.budget
