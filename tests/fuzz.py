@@ -129,7 +129,7 @@ def draw_sample(
         elif chance < 0.9:
             x[name] = math.nan
     if rng.random() < 0.002:
-        # The change of units makes the widths follow.
+        # Widths must follow a change of units.
         units[rng.choice(NAMES)] = rng.choice([1e-3, 1.0, 50.0])
     y = rng.randrange(n_labels)
     if rng.random() < 0.001:

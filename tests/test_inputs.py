@@ -193,7 +193,7 @@ def test_classes_that_are_fractions_are_warned_of(kind):
 
 
 def test_no_property_raises(model):
-    """The classes are all public ones, before and after learning."""
+    """The test covers all public classes, before and after learning."""
     assert inspect.getmembers(model) and inspect.getmembers(model.clone())
 
 

@@ -192,7 +192,7 @@ def test_text_like_mappings_are_not_made_dense():
     words = np.random.default_rng(2).integers(0, 1_000_000, (60, 100)).tolist()
     features = rm.NystromFeatures(50, 10, lifetime=0.01)
     fed(features, [{f"w{name}": 1.0 for name in names} for names in words])
-    # Only a vector has the length of all features; no matrix has it.
+    # Vectors may have an element per feature, but no matrix has a row or column per feature.
     assert features._map.nbytes < 8 * features._map.n_inputs + 50 * 100 * 12 + 50 * 10 * 8 + 4000
 
 

@@ -86,7 +86,8 @@ def place_of(coverage: float) -> tuple[int, float]:
 def at(thresholds: Sequence[float], coverage: float) -> float:
     """Return the threshold of a coverage; `thresholds` has the threshold of 0 and of each level.
 
-    Thresholds are tracked separately and may cross. So each is raised to the largest before it.
+    Thresholds are tracked separately and may cross. So a threshold counts as at least the largest
+    threshold before it.
     """
     i, part = place_of(coverage)
     below = max(thresholds[:i])

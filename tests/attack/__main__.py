@@ -38,7 +38,7 @@ def main():
     tally = Path(tempfile.mkdtemp()) / "tally"
     environment = {"ATTACK_TALLY": str(tally)}
     if full:
-        # The tests send that many signals at each of three numbers of samples.
+        # The tests send ATTACK_SIGNALS signals at each of three numbers of samples.
         environment |= {"ATTACK_EVERY": "1", "ATTACK_SIGNALS": "334", "ATTACK_SECONDS": "1"}
     failed = []
     for title, pattern in ATTACKS.items():

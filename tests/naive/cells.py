@@ -28,5 +28,5 @@ def path(nodes, x):
 
 
 def cell(nodes, x, lifetime, k):
-    """Return the column of a sample's cell at the k-th lifetime: its first node cut later."""
+    """Return a sample's column at the k-th lifetime: the cell of the first node cut later."""
     return k + next(node.cell for node in path(nodes, x) if node.is_leaf or node.time >= lifetime)
