@@ -68,7 +68,7 @@ def _warmup_here(name: str) -> None:
 
 
 def _warmup_apart(name: str) -> str:
-    """Compile the kernels of a class in another process; return its line of output."""
+    """Compile the kernels of a class in another process; return the first line of its output."""
     command = [sys.executable, "-m", __package__, "warmup", name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -220,7 +220,7 @@ def check_directions(directions: Any) -> None:
     Raises
     ------
     TypeError
-        If the directions or one of them have the wrong type.
+        If the directions or a direction have the wrong type.
     ValueError
         If there is no direction, or a direction's coefficients are all 0 or not all finite.
 
@@ -298,7 +298,7 @@ def distances(
 
 
 def level_kernel(lifetime: float) -> float:
-    """Return the mean of exp(-lifetime |u - v|), with u and v uniform in [0, 1] and independent.
+    """Return the mean of exp(-lifetime |u - v|), with independent u and v, uniform in [0, 1].
 
     It is the limit kernel of two levels of a category: 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
     """

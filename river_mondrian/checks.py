@@ -116,7 +116,7 @@ def check_number(owner: object, what: str, value: Any, least: float, most: float
 
 
 def check_equal(owner: object, record: Any, **expected: int) -> None:
-    """Refuse a stored object unless its record has these numbers."""
+    """Refuse a stored object unless its record's fields have these numbers."""
     for name, value in expected.items():
         check_number(owner, name, getattr(record, name), value, value)
 

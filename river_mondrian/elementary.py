@@ -23,8 +23,8 @@ _MANTISSA_MASK = 2**_MANTISSA_BITS - 1
 # The bits of sqrt(1/2): mantissas are in [sqrt(1/2), sqrt(2)).
 _LEAST_MANTISSA = 0x3FE6A09E667F3BCD
 _BIAS = 1023
-# A number's bits minus these hold its biased exponent, then its mantissa's distance from the least
-# mantissa.
+# A number's bits minus `_START` hold its biased exponent, then its mantissa's distance from the
+# least mantissa.
 _START = (_LEAST_MANTISSA - (_BIAS << _MANTISSA_BITS)) % 2**64
 
 _LN2 = math.log(2.0)
@@ -84,13 +84,13 @@ def logarithm(x: float) -> float:
 # Terms of the series of the exponential function: the next term is below 1e-17 of the first.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
-# Below this, an exponential divided by the sum of many might not be a normal number.
+# Below this, an exponential divided by a sum of many exponentials might not be a normal number.
 _LEAST_LOG = -695.0
 _CONTRACT = ("contract",)
 
 
 def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
-    # Without a loop: LLVM would have to unroll an inner loop before it vectorizes the outer one.
+    # Without a loop: LLVM would have to unroll an inner loop before it vectorizes the outer loop.
     def sum_of(product: tuple[Any, Any], other: Any) -> Any:
         return builder.fadd(builder.fmul(*product, flags=_CONTRACT), other, flags=_CONTRACT)
 
@@ -108,7 +108,7 @@ def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
 
 @lowered(_lower_exponential)
 def exponential(x: float) -> float:
-    """Return exp(x) for x <= 0; return exp(`_LEAST_LOG`) for smaller x."""
+    """Return exp(x) for `_LEAST_LOG` <= x <= 0, and exp(`_LEAST_LOG`) for smaller x."""
     # x = k log 2 + r; exp x = 2^k exp r, and exp r = 1 + r + r^2 / 2 + r^3 / 6 + ...
     x = max(x, _LEAST_LOG)
     k = int(x * (1.0 / _LN2) - 0.5)
@@ -145,7 +145,7 @@ def largest_of(values: Float64s, n: int) -> float:
 
 @exact_inlined
 def divide(values: Float64s, n: int, by: float) -> None:
-    """Divide `n` numbers by another one, in place."""
+    """Divide `n` numbers by another number, in place."""
     if n > FEW:
         factor = 1.0 / by
         for k in range(n):
@@ -199,7 +199,7 @@ _LAST_SHIFT = 31
 _MASK = 2**64 - 1
 
 
-# A uniform is the upper 52 bits plus half a step, so that it is neither 0 nor 1.
+# A uniform number is the upper 52 bits plus half a step, so that it is neither 0 nor 1.
 _UNUSED_BITS = 12
 _UNIFORM_BITS = 2**52 - 1
 _UNIFORM_STEP = 1.0 / 2**52

@@ -44,8 +44,8 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     Raises
     ------
     TypeError
-        If a column holds something that is neither a number nor a level; a level without
-        `features`; both numbers and levels; or values that are not of its feature's kind.
+        If a column holds a value that is neither a number nor a level; a level without `features`;
+        both numbers and levels; or values that do not have its feature's kind.
     ValueError
         If a column name occurs twice, a value is infinite or too large, or an array is not
         two-dimensional.
@@ -214,7 +214,7 @@ def _read_column(frame: Native, name: Any, features: FeatureIndex | None) -> Flo
 
 
 def _plain(name: Hashable, values: Floats) -> Floats:
-    """Return a column of numbers; refuse numbers that would be taken for levels."""
+    """Return a column of numbers; refuse numbers that would be read as levels."""
     for row in np.flatnonzero(values >= LEAST_LEVEL).tolist():
         raise too_large(name, float(values[row]), f" in row {row}")
     return values
@@ -271,10 +271,10 @@ def _check_list(values: Any, what: str) -> None:
 
 
 def _check_order(values: Any, what: str, like: Any) -> None:
-    """Refuse a pandas series whose index has the labels of the rows in another order.
+    """Refuse a pandas series whose index has the rows' labels in another order.
 
-    Rows and values are matched by position, as in River. An index with other labels, such as one
-    that was reset, is accepted.
+    Rows and values are matched by position, as in River. An index with other labels, such as a
+    reset index, is accepted.
     """
     import narwhals.stable.v2 as nw
 
@@ -320,7 +320,7 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
     TypeError
         If a label is not hashable.
     ValueError
-        If there are not `n` labels, or one is None or NaN.
+        If there are not `n` labels, or a label is None or NaN.
 
     """
     labels = _listed(y, n, "labels", like)
@@ -341,7 +341,7 @@ def read_targets(y: Any, n: int, like: Any = None) -> Floats:
     TypeError
         If a target is not a number.
     ValueError
-        If there are not `n` targets, or one is not finite or larger than 1e120 in size.
+        If there are not `n` targets, or a target is not finite or larger than 1e120 in size.
 
     """
     targets = _listed(y, n, "targets", like)
@@ -356,10 +356,10 @@ def read_weights(w: Any, n: int, like: Any = None) -> Floats:
     TypeError
         If a weight is not a number.
     ValueError
-        If there are not `n` weights, or one is negative or not finite.
+        If there are not `n` weights, or a weight is negative or not finite.
 
     """
-    # Anything that cannot be iterated over is a single weight, or refused.
+    # A value that cannot be iterated over is a single weight, or is refused.
     if isinstance(w, (numbers.Real, np.bool_, str)) or not hasattr(w, "__iter__"):
         return np.full(n, inputs.check_weight(w))
     listed = _listed(w, n, "weights", like)

@@ -26,7 +26,7 @@ Floats: TypeAlias = NDArray[np.float64]
 # Types of levels that the fast path reads (see `coded`).
 PLAIN = frozenset({str, bool})
 
-# Number of levels whose codes are cached; others are hashed again.
+# Number of levels whose codes are cached; other levels are hashed again.
 MOST_CACHED = 1 << 16
 
 _CODES = 2**52
@@ -64,7 +64,7 @@ def level_of(value: Any) -> Level:
     return Level(LEAST_LEVEL * (1.0 + fraction), value)
 
 
-# Truth values as numbers, by their codes as levels; their levels, by these numbers.
+# Truth values as numbers, by their codes as levels; truth values as levels, by their numbers.
 TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}
 TRUTH_LEVELS = {float(value): level_of(value) for value in (False, True)}
 
@@ -88,7 +88,7 @@ def ordered(names: Iterable[Hashable]) -> list[Any]:
 
 
 def check_value(name: Hashable, value: Any) -> float:
-    """Return a feature's value as a float; None becomes NaN: the value is missing.
+    """Return a feature's value as a float; None becomes NaN, a missing value.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def check_level(name: Hashable, value: Any) -> Level:
     Raises
     ------
     TypeError
-        If it is something else.
+        If the value has another type.
 
     """
     if not isinstance(value, (str, bool, np.bool_, numbers.Real)):
@@ -270,7 +270,7 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
     Raises
     ------
     TypeError
-        If the value is of the other kind.
+        If the value does not have the feature's kind.
 
     """
     if (value >= LEAST_LEVEL) is is_category or value != value:
@@ -326,7 +326,7 @@ def gap_of(name: Hashable, missing: Any) -> float:
 class FeatureIndex:
     """The features known so far, each at a place of a vector.
 
-    A feature is known from its first value that is not missing. It is a category if that value is a
+    A feature is known from its first value that is not missing. It is a category if this value is a
     level. New features of one sample are ordered by name.
 
     Parameters
@@ -545,7 +545,7 @@ def _check_finite(what: str, value: Any) -> float:
 
 
 def check_label(label: Any) -> Any:
-    """Return a label; refuse an unhashable one, None and NaN."""
+    """Return a label; refuse unhashable labels, None and NaN."""
     try:
         hash(label)
     except TypeError:

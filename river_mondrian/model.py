@@ -20,12 +20,11 @@ from .checks import ModelFormatError, refuse
 from .compiling.first_calls import WATCH
 from .records import Memory
 
-# How the next call undoes or completes an interrupted one.
-#
-# A `Snapshot` is taken before a change is prepared. The preparation replaces attributes by
-# assignment, or extends them past the counts in use, and overwrites nothing. If it is interrupted,
-# the next call restores the snapshot. Changes that cannot be undone come last, as `Steps`. Once the
-# steps are assigned, the next call completes an interrupted change.
+# How the next call undoes or completes an interrupted call. A `Snapshot` is taken before a change
+# is prepared. The preparation replaces attributes by assignment, or extends them past the counts in
+# use, and overwrites nothing. If it is interrupted, the next call restores the snapshot. Changes
+# that cannot be undone come last, as `Steps`. Once the steps are assigned, the next call completes
+# an interrupted change.
 
 
 # The attribute of a model with the snapshot or the steps of an interrupted call.
@@ -114,7 +113,7 @@ _ReentrantLock: Any = type(threading.RLock())
 
 
 class ModelLock(_ReentrantLock):  # type: ignore[misc]
-    """A reentrant lock that is neither pickled nor copied: pickles and copies get a new one.
+    """A reentrant lock that is neither pickled nor copied: pickles and copies get a new lock.
 
     It is reentrant, since a mapping that a model reads may call the model.
     """
@@ -255,7 +254,7 @@ class Model(ClonesWhole):
 
     @property
     def _is_inside(self) -> bool:
-        """Whether this thread holds the lock: the model, or user code within its call, calls it."""
+        """Whether this thread holds the lock, as in a call within another call of the model."""
         return self._lock._is_owned()
 
     @property
@@ -297,7 +296,7 @@ class Model(ClonesWhole):
         memo[id(self)] = made
         with self._lock:
             self._enter()
-            # One by one: attributes that are written to `__dict__` take longer to read.
+            # Set one by one: attributes that are written to `__dict__` take longer to read.
             for name, value in copy.deepcopy(self._state(), memo).items():
                 setattr(made, name, value)
             self._leave()

@@ -101,7 +101,7 @@ class Progress:
         text += f" {self._unit}{', ' if note else ''}{note}"
         text += f", {self._shown_at - self._began:.0f} s"
         self._has_line = is_terminal
-        # On a terminal the next line overwrites this one.
+        # On a terminal, the next line overwrites this line.
         start, end = ("\r\033[K", "") if is_terminal else ("", "\n")
         print(start + text, end=end, file=sys.stderr, flush=True)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-# After this many samples forests have redrawn their trees; later they renew widths.
+# After this many samples, forests have redrawn their trees; later they renew widths.
 N_CHANGES = 256
 # After this many samples, the feature maps that `warmup` makes have their points.
 N_SAMPLES = 2 * N_CHANGES + 8
@@ -33,14 +33,14 @@ READINGS = (
     "transform",
     "cells",
 )
-# Features are named as the columns of an array are.
+# Features have the names of an array's columns: 0, 1, ...
 Values = dict[int, float]
 
 
 def samples(n: int) -> list[tuple[Values, int]]:
     """Return `n` samples of two classes; the last four have three classes.
 
-    After the first 256 the units of a feature change, so that widths are renewed.
+    After the first 256 samples, the unit of a feature changes, so that widths are renewed.
     """
     return [
         (

@@ -186,7 +186,7 @@ class SampleReader:
     def entries(self, values: Mapping[Hashable, float]) -> tuple[NDArray[np.int32], Singles]:
         """Return the places and values of a checked sample's non-zero entries, sorted by place.
 
-        Unknown features are left out.
+        Unknown features are omitted.
         """
         known = self.index.places
         found = sorted((known[name], value) for name, value in values.items() if name in known)
@@ -198,13 +198,13 @@ class SampleReader:
         return places[kept], numbers[kept].astype(np.float32)
 
     def add_columns(self, names: Sequence[Hashable], columns: Floats) -> None:
-        """Add a frame's new features, in the order in which `add` would do it row by row."""
+        """Add a frame's new features, in the order in which `add` would add them row by row."""
         new = self.index.first_values(names, columns)
         if new:
             self._add(new)
 
     def arrange(self, names: Sequence[Hashable], columns: Floats) -> Floats:
-        """Return a frame's columns in the order of the features, NaN for absent ones."""
+        """Return a frame's columns in the order of the features, NaN for absent features."""
         found = self.index.arrange(names, columns, len(self.vector))
         if self._is_shifted:
             found -= self.origins

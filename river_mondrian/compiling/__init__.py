@@ -1,1 +1,1 @@
-"""Compiling kernels, and keeping the compiled code on disk."""
+"""Compile kernels, and store the compiled code on disk."""

@@ -34,7 +34,7 @@ def _place(builder: Any, address: Any, d: Any) -> Any:
 
 
 def _larger(builder: Any, a: Any, b: Any) -> Any:
-    """Return the larger of each pair; `b` if one is NaN."""
+    """Return the larger of each pair; `b` if either is NaN."""
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 

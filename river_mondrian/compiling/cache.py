@@ -60,7 +60,7 @@ class CodeCache:
     """The compiled code of a package.
 
     The sources are read when this object is created, before the modules that define functions. The
-    folder is searched when the first function is called.
+    folder is determined when the first function is called.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class CodeCache:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the compiled code; None if there is none."""
+        """The folder of the compiled code; None if no folder can be used."""
         if not self._looked:
             self._folder = folders.find(self._package, self._sources.key)
             # Set last, since other threads may read the property meanwhile.
@@ -210,7 +210,7 @@ class FunctionCache:
         return found
 
     def load_packaged(self, signature: Any, target_context: Any) -> Any:
-        """Return the package's code compiled for these types; None if it has none."""
+        """Return the package's code compiled for these types; None if the package has none."""
         target, folder = self._package.packaged.target, self._package.packaged.folder
         return None if target is None else self._load(folder, target, signature, target_context)
 

@@ -35,8 +35,8 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
     `key_of` returns the key of the package's sources (`Sources.key`).
 
     The folder and its parents are created if they do not exist, except for the user's home. A
-    read-only folder is returned, too: a container image may contain one. When a new folder is
-    created, old folders are removed.
+    read-only folder is returned, too, since a container image may contain such a folder. When a new
+    folder is created, old folders are removed.
 
     Warns
     -----
@@ -77,7 +77,7 @@ def read(path: Path) -> bytes:
     PermissionError
         If the file belongs to another user, who could make this user run code.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     with open(path, "rb") as file:
         # The open file is checked, since the path may have another file by now.
@@ -87,7 +87,7 @@ def read(path: Path) -> bytes:
 
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
-    """Return whether this user owns a file or folder, or set NUMBA_CACHE_DIR to a read-only one."""
+    """Return whether this user owns a path, or set NUMBA_CACHE_DIR to a read-only folder."""
     # Windows has no such owners. There the profile of a user is closed to others.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
@@ -184,7 +184,7 @@ def _remove_old(folder: Path) -> None:
     """Remove sibling folders that have not been used for long, except the most recently used."""
     used = []
     for other in folder.parent.iterdir():
-        # Another process may remove it first.
+        # Another process may remove the folder first.
         with contextlib.suppress(OSError):
             if other != folder and _KEY.fullmatch(other.name):
                 used.append((other.stat().st_mtime, other))

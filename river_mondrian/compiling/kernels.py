@@ -62,7 +62,7 @@ class _Links:
         declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
-            # Other threads may add some meanwhile.
+            # Other threads may add instances meanwhile.
             for (function, taken, packaged), instance in list(_INSTANCES.items())
             if not packaged and instance.symbol in declared
         ]
@@ -255,7 +255,7 @@ def exact_method(function: F) -> F:
     return function
 
 
-# Separate functions and their compiled instances.
+# Separate functions, and their compiled instances.
 
 
 class Instance:

@@ -1,4 +1,4 @@
-"""Compiled code that comes with the package, in wheels that are built with it (`hatch_build.py`).
+"""Compiled code that comes with the package, if its wheel is built with code (`hatch_build.py`).
 
 The code is compiled for the oldest supported processor of an architecture, without loss of speed.
 The file `index.json` beside it lists the versions and settings that the code was compiled for. If

@@ -148,7 +148,7 @@ def _without_lines(code: CodeType) -> CodeType:
 
 
 def _look_at(root: Path) -> list[tuple[str, int, int, int, int]]:
-    """Return each source's path, and the fields of its status that change when its content does."""
+    """Return each source's path, and the fields of its status that change with its content."""
     seen = []
     for path in _paths(root):
         try:

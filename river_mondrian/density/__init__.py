@@ -11,7 +11,7 @@ space is the region of the first sample.
 So a tree stores 32 bytes for the first sample of a region, whatever the number of features. It
 stores nothing for other samples, or for cells without samples. A cell's sides are computed on
 request from the cuts on all sides of the pivots on the path (`walks.reveal`). The first sample of a
-region is chosen before anything is drawn there. Hence the partition is distributed like the
+region is chosen before anything is drawn in the region. Hence the partition is distributed like the
 Mondrian of the whole space, although it depends on the samples and their order. In a region without
 samples, a point has the cell that it would have as the region's pivot.
 

@@ -3,7 +3,7 @@
 A mixture uses the estimator `KERNEL` at each share of the lifetime, from coarse to fine. In each
 level's density, the level before has the weight of one sample:
 
-    f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1),
+    f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1)
 
 The density is above 0 everywhere: before the first level, each tree's last cell that the sample
 shares with others counts as if it held one sample. A level's weight is given by its densities at

@@ -29,7 +29,7 @@ class Cell(rec.Record):
 class Region(rec.Record):
     """A part of the space that a cut separated from another pivot's cell, with its own pivot."""
 
-    # Key of the cut; the draws of the region are functions of it.
+    # Key of the cut; the draws of the region are functions of this key.
     key: rec.Int64
     # Time of the cut, 0 for the whole space.
     time: rec.Float64
@@ -136,7 +136,7 @@ class PivotPartition(rec.Record):
     shares: rec.Float64s
     counts: rec.Float64s = rec.transient()
     # The time until which the current sample shares a region with others; infinity if it always
-    # does.
+    # shares a region.
     shared_until: rec.Float64 = rec.transient()
 
 
@@ -293,7 +293,7 @@ def first_block(horizon: float, began: float) -> float:
 
 @exact_inlined
 def beyond(value: float, step: float) -> float:
-    """Return the value plus a positive step, or a number just above if this equals the value."""
+    """Return the value plus a positive step, or a number just above if the sum equals the value."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
 
 

@@ -320,7 +320,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def lifetime(self) -> float:
-        """Lifetime of the first tree, and of all trees if it is not random."""
+        """Lifetime of the first tree, and of all trees unless lifetimes are random."""
         return float(self._first_tree.lifetime)
 
     # Learning.

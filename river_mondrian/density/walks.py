@@ -23,7 +23,7 @@ _room_of_path = room_of_array(PathStep, PATH)
 
 
 class Pair(Record):
-    """A region of one partition, and the region of another one with the same key."""
+    """A region of one partition, and the region of another partition with the same key."""
 
     row: Int64
     other: Int64
@@ -281,7 +281,7 @@ def cut_back(
 
 @exact_inlined
 def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
-    """Cut the current cell by the steps of the path, the last one first.
+    """Cut the current cell by the steps of the path, the last step first.
 
     Any order gives the same result; this order takes the least work.
     """

@@ -35,7 +35,7 @@ def check_cpus(ray: Any, n_workers: int, n_cpus: float) -> None:
     Raises
     ------
     RuntimeError
-        If they need more processors than the cluster has.
+        If the workers need more processors than the cluster has.
 
     """
     wanted = n_workers * n_cpus
@@ -133,7 +133,7 @@ def learn_dataset(
     dataset
         The data set.
     target
-        Name of the column with labels or targets, for models that learn them.
+        Name of the column with labels or targets, for models that learn labels or targets.
     weight
         Name of the column with weights, for models that learn weights.
     n_workers

@@ -132,7 +132,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of models that are ready and packed."""
+        """Numbers of ready and of packed models."""
         return self._store.counts
 
     @property
@@ -145,7 +145,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         x
-            A mapping that has the key, or from which `key` makes it.
+            A mapping with the key, or from which the function `key` returns the key.
 
         Returns
         -------
@@ -197,9 +197,9 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         x
-            A mapping that has the key, or from which `key` makes it.
+            A mapping with the key, or from which the function `key` returns the key.
         *target
-            The label or target, if the prototype learns one.
+            The label or target, if the prototype is supervised.
         **given
             More arguments of the prototype's `learn_one`, such as a weight.
 

@@ -95,7 +95,7 @@ class ModelStore:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of models that are ready and packed."""
+        """Numbers of ready and of packed models."""
         return {"ready": len(self._ready), "packed": len(self._packed)}
 
     # Getting and putting.

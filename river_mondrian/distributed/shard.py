@@ -153,7 +153,7 @@ class Shard:
     path
         The file to which the part was saved last.
     code
-        Parameters that files do not hold.
+        Arguments of the forest that files do not hold, such as functions.
     save_every
         Number of blocks between two saves.
 
@@ -298,7 +298,7 @@ class Crew:
         self._engine = engine
         self._save_every, self._in_flight, self._max_restarts = limits
         self._blocks: dict[int, Any] = {}
-        # Each of these changes by one assignment.
+        # Each of these attributes changes by one assignment.
         self._accepted = 0, known
         self._taken_in = 0, law
         self.n_restarts = 0

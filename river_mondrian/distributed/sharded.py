@@ -200,7 +200,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             return self._whole() if isinstance(state, Crew) else copy.deepcopy(state)
 
     def close(self) -> None:
-        """Stop the workers. This forest forgets all samples; call `gather` before to keep them."""
+        """Stop the workers. This forest forgets all samples; call `gather` first to keep them."""
         with self._lock:
             state, self._state = self._state, self.model.clone()
             if isinstance(state, Crew):
@@ -230,7 +230,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         y
             The samples' labels or targets.
         w
-            A weight for all samples, or one for each.
+            A weight for all samples, or one weight per sample.
         progress
             Whether to show on stderr how many rows have been learned or accepted, by tqdm if it is
             installed, else as text. The result is the same, bit for bit.
@@ -313,7 +313,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def n_restarts(self) -> int:
-        """How often workers have been restarted."""
+        """Number of restarts of workers."""
         with self._lock:
             return self._state.n_restarts if isinstance(self._state, Crew) else 0
 

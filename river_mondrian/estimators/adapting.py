@@ -129,7 +129,7 @@ class AdaptingForest(MondrianForest):
     def drift_detected(self) -> bool:
         """Whether a drift was detected at the last sample, as for River's detectors.
 
-        `drift_log` has the drifts of all samples, also of those learned in one call.
+        `drift_log` has the drifts of all samples, including the samples learned in one call.
         """
         return bool(self.drift_log) and self.drift_log[-1][0] == self.n_samples
 

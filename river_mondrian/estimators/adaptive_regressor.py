@@ -39,8 +39,8 @@ class AdaptiveMondrianForestRegressor(
       samples.
     - Every node stores the mean of all its targets and of its latest targets. On a sample's path,
       each mean is shrunk towards the parent's mean, with several strengths.
-    - Ridge regressions forget at several rates. They use the features, bends and products of
-      features, and random waves.
+    - Ridge regressions forget at several rates. They use the features, bends (piecewise linear
+      functions) and products of features, and random waves.
     - All of these are experts, which are mixed twice by their progressive losses. The first mixture
       has the experts of targets and residuals. The second mixture also has the trees that learn the
       errors of the first mixture.
@@ -52,8 +52,8 @@ class AdaptiveMondrianForestRegressor(
     appear at any time. Trees place levels of categories as `MondrianForestRegressor` does. Ridge
     regressions ignore categories. Targets need no scaling. There are fences 10 robust ranges beyond
     either end of the range of the targets so far. A target beyond a fence counts as at the fence,
-    unless several of the latest targets were beyond. So an extreme target affects a few samples
-    only, and the model follows a new level.
+    unless several of the latest targets were beyond the fence. So an extreme target affects a few
+    samples only, and the model follows a new level.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ class Alarms(Model, base.AnomalyDetector):
     geometric mean of their p.
 
     A novel value has the score 1, unless a share of 1 - `threshold` of the latest samples exceeded
-    the ranges as much. Values that grow forever do so, and many features with heavy tails.
+    the ranges as much. This happens if values grow forever, or if many features have heavy tails.
 
     The score is 0 during the grace period, during the rest, while the budget is spent, and while
     all features have been constant up to the tolerance.
@@ -245,8 +245,8 @@ class Alarms(Model, base.AnomalyDetector):
         """Return the alarm of a sample that is about to be learned."""
         chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
         surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
-        # The sum of (surprise - 1) from a sample on is largest for the first anomalous sample: its
-        # mean is 0 for usual samples.
+        # The sum of (surprise - 1) from a sample on is largest for the first anomalous sample: for
+        # usual samples, the terms have a mean of 0.
         ago = int(np.argmax(np.cumsum(np.array(surprises) - 1.0)))
         shares: dict[Any, float] = {}
         for view in self._views:
@@ -386,7 +386,7 @@ def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
 
 
 def _n_learned(view: Any) -> int | None:
-    """Return the number of samples that a detector has learned; None if it does not count."""
+    """Return the number of samples that a detector has learned; None if it does not count them."""
     last = final_of(view)
     found: int | None = getattr(last, "_n_mappings", None)
     return getattr(last, "n_samples", None) if found is None else found

@@ -29,7 +29,7 @@ from ..posteriors.predictive import PredictiveDistribution
 
 
 def key_of(x: Mapping[Any, Any]) -> Hashable | None:
-    """Return a key that identifies a sample when its label comes; None if it has no key."""
+    """Return a key that identifies a sample when its label comes; None if the sample has no key."""
     try:
         key = (*x, *[None if value != value else value for value in x.values()])
         hash(key)
@@ -56,7 +56,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
     The wrapper compares the model's predictions with the labels. It corrects the width of intervals
     (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). So they have the
-    requested coverage on any stream[^1][^2]. Other predictions are the model's.
+    requested coverage on any stream[^1][^2]. Other predictions are the model's own.
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
     or `predict_set_one` is remembered until `learn_one` gets a sample with the same features and

@@ -48,7 +48,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     prior_rate
         Rate at which a node's label distribution may deviate from its parent's: the discount is
         exp(-prior_rate * time between the two nodes). None means 10 times the number of features
-        after the first 256 samples (until then, of features so far).
+        after the first 256 samples (until then, 10 times the number of features so far).
     split_pure
         Whether to cut blocks whose samples all have the same label. By default, such blocks are
         paused until another label arrives. Then the postponed cuts are sampled (Algorithms 9 and

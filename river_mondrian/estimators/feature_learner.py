@@ -74,7 +74,8 @@ class FeatureLearner(Model, base.Estimator):
             self._features = given._own_copy(self._MIXES)
         self._current: Any = None
         self._next: Any = None
-        # The samples to replay: those of the pool from the first that this learner has seen.
+        # The samples to replay: the pool's samples from the first sample that this learner has
+        # seen.
         self._pool = self._features._pool
         self._first = 0 if self._pool is None else len(self._pool)
         self._targets = array("d")
@@ -104,7 +105,7 @@ class FeatureLearner(Model, base.Estimator):
         """Return weights for a map that have learned nothing."""
 
     def _kernel_target(self, target: Any) -> Any:
-        """Convert a target, or an array of targets, to the kernel's."""
+        """Convert a target, or an array of targets, to the form that kernels read."""
         return target
 
     @property
@@ -284,7 +285,8 @@ class FeatureLearner(Model, base.Estimator):
             return
         learn = partial(self._learn_outputs, current.n_learned, block)
         if self._features._grows:
-            # The map may have learned more rows than the weights. Other maps learn nothing here.
+            # The map may have learned more rows than the weights. If the map does not grow, kernels
+            # learn whole rows.
             self._pending = Steps([learn])
             self._settle()
         else:

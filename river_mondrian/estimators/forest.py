@@ -214,7 +214,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         return changes
 
     def _check_input(self, trees: Any, bad: int) -> None:
-        """Refuse a sample whose input at place `bad` >= 0 is too large."""
+        """Refuse a sample whose input at place `bad` is too large, unless `bad` is negative."""
         if bad >= 0:
             raise self._too_large(bad, trees.vector[bad])
 

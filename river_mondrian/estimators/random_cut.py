@@ -85,7 +85,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         samples, and checked again later (see `rescale`). Scaled values are at most 1e30 in size.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
-        feature is divided by high - low; in shingles, all its values are.
+        feature is divided by high - low, and so are all its values in a shingle.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
@@ -466,9 +466,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).
           `score_one` is its rank.
         - "depth": the number of cuts above the inserted sample; smaller for rarer samples.
-        - "density": the share of the samples that share the sample's cell where trees are cut for a
-            time of 2. With more and more trees it tends to the mean over the samples y of
-            exp(-2 |x - y|_1), in widths of the features, a kernel density estimate.
+        - "density": the share of the stored samples in the sample's cell, if trees are cut until
+          time 2. As the number of trees grows, it tends to the mean of exp(-2 |x - y|_1) over the
+          samples y, in widths of the features: a kernel density estimate.
 
         """
         with self._lock:

@@ -2,9 +2,9 @@
 
 A `FeatureMap` is the River transformer. It reads mappings and frames (`samples.SampleReader`). Once
 it can map, it holds a `CompiledMap`: the current map, with a record through which kernels call it
-(see `maps.record`). There are two kinds. A *cell map* puts a sample into exactly one cell of each
-of `n_out` partitions. Each cell is a column, whose value is 1 / sqrt(n_out). A *dense map* has a
-value in each of `n_out` columns.
+(see `maps.record`). There are two kinds of maps. A *cell map* puts a sample into exactly one cell
+of each of `n_out` partitions. Each cell is a column, whose value is 1 / sqrt(n_out). A *dense map*
+has a value in each of `n_out` columns.
 
 To add a map, write a class of records, a separate kernel that transforms a sample by such a record,
 a `CompiledMap` that has both, and a `FeatureMap` that creates the `CompiledMap`.
@@ -76,7 +76,7 @@ def check_map(owner: object, compiled: Any, features: FeatureMap) -> None:
 
 @dataclass(eq=False, repr=False)
 class FeatureMap(Model, base.MiniBatchTransformer):
-    """Base of the feature maps.
+    """Base class of the feature maps.
 
     A subclass is a dataclass whose fields are its parameters. It sets `_map` once it can map.
     """

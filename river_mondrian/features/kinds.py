@@ -17,7 +17,7 @@ from .base import FeatureMap
 
 
 class CellFeatures(FeatureMap):
-    """Base of the maps of cells."""
+    """Base class of the maps of cells."""
 
     def _cells(self, columns: Array) -> Array:
         """Convert columns to the numbers of cells in each partition."""
@@ -233,7 +233,7 @@ class Pooled(FeatureMap):
         while start < len(columns) and self._pool is not None:
             stop = start + 1
             if self._next is None:
-                # Up to the row at which the next build begins.
+                # Learn rows up to the row at which the next build begins.
                 n = len(self._pool)
                 until = max(1, min(self._n_pooled, 1 << max(1, n.bit_length())) - n)
                 stop = min(len(columns), start + until)

@@ -112,7 +112,7 @@ class MondrianFeatures(kinds.CellFeatures):
     lifetime
         Rate of the kernel, per unit of the features: the time at which cutting stops. A frozen
         distribution of `scipy.stats` is sampled once for each partition. "auto" lets the loss of an
-        `OGDClassifier` or `OGDRegressor` choose.
+        `OGDClassifier` or `OGDRegressor` choose the lifetime.
     directions
         Directions in which to cut: None for the axes, a number of random directions for each
         partition, or a sequence of mappings from feature to coefficient. See the notes.
@@ -362,8 +362,8 @@ class MondrianFeatures(kinds.CellFeatures):
         """Return the limit of the partitions' kernel as their number grows.
 
         The limit is the mean of exp(-lifetime h) over the lifetimes. The distance h is |x - y|_1
-        along the axes, |U (x - y)|_1 for given directions, and |x - y|_2 for random directions,
-        whose number grows, too.
+        for cuts along the axes, |U (x - y)|_1 for given directions, and |x - y|_2 for random
+        directions, whose number grows, too.
 
         Parameters
         ----------

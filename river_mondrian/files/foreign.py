@@ -91,7 +91,7 @@ def factory(name: str) -> Any:
     Raises
     ------
     ValueError
-        If it is neither a type of Python nor an estimator or statistic of River.
+        If the name is neither a type of Python nor an estimator or statistic of River.
 
     """
     if name in _FACTORIES:
@@ -120,7 +120,7 @@ def parts_of_distribution(value: Any) -> tuple[str, tuple[Any, ...], dict[str, A
     Raises
     ------
     TypeError
-        If it is not defined by `scipy.stats`.
+        If the distribution is not defined by `scipy.stats`.
 
     """
     from scipy import stats

@@ -325,7 +325,7 @@ class BinningMap(RowPerFeature):
     def add_cells_of(self, other: BinningMap) -> NDArray[np.int64]:
         """Assign columns to the known cells of another map of the same grids.
 
-        Returns this map's columns, indexed by the other's columns.
+        Returns this map's columns, indexed by the other map's columns.
         """
         cells = other.table[other.table[:, -1] != UNKNOWN]
         cells = np.ascontiguousarray(cells[np.argsort(cells[:, -1])])

@@ -100,7 +100,7 @@ def bad_entry(record: MapRecord, sample: Sample) -> int:
 
 @exact_inlined
 def scaled(value: float, factor: float) -> float:
-    """Round a value to single precision before and after scaling, and clip it to `FARTHEST`."""
+    """Return a value scaled and clipped to `FARTHEST`, with both steps in single precision."""
     value = np.float64(np.float32(value)) * factor
     return np.float64(np.float32(min(max(value, -FARTHEST), FARTHEST)))
 
@@ -389,7 +389,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def n_inputs(self) -> int:
-        """Features that are read."""
+        """Number of features that are read."""
         return self.record.n_inputs
 
     @property

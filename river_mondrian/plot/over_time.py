@@ -241,7 +241,7 @@ def _interval(law: Any, level: float) -> tuple[float, float]:
     return low, high
 
 
-# More numbers would hide each other.
+# More labels would hide each other.
 MOST_NUMBERS = 20
 # Size of a number's label, as a share of the axes.
 LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07
@@ -250,7 +250,7 @@ LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07
 def _apart(
     numbers: NDArray[np.int64], scores: NDArray[np.float64], width: float, height: float
 ) -> list[tuple[int, float]]:
-    """Return samples whose labels do not overlap: those with the largest scores."""
+    """Return the samples with the largest scores whose labels do not overlap."""
     kept: list[tuple[int, float]] = []
     order = np.argsort(-scores, kind="stable")
     for number, score in zip(numbers[order].tolist(), scores[order].tolist(), strict=True):
@@ -287,8 +287,8 @@ def scores(
     Returns
     -------
     The axes. The horizontal axis has the numbers of the samples, from 1 on. The first sample of
-    each run of marked samples is labelled with its number. There are at most 20 labels, and none
-    that would overlap.
+    each run of marked samples is labelled with its number. At most 20 samples are labelled, and
+    labels do not overlap.
 
     Raises
     ------

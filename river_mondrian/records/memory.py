@@ -65,7 +65,7 @@ class OwnsArrays:
     After unpickling, it owns its arrays (see `owned`).
     """
 
-    # Attributes that follow from the others and are not state.
+    # Attributes that are derived from other attributes and are not state.
     _DERIVED: ClassVar[frozenset[str]] = frozenset()
     # Attributes that others own.
     _BORROWED: ClassVar[frozenset[str]] = frozenset()
@@ -160,8 +160,8 @@ class Memory(Generic[R]):
     def own(self, name: str, array: NDArray[Any], i: int = 0) -> None:
         """Make a record's field refer to an array, and keep the array.
 
-        The array that the field refers to is kept at any moment. If this is interrupted, `settle`
-        keeps the array that the field refers to.
+        The array that the field refers to is kept at any moment. If the call is interrupted,
+        `settle` keeps the array that the field refers to.
         """
         self.settle()
         key = name if len(self.records) == 1 else f"{name}[{i}]"

@@ -138,7 +138,7 @@ def length_in(builder: Any, value: Any) -> Any:
 
 
 def check(context: Any, builder: Any, is_wrong: Any, text: str) -> None:
-    """Raise an IndexError if something is wrong, in the checked mode."""
+    """Raise an IndexError if `is_wrong`, in the checked mode."""
     if CHECKS:
         with builder.if_then(is_wrong, likely=False):
             context.call_conv.return_user_exc(builder, IndexError, (text,))
@@ -334,7 +334,7 @@ def _python_memory(n_bytes: int) -> tuple[int, Any]:
 
 
 def compiles(function: Any, result: Callable[..., Any]) -> Any:
-    """Return a decorator of the function that generates the LLVM code of calls of `function`.
+    """Return a decorator for the code generator of calls of `function`.
 
     `result` returns numba's type of the call's result for the types of the arguments; None refuses
     the arguments.

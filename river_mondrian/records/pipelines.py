@@ -41,7 +41,7 @@ Pipelines = list[Any]
 
 @functools.cache
 def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return numba's lowering pass and this package's; no other function uses internals."""
+    """Return numba's lowering pass and ours; all uses of numba's internals are in this function."""
     import numba._dynfunc
     from numba.core import codegen, compiler_machinery, config, typed_passes
 

@@ -130,7 +130,7 @@ class Ref:
         The table for numbers below 0: `~i` refers to its row `i`, whose own references are not
         followed.
     none
-        The number that refers to nothing, if there is one.
+        The number that refers to nothing, if there is such a number.
     first
         The number of the first row.
     when
