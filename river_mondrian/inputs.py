@@ -53,7 +53,7 @@ class Level(float):
 
 @functools.lru_cache(MOST_CACHED, typed=True)
 def level_of(value: Any) -> Level:
-    """Return the level that a string, a truth value or a number stands for."""
+    """Return the level for a string, a truth value or a number."""
     # NumPy's values are the same levels as Python's. A member of a string enum is its string.
     value = value.item() if isinstance(value, np.generic) else value
     text = str.__str__(value) if isinstance(value, str) else repr(value)

@@ -30,8 +30,8 @@ LARGEST_WINDOW = 1 << 28
 
 # Codes that kernels return instead of an answer, the same in all kernels.
 #
-# An answer is 0 or more. The kernel's docstring says whether the answer is a class, the place of a
-# bad input, or the number of a tree that needs room for more rows.
+# An answer is 0 or more. The kernel's docstring says whether it is a class, the place of a bad
+# input, or the number of a tree that needs room.
 
 
 # The call is complete.

@@ -11,9 +11,9 @@ the samples so far, each before it was learned; recent samples count most.
 
 Scores measure a sample's *rarity*: its surprise, -log f(x), minus the median surprise of the
 learned samples, in units of their mean deviation from the median. The lifetime that predicts best
-says little about rarity: at this lifetime, most samples are nearly alone in their cells, and a few
-similar samples are dense. So rarity is the maximum over the levels at which cells hold a moderate
-part of all samples.
+is a poor measure of rarity: at this lifetime, most samples are nearly alone in their cells, and a
+few similar samples are dense. So rarity is the maximum over the levels at which cells hold a
+moderate part of all samples.
 """
 
 import math

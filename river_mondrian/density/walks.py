@@ -390,8 +390,9 @@ def triangle_area(
 ) -> float:
     """Return the signed area of the triangle between an edge of a face and a point.
 
-    The faces i and j share the edge. The point is where the line from the origin along the unit
-    normal of face i, (x, y, z), intersects the plane of face i, at a height.
+    The faces i and j share the edge. The line from the origin along the unit normal of face i, (x,
+    y, z), intersects the plane of face i at the point. The point's distance from the origin is
+    `height`.
     """
     shared = along_normal(faces, j, x, y, z)
     a = faces[FACE * j] - shared * x

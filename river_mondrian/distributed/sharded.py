@@ -299,7 +299,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             if isinstance(self._state, Crew):
                 self._state.finish()
 
-    # What has been learned.
+    # Learned state.
 
     @property
     def n_samples(self) -> int:

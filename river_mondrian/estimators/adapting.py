@@ -19,7 +19,7 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
-    """Return whether a detector has this class of `river.drift`, which takes long to import."""
+    """Return whether a detector is of a class of `river.drift`, without the slow import."""
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 

@@ -108,9 +108,9 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     `MondrianForestClassifier`.
 
     A sample of integer weight differs from as many repeats of the sample. It is one visit, after
-    which memories forget once. It is also one step of all gradients and shares, one stored sample
-    of `window`, one value for the drift detector, and one sample in the schedule of rebuilds.
-    Priors have weight 1, so weights should be about 1 on average.
+    which memories forget once. It is also one step of all gradients and shares, and one stored
+    sample of `window`. The drift detector and the schedule of rebuilds count it once. Priors have
+    weight 1, so weights should be about 1 on average.
 
     Within a node, only shares of the weight count. A sample that is alone in its cell determines
     the class there, however small its weight is. A sample of weight 0 is ignored.
@@ -173,7 +173,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         # Trees of all samples; trees of recent samples are replaced often.
         return self.n_estimators - (self.n_estimators + 1) // 3
 
-    # What the forest has learned.
+    # Learned state.
 
     @property
     @model.locked
@@ -277,8 +277,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             If a column holds a value that is neither a number nor a level, or does not have its
             feature's type; if a weight is not a number or a label is not hashable.
         ValueError
-            If a value is infinite, a label is missing, a weight is out of range, a column occurs
-            twice, or a length or order is wrong. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or a length or order is
+            wrong. Then nothing is learned.
 
         """
         self._learn_each(frames.read_block(self._read_frame(X), y, w, frames.read_labels), progress)

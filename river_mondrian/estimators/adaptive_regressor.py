@@ -29,11 +29,12 @@ class AdaptiveMondrianForestRegressor(
     tune. Unlike the exact `MondrianForestRegressor`, its splits use targets, it forgets old
     samples, and it mixes several models:
 
-    - To split a block of samples, `n_candidates` cuts are drawn, with features in proportion to the
-      sides of the block and to their gains in earlier trees. Half of the cuts are drawn between two
-      of the samples. The cut that reduces the variance most is kept. Trees are rebuilt when the
-      number of samples has doubled. Some trees are extended by the conditional Mondrian process
-      outside the boxes of samples. The other trees ignore boxes, and send every sample to a leaf.
+    - To split a block of samples, `n_candidates` cuts are drawn. Features are drawn in proportion
+      to the sides of the block and to their gains in earlier trees. Half of the cuts are drawn
+      between two of the samples. The cut that reduces the variance most is kept. Trees are rebuilt
+      when the number of samples has doubled. Some trees are extended by the conditional Mondrian
+      process outside the boxes of samples. The other trees ignore boxes, and send every sample to a
+      leaf.
     - Some trees learn the targets, some the residuals of a ridge regression, and some the errors of
       the mixture of all these. Most trees of the last kind learn only the latest 300 to 600
       samples.

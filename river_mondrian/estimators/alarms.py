@@ -37,7 +37,7 @@ class Alarm(NamedTuple):
     sample
         Number of the sample that raised the alarm, 1 for the first learned sample.
     began
-        Number of the first anomalous sample, as far as averages reach back.
+        Number of the first anomalous sample, as far as the averaged samples reach back.
     score
         The score of the sample: at least the threshold, 1 if a value is novel.
     novel
@@ -322,7 +322,7 @@ class Alarms(Model, base.AnomalyDetector):
             self._enter()
             return self._look(as_dict(x))[1]
 
-    # What has been learned.
+    # Learned state.
 
     @property
     @locked

@@ -83,11 +83,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     After T labels, the share of targets below the intervals of a tracked coverage is at most (1 -
     coverage) / 2 + 1,850 / T, on any sequence of samples. The same holds for the share of targets
     above the intervals. Usually the excess is far smaller. An end of an interval is infinite if no
-    finite end has the coverage. Of the labels that the model knows, sets contain at least the
-    requested share minus 320 / T. If labels come d samples late, the term 1,850 / T becomes 25 (d +
-    1) / T from d = 75 on, and the term 320 / T becomes 12 (d + 1) / T from d = 25 on. The share is
-    larger if errors or probabilities have few different values, since intervals and sets grow with
-    the coverage.
+    finite end has the coverage. Of the labels that the model has seen before, sets contain at least
+    the requested share minus 320 / T. If labels come d samples late, the term 1,850 / T becomes 25
+    (d + 1) / T from d = 75 on, and the term 320 / T becomes 12 (d + 1) / T from d = 25 on. The
+    share is larger if errors or probabilities have few different values, since intervals and sets
+    grow with the coverage.
 
     Examples
     --------
@@ -254,7 +254,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        What the model returns.
+        The model's prediction.
 
         """
         with self._lock:
@@ -459,7 +459,7 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
 
         Returns
         -------
-        What the model returns.
+        The model's probabilities, by class.
 
         """
         with self._lock:

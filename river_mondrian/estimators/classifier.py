@@ -32,17 +32,17 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
     missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
-    the side whose box is nearer in its other features, or to the larger side if both are equally
-    near. A prediction follows both sides, weighted by their shares of the samples, while a side's
-    share is at least 2 %. Features and classes may appear at any time.
+    the side whose box is nearer in the other features. If both are equally near, it goes to the
+    larger side. A prediction follows both sides, weighted by their shares of the samples, while a
+    side's share is at least 2 %. Features and classes may appear at any time.
 
     Parameters
     ----------
     n_estimators
         Number of trees.
     lifetime
-        Time at which splitting stops. A box is cut at a rate equal to the sum of its side lengths,
-        in units of the scaled features (of the raw features with `scale=False`). With the default,
+        Time at which splitting stops. A box is cut at a rate equal to the sum of its sides, in
+        units of the scaled features (of the raw features with `scale=False`). With the default,
         infinity, blocks are cut until each leaf holds one class or one place. A frozen distribution
         of `scipy.stats` is sampled once for each tree.
     prior_rate
@@ -290,8 +290,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             If a column holds a value that is neither a number nor a level, or does not have its
             feature's type; if a weight is not a number or a label is not hashable.
         ValueError
-            If a value is infinite, a label is missing, a weight is out of range, a column occurs
-            twice, or a length or order is wrong. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or a length or order is
+            wrong. Then nothing is learned.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)

@@ -141,8 +141,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     in earlier samples. A missing value counts as the feature's mean so far, or 0 before its first
     value. Predictions ignore unknown features.
 
-    Memory is at most 32 bytes per sample and tree, and 8 d + 8 bytes for a sample that is the first
-    of a region of any tree, or can be removed. A region whose first sample was removed is kept
+    Memory is at most 32 bytes per sample and tree. A sample that can be removed, or is the first
+    sample of a region, takes 8 d + 8 more bytes. A region whose first sample was removed is kept
     while it has other samples. Time is proportional to the depth of the tree times d. With an
     `origin`, memory is 32 bytes for each region on the path to a sample's cell, and samples are not
     stored.

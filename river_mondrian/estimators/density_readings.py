@@ -107,11 +107,11 @@ class DensityReadings(Model):
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return an anomaly score within [0, 1].
 
-        The rarity r is the sample's surprise minus the median surprise of the learned samples, each
-        before it was learned, in units of their mean deviation from the median. The score is (1 + r
-        / (1 + |r|)) / 2, which increases with the surprise. It is 1/2 at the median, 3/4 at one
-        mean deviation above the median, and .95 at nine. Median and mean deviation follow about the
-        latest 512 samples.
+        The rarity r is the sample's surprise minus the median surprise of the learned samples, in
+        units of their mean deviation from the median. Surprises are computed before a sample is
+        learned. The score is (1 + r / (1 + |r|)) / 2, which increases with the surprise. It is 1/2
+        at the median, 3/4 at one mean deviation above the median, and .95 at nine. Median and mean
+        deviation follow about the latest 512 samples.
 
         With lifetime "auto", r is the maximum over the lifetimes at which a sample's cells hold
         1/256 to 1/4 of all samples on average. So groups of similar samples far from the others get

@@ -111,7 +111,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         self._enter()
         self._leave()
 
-    # What has been learned.
+    # Learned state.
 
     @property
     @locked

@@ -367,7 +367,7 @@ class NearestNeighborDetector(ScoringDetector):
         table = self._known()
         return dict(zip(table.columns, table.explained().tolist(), strict=True))
 
-    # What has been learned.
+    # Learned state.
 
     @property
     @locked

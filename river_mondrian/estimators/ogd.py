@@ -437,8 +437,8 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         TypeError
             If a column holds a value that is not a number or a label is not hashable.
         ValueError
-            If a value is infinite, a label is missing, a weight is out of range, a column occurs
-            twice, or a length or order is wrong. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, or a length or order is
+            wrong. Then nothing is learned.
 
         """
         rows = read_block(self._features._read_frame(X), y, w, read_labels)

@@ -489,10 +489,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contribution of each feature to the score.
 
-        The displacement by a cut that separates only the sample is attributed to the features in
-        which the sample is outside the box of the others, in proportion to the distances. The
-        displacement by a cut further up is attributed to the cut's feature. This takes some
-        milliseconds for 50 trees.
+        If a cut separates only the sample, its displacement is attributed to the features in which
+        the sample is outside the others' box, in proportion to the distances. The displacement by a
+        cut further up is attributed to the cut's feature. This takes some milliseconds for 50
+        trees.
 
         Raises the same errors as `score_one`.
 

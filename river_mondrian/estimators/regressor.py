@@ -60,8 +60,8 @@ class MondrianForestRegressor(
         `noise_variance` or a finite lifetime.
     prior_rate
         Rate at which a node's mean may deviate from its parent's mean, per unit of time. None means
-        R / (2 log2 n) times a power of 2, where R is the sum of the ranges that are cut (the number
-        of features if they are scaled). Each range counts as at most 1.5 times its robust range.
+        R / (2 log2 n) times a power of 2. R is the sum of the ranges that are cut (the number of
+        features if they are scaled). Each range counts as at most 1.5 times its robust range.
     noise_variance
         Variance of a target around its leaf's mean, in squared units of the target. None means 2
         prior_variance / K.
@@ -263,8 +263,8 @@ class MondrianForestRegressor(
             If a value is neither a number nor a level, or does not have its feature's type; if the
             target is not a number.
         ValueError
-            If a value is infinite or too large for single precision, or the target or the weight
-            is out of range, or a `lifetime` that is a function decreases.
+            If a value is infinite or too large for single precision, the target or the weight is
+            out of range, or a `lifetime` function decreases.
 
         """
         with self._lock:

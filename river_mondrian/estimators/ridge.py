@@ -308,7 +308,7 @@ class RidgeRegressor(TargetLearner):
         self._pending = Steps(steps)
         self._settle()
 
-    # What has been learned.
+    # Learned state.
 
     @property
     @locked

@@ -6,8 +6,8 @@ it can map, it holds a `CompiledMap`: the current map, with a record through whi
 of each of `n_out` partitions. Each cell is a column, whose value is 1 / sqrt(n_out). A *dense map*
 has a value in each of `n_out` columns.
 
-To add a map, write a class of records, a separate kernel that transforms a sample by such a record,
-a `CompiledMap` that has both, and a `FeatureMap` that creates the `CompiledMap`.
+To add a map, write a class of records, and a separate kernel that transforms a sample by such a
+record. Then write a `CompiledMap` that has both, and a `FeatureMap` that creates the `CompiledMap`.
 
 A learner takes these steps with its own copy of a map, for each labelled sample:
 
@@ -17,8 +17,8 @@ A learner takes these steps with its own copy of a map, for each labelled sample
    remain once the sample counts as learned. By these steps, a map that `_grows` learns the sample.
    If `_knows(x)` is true, a map that `_grows` learns the sample by `_map.learn`.
 2. If `_map` is another object than before, columns have new meanings. The learner starts again from
-   zero weights, replays the labelled samples in `_pool` (a few per call, by
-   `CompiledMap.transform_stored`), and predicts by the old map until the replay is complete. A map
+   zero weights, and replays the labelled samples in `_pool`, a few per call
+   (`CompiledMap.transform_stored`). It predicts by the old map until the replay is complete. A map
    whose `_map` never changes needs no replay and may have `_pool` None. `CompiledMap.n_columns` may
    grow at any time: the weights of a new column are zero.
 3. `_locate(x, compiled)` writes the sample to memory that kernels read. One call of the learner's

@@ -403,9 +403,9 @@ class IsolationFeatures(Pooled, CellFeatures):
     scale
         Whether to divide each feature by its range over the pool. The range excludes outliers:
         values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
-        are equal, as for words in texts, the range covers this value and the other values, without
-        the outliers among the other values. By default values are not scaled, and features should
-        have comparable units. Scaled values are at most 1e30 in size.
+        are equal, as for words in texts, the range covers this value and the others, without the
+        outliers of the others. By default values are not scaled, and features should have
+        comparable units. Scaled values are at most 1e30 in size.
     metric
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
         point. Angles are computed in single precision. So any of several points at nearly the same
@@ -433,8 +433,8 @@ class IsolationFeatures(Pooled, CellFeatures):
     points, or, for batches, a matrix product that excludes most points. The map chooses the fastest
     search by its size and by some trials. All searches find the same cells.
 
-    The names of columns have the number of the build (`anne7_12_34` is cell 34 of partition 12 of
-    the eighth build), so a linear model does not confuse columns of different builds.
+    The names of columns have the number of the build: `anne7_12_34` is cell 34 of partition 12 of
+    the eighth build. So a linear model does not confuse columns of different builds.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Convert models to trees of plain values and named arrays, and back.
 
-None, truth values, integers, finite numbers, strings and lists stand for themselves. Other values
+None, truth values, integers, finite numbers, strings and lists are stored as they are. Other values
 are JSON objects whose first key names their form (`_FORMS` lists all forms). An array is stored
 under the path of attributes to it, and a table as its columns.
 """

@@ -100,7 +100,7 @@ def bad_entry(record: MapRecord, sample: Sample) -> int:
 
 @exact_inlined
 def scaled(value: float, factor: float) -> float:
-    """Return a value scaled and clipped to `FARTHEST`, with both steps in single precision."""
+    """Round a value to single precision, scale it, clip it to `FARTHEST`, and round the result."""
     value = np.float64(np.float32(value)) * factor
     return np.float64(np.float32(min(max(value, -FARTHEST), FARTHEST)))
 
@@ -278,8 +278,8 @@ class Pool(OwnsArrays):
 class CompiledMap(OwnsArrays, abc.ABC):
     """The owner of a map's record and arrays.
 
-    A subclass has a class of records, `_transform`, which returns the kernel that maps a sample,
-    and `_bind`, which sets the record's references to the map's arrays.
+    A subclass has a class of records, `_transform` and `_bind`. `_transform` returns the kernel
+    that maps a sample. `_bind` sets the record's references to the map's arrays.
 
     Parameters
     ----------

@@ -353,8 +353,8 @@ def scores(
     return ax
 
 
-# Groups of experts. An expert of the adaptive classifier is known by its name or the end of its
-# name, an expert of the adaptive regressor by the beginning of its name.
+# Groups of experts. The adaptive classifier's experts are found by their names or the ends of their
+# names, the adaptive regressor's experts by the beginnings.
 _GROUPS_OF_CLASSES = {
     "trees of all samples": ("trees of all samples",),
     "trees of all and of recent samples": ("all trees",),

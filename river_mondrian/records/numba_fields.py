@@ -163,7 +163,7 @@ def _set(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> None:
     elif isinstance(sig.args[1], RecordType):
         numba_types.store_address(builder, address, value)
     else:
-        # Only the checked mode knows the length.
+        # Arrays have a length only in the checked mode.
         numba_types.store_address(builder, address, numba_types.address_in(builder, value))
         if CHECKS:
             behind = builder.add(address, BITS(ADDRESS_BYTES))

@@ -7,8 +7,8 @@
 
 In compiled kernels and in Python alike, `node.cut` reads the float32 in memory as a float64, and
 `node.cut = v` writes a float32. A subclass has the fields of its base first, and may narrow a
-field's type. Methods of a record are compiled for the type of record on which they are called, so
-that a subclass chooses at compile time how a kernel over the base behaves.
+field's type. Methods of a record are compiled for the type of record on which they are called. So a
+subclass chooses at compile time how a kernel over the base behaves.
 
     left: Int32 = stored(Ref("nodes"))
 
