@@ -46,7 +46,7 @@ _CompileResult: Any = compiler.CompileResult
 _NOT_OF_CODE = (
     *("CACHE_", "COLOR_SCHEME", "CUDA_", "DEBUG_CACHE", "GDB_", "NUMBA_DEFAULT_NUM_THREADS"),
     *("NUMBA_NUM_THREADS", "RUNNING_UNDER_PROFILER", "THREADING_", "_HAVE_YAML"),
-    # These are in the target's name and features.
+    # These settings are in the target's name and features.
     *("CPU_", "ENABLE_AVX"),
 )
 
@@ -83,7 +83,7 @@ class CodeCache:
         self._folder: Path | None = None
         self._warned = False
         self.n_unkept = 0
-        # Modules read the package's environment variables when they are imported.
+        # Modules read the package's environment variables at import.
         prefix = package.upper() + "_"
         own = sorted(item for item in os.environ.items() if item[0].startswith(prefix))
         self._settings = own, sys.flags.optimize

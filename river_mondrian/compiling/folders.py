@@ -88,7 +88,7 @@ def read(path: Path) -> bytes:
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
     """Return whether this user owns a path, or set NUMBA_CACHE_DIR to a read-only folder."""
-    # Windows has no such owners. There the profile of a user is closed to others.
+    # Windows has no such owners, but a user's profile is closed to other users.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
     named = _config.CACHE_DIR and Path(_config.CACHE_DIR).absolute() in folder.parents

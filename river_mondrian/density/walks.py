@@ -263,7 +263,7 @@ def add_regions(partition: P, other: P) -> None:
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
-    """Cut the current cell by the cuts on all sides of a region's pivot until a time."""
+    """Cut the current cell by all cuts on the sides of a region's pivot before a time."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
     block = regions.first_block(horizon, began)
     for j in range(partition.n_dims):

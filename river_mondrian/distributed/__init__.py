@@ -1,6 +1,6 @@
 """Forests and streams over several processes and machines, by Ray, and models by key.
 
-Ray is an extra: `pip install river-mondrian[ray]`. It is imported when it is first needed.
+Ray is an extra: `pip install river-mondrian[ray]`. Ray is imported when it is first needed.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     ----------
     model
         A `MondrianForestClassifier` or `MondrianForestRegressor` without `max_nodes` or `window`.
-        It is not changed. Its `n_jobs` is the number of threads of each worker.
+        The model itself does not change. Its `n_jobs` is the number of threads of each worker.
     n_shards
         Number of workers, at most the number of trees.
     folder

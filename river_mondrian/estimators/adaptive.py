@@ -81,10 +81,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
-        and the interquartile range by more than a factor of 1.7. They are redrawn from their
-        samples, one after the other, a part per sample. This needs 4 more bytes per stored value,
-        and 8 while trees are redrawn. Once there is a category, it needs 8 more bytes per feature
-        and sample instead. With `scale=False`, widths do not change.
+        and the interquartile range by more than a factor of 1.7. Trees are redrawn from their
+        samples, one after the other, a part per learned sample. A stored value takes 4 more bytes
+        for this, and 8 while trees are redrawn. Once there is a category, a sample takes 8 more
+        bytes per feature instead. With `scale=False`, widths do not change.
     missing
         The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. In trees, an
@@ -107,10 +107,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     node has min(c, 1) tables of a class, where c is the class's weight below the node, as in
     `MondrianForestClassifier`.
 
-    A sample of integer weight differs from as many repeats of the sample. It is one visit, after
-    which memories forget once. It is also one step of all gradients and shares, and one stored
-    sample of `window`. The drift detector and the schedule of rebuilds count it once. Priors have
-    weight 1, so weights should be about 1 on average.
+    A sample of integer weight differs from as many repeats of the sample. The sample counts as one
+    visit, after which memories forget once. It is one step of all gradients and shares, and one
+    stored sample of `window`. The drift detector and the schedule of rebuilds count it once. Priors
+    have weight 1, so weights should be about 1 on average.
 
     Within a node, only shares of the weight count. A sample that is alone in its cell determines
     the class there, however small its weight is. A sample of weight 0 is ignored.

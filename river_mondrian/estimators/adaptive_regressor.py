@@ -91,10 +91,10 @@ class AdaptiveMondrianForestRegressor(
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
-        and the interquartile range by more than a factor of 1.7. They are redrawn from their
-        samples, one after the other, a part per sample. This needs 4 more bytes per stored value,
-        and 8 while trees are redrawn. Once there is a category, it needs 8 more bytes per feature
-        and sample instead. With `scale=False`, widths do not change.
+        and the interquartile range by more than a factor of 1.7. Trees are redrawn from their
+        samples, one after the other, a part per learned sample. A stored value takes 4 more bytes
+        for this, and 8 while trees are redrawn. Once there is a category, a sample takes 8 more
+        bytes per feature instead. With `scale=False`, widths do not change.
     missing
         The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
         one-hot encodings. A mapping, such as `{"word_": "zero"}`, has a meaning for each feature's
@@ -109,8 +109,8 @@ class AdaptiveMondrianForestRegressor(
     Notes
     -----
     A sample of weight w is learned once. It counts w times in means, in the gains of cuts, in the
-    sums of the regressions, and in the losses of the mixtures. It is one visit, after which late
-    means forget once.
+    sums of the regressions, and in the losses of the mixtures. The sample counts as one visit,
+    after which means of the latest targets forget once.
 
     `predict_one` does not change the learned state.
 

@@ -100,7 +100,7 @@ class Alarms(Model, base.AnomalyDetector):
     score is 1 - p, where p = (1 + number of the latest means that are at least m) / (1 + number of
     the latest means). The mean of -log p-values is Fisher's statistic; ranks replace its
     distribution, because successive samples are dependent. With several detectors, p is the
-    geometric mean of their p.
+    geometric mean of the detectors' values of p.
 
     A novel value has the score 1, unless a share of 1 - `threshold` of the latest samples exceeded
     the ranges as much. This happens if values grow forever, or if many features have heavy tails.

@@ -71,7 +71,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         these. If a regressor's `predict_one` has the parameter `with_dist`, intervals follow the
         width of the predicted distribution. Otherwise they follow the size of recent errors.
     by_class
-        Whether sets have the requested coverage for each class separately. Then they are larger.
+        Whether sets have the requested coverage for each class separately. Such sets are larger.
     max_pending
         Largest number of different samples that wait for their label; the oldest are dropped.
 

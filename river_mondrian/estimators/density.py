@@ -106,8 +106,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         `window` and `max_nodes` need trees without an `origin`.
     max_nodes
         Largest number of regions of all trees. The oldest samples are removed before another sample
-        could exceed it. They are also removed if there are `max_nodes` / `n_estimators` samples.
-        None sets no limit.
+        could exceed it. The oldest samples are also removed if there are `max_nodes` /
+        `n_estimators` samples. None sets no limit.
     directions
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
         directions per tree. Each mapping is a direction in which to cut, at a rate equal to its

@@ -23,8 +23,8 @@ class WindowForest(MondrianForest):
     """Base class of the forests that may store only the latest samples.
 
     After a sample is removed, the forest is distributed like a forest that never learned it, given
-    the widths and hyperparameters. This needs samples without missing values, and deletions that do
-    not depend on the trees.
+    the widths and hyperparameters. The samples must have no missing values, and deletions must not
+    depend on the trees.
     """
 
     window: int | None
@@ -43,7 +43,7 @@ class WindowForest(MondrianForest):
         `put` writes the rest of the sample, besides its inputs, to the point of a given number.
         """
         # If this call is interrupted, the next `_enter` completes the removal, and drops trees
-        # without samples; otherwise the `_enter` below does so.
+        # without samples; otherwise the `_enter` below does both.
         trees.close()
         is_held = trees.forget(put)
         if is_held:
@@ -170,10 +170,10 @@ class ForgettingForest(WindowForest):
         """Remove a learned sample from every tree.
 
         The forest is then distributed like a forest that never learned the sample, because a
-        Mondrian process is projective[^1]. This needs a sample without missing values, and a choice
-        that does not depend on the trees. Ranges, widths, names of features and labels, and the
-        random state do not change. But a forest whose last sample is removed equals a forest that
-        has learned nothing.
+        Mondrian process is projective[^1]. The sample must have no missing values, and its choice
+        must not depend on the trees. Ranges, widths, names of features and labels, and the random
+        state do not change. But a forest whose last sample is removed equals a forest that has
+        learned nothing.
 
         Parameters
         ----------

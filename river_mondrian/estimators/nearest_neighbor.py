@@ -27,9 +27,9 @@ class NearestNeighborDetector(ScoringDetector):
     stored samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The
     expectation is calculated, not sampled. It is a weighted mean of the distances to the stored
     samples. The nearest sample has the largest weight, and each further weight is smaller by the
-    factor 1 - 1 / `n_neighbors`. This is an average over all subsets of the isolation kernel's
-    partition into Voronoi cells[^1]. The score is the distance to the centre of a sample's cell, as
-    in [^2] and [^3].
+    factor 1 - 1 / `n_neighbors`. Equivalently, the score is the distance to the centre of the
+    sample's Voronoi cell, as in [^2] and [^3], averaged over all subsets. The isolation kernel has
+    such cells[^1].
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class NearestNeighborDetector(ScoringDetector):
         Largest number of stored samples. If `window` is larger and there is no room, a sample is
         stored with the probability `max_samples` / `window`, and replaces the oldest stored sample.
     shingle
-        Number of successive mappings that are compared as one sample. Then a series can be
-        anomalous by its course. A sample is the mapping and the `shingle` - 1 mappings learned
-        before it. Scores are 0, and nothing is stored, until there are enough mappings.
+        Number of successive mappings that are compared as one sample. So the detector also finds
+        anomalous courses of a series. A sample is the mapping and the `shingle` - 1 mappings
+        learned before it. Scores are 0, and nothing is stored, until there are enough mappings.
     scale
         Whether to divide each feature by its width: the standard deviation of the stored values,
         clipped to 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8, 16, ...

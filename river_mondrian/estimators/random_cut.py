@@ -74,10 +74,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         average, the stored samples are a part of the latest `window` samples. If `max_samples` is
         at least `window`, the trees store exactly the latest samples.
     shingle
-        Number of successive mappings that are scored and learned as one sample. Then a series can
-        be anomalous by its course. A sample is the mapping and the `shingle` - 1 mappings learned
-        before it, and its features are pairs (feature, samples ago). Scores are 0, and nothing is
-        learned, until there are enough mappings.
+        Number of successive mappings that are scored and learned as one sample. So the detector
+        also finds anomalous courses of a series. A sample is the mapping and the `shingle` - 1
+        mappings learned before it, and its features are pairs (feature, samples ago). Scores are 0,
+        and nothing is learned, until there are enough mappings.
     scale
         Whether to divide each feature by its width. A width is the range of the values within 100
         interquartile ranges of the quartiles. If most values of a feature are equal, its width is
@@ -89,8 +89,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
-        and the interquartile range by more than a factor of 1.7. They are redrawn from their
-        samples, one after the other, a part per sample.
+        and the interquartile range by more than a factor of 1.7. Trees are redrawn from their
+        samples, one after the other, a part per learned sample.
     missing
         The meaning of an absent key, None and NaN: "unknown", or "zero". A mapping, such as
         `{"word_": "zero"}`, has a meaning for each feature's name or prefix of names; the longest
@@ -380,8 +380,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Returns
         -------
         The rank of the sample's relative displacement among the latest 4,096 displacements, each
-        computed before its sample was learned (see the notes of the class). It is 0 if there are
-        none yet.
+        computed before its sample was learned (see the notes of the class). The score is 0 before
+        there are recorded displacements.
 
         Raises
         ------

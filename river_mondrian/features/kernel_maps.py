@@ -415,9 +415,9 @@ class IsolationFeatures(Pooled, CellFeatures):
         distance.
     device
         Where `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu", or "cuda"
-        for a GPU through CuPy, which must be usable when the map is created. Both find the same
-        cells. Text, isolation trees and single samples stay on the CPU. Experimental: it has not
-        run on a GPU so far, and tests run its kernels on the CPU.
+        for a GPU through CuPy, which must be usable when the map is created. Both devices find the
+        same cells. Text, isolation trees and single samples stay on the CPU. Experimental: it has
+        not run on a GPU so far, and tests run its kernels on the CPU.
     seed
         Random seed for reproducibility.
 

@@ -130,10 +130,10 @@ class MondrianFeatures(kinds.CellFeatures):
     (kin8nm at 3: .40 against .67), and similar at good lifetimes.
 
     With lifetime "auto", the partitions grow to a terminal lifetime, and one walk passes the cells
-    of 16 lifetimes. These are 1/8 to 128 times the inverse of the median distance of two of the
-    first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights for each lifetime and mix the
-    predictions. The mixture has exponential weights, which depend on the error on each sample
-    before it is learned. Their attribute `lifetimes` holds the shares; shares below .001 are
+    of 16 lifetimes. These lifetimes are 1/8 to 128 times the inverse of the median distance of two
+    of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights for each lifetime and
+    mix the predictions. The mixture has exponential weights, which depend on the error on each
+    sample before it is learned. Their attribute `lifetimes` holds the shares; shares below .001 are
     ignored. The transformer alone has no loss, so it cannot choose.
 
     A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing

@@ -283,8 +283,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     Raises
     ------
     ModelFormatError
-        If the file is damaged, incomplete or not a stored model. Also if its format is newer than
-        this version, or older than the first release.
+        If the file is damaged, incomplete or not a stored model. Or if the file's format is newer
+        than this version, or older than the first release.
     TypeError
         If `path` is not a path, a parameter that is code is missing, or a parameter is given that
         the file does not need.

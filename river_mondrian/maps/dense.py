@@ -140,9 +140,9 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
     The vector has `n_nonzero` values that are not 0, and the norm `size` (squared for the
-    Gaussian). Both may include features that no row has. Only the places where the row is not 0 are
-    visited. The vector's norm at other places is `size` minus its norm at the visited places. It is
-    exactly 0 if all non-zero values are at visited places.
+    Gaussian). Both numbers may include features that no row has. Only the places where the row is
+    not 0 are visited. The vector's norm at other places is `size` minus its norm at the visited
+    places. The difference is exactly 0 if all non-zero values are at visited places.
     """
     kind, vector, places, values = rows.kind, rows.vector, rows.places, rows.values
     apart, here, met = 0.0, 0.0, 0

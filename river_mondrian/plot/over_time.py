@@ -50,8 +50,8 @@ def progressive(
     TypeError
         If a curve holds neither checkpoints nor pairs.
     ValueError
-        If checkpoints hold several metrics, or lack the requested metric. Also if checkpoints were
-        collected in a list: there, all of them hold the same metric in its final state.
+        If checkpoints hold several metrics, or lack the requested metric. Or if checkpoints were
+        collected in a list, where all hold the same metric in its final state.
 
     Examples
     --------

@@ -152,7 +152,7 @@ def explanation(
     names, added = _ranked(found, most, x)
     ends, n = start + np.cumsum([0.0, *added]), len(added)
     ax = canvas.axes_for(ax)
-    # This leaves a margin: at the edge, markers would be cut.
+    # Without sticky edges there is a margin: at the edge, markers would be cut.
     ax.use_sticky_edges = False
     ax.vlines(ends, range(n + 1), range(1, n + 2), color=canvas.NEUTRAL, linewidth=0.8)
     ax.barh(range(1, n + 1), added, left=ends[:-1], color=_colors(added))

@@ -8,9 +8,9 @@
 - Functions that run rarely are optimized less (`rare`), which takes less than half of the time.
 - Passes for constructs that kernels never contain are omitted (`_NOT_NEEDED`).
 
-This uses numba's internals, which may change. They are tested once, before the first function is
-compiled. If they have changed, functions are compiled by numba's defaults, and first calls take
-longer.
+The pipelines use numba's internals, which may change. The internals are tested once, before the
+first function is compiled. If they have changed, functions are compiled by numba's defaults, and
+first calls take longer.
 """
 
 import functools
@@ -41,7 +41,10 @@ Pipelines = list[Any]
 
 @functools.cache
 def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return numba's lowering pass and ours; all uses of numba's internals are in this function."""
+    """Return numba's lowering pass, and the package's lowering passes by kind.
+
+    Only this function uses numba's internals.
+    """
     import numba._dynfunc
     from numba.core import codegen, compiler_machinery, config, typed_passes
 
