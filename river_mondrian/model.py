@@ -22,9 +22,9 @@ from .records import Memory
 
 # How the next call undoes or completes an interrupted call. A `Snapshot` is taken before a change
 # is prepared. The preparation replaces attributes by assignment, or extends them past the counts in
-# use, and overwrites nothing. If it is interrupted, the next call restores the snapshot. Changes
-# that cannot be undone come last, as `Steps`. Once the steps are assigned, the next call completes
-# an interrupted change.
+# use, and overwrites nothing. If the preparation is interrupted, the next call restores the
+# snapshot. Changes that cannot be undone come last, as `Steps`. Once the steps are assigned, the
+# next call completes an interrupted change.
 
 
 # The attribute of a model with the snapshot or the steps of an interrupted call.

@@ -41,7 +41,8 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
 def _blocks(builder: Any, n: Any, visit: Any) -> None:
     """Call `visit(d, repeated)` for blocks of n >= BLOCK dimensions.
 
-    `repeated` is None, or the number of the last block's dimensions that the block before has, too.
+    `repeated` is None, or the number of dimensions that the last block shares with the block
+    before.
     """
     size = n.type(BLOCK)
     with cgutils.for_range(builder, builder.udiv(n, size)) as loop:
@@ -52,7 +53,7 @@ def _blocks(builder: Any, n: Any, visit: Any) -> None:
 
 
 def _overlap(builder: Any, gaps: Any, repeated: Any) -> Any:
-    """Return a last block's gaps, with 0 in dimensions that the block before has, too."""
+    """Return a last block's gaps, with 0 in dimensions that it shares with the block before."""
     if repeated is None:
         return gaps
     first = builder.insert_element(ir.Constant(_INTS, None), builder.trunc(repeated, _INT), _INT(0))

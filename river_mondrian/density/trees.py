@@ -162,8 +162,8 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# Most units of work of one kernel call, which then takes some tenths of a second. Units for a row
-# in a tree, besides its values, and for the volume of an oblique cell.
+# The most units of work of one kernel call, which then takes some tenths of a second. Units for a
+# row in a tree, besides its values, and for the volume of an oblique cell.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000
@@ -288,7 +288,7 @@ class PivotTrees(rec.OwnsArrays):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
         forest.cell.lower, forest.cell.upper = map(rec.Float64s.of, self.cell)
-        # Kept, since a look-up at each sample takes as long as learning in a tree.
+        # Compiled kernels are kept: a look-up for each sample takes as long as learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
         self._read_one: Callable[[PivotForest, int], float] | None = None
         self._first_tree = self.trees[0]
@@ -326,7 +326,7 @@ class PivotTrees(rec.OwnsArrays):
     # Learning.
 
     def learn(self, lifetime: float = math.nan) -> int:
-        """Learn the sample in `vector`, at a lifetime or, for NaN, at each tree's lifetime.
+        """Learn the sample in `vector`, at `lifetime` or, if it is NaN, at each tree's lifetime.
 
         Returns `DONE`. If nothing is learned, returns the first bad input, or `WAITS` if the trees
         must be renewed first.

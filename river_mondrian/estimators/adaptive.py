@@ -160,7 +160,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def _make_trees(self) -> AdaptiveTrees:
-        # One more tree, which is being built.
+        # There is one more tree, which is being built.
         partitions, watch = (
             self._partitions(self.n_estimators + 1),
             watch_for(self.drift_detector),
@@ -170,7 +170,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     @property
     def _n_readable(self) -> int:
-        # Trees of all samples; trees of recent samples are replaced often.
+        # Only trees of all samples: trees of recent samples are replaced often.
         return self.n_estimators - (self.n_estimators + 1) // 3
 
     # Learned state.

@@ -165,7 +165,7 @@ class AdaptiveMondrianForestRegressor(
     _NUMBERS = ("mean", "late_mean")
 
     def _make_trees(self) -> AdaptiveTargetTrees:
-        # One more tree, which is being built.
+        # There is one more tree, which is being built.
         partitions, watch = (
             self._partitions(self.n_estimators + 1),
             watch_for(self.drift_detector),
@@ -176,7 +176,7 @@ class AdaptiveMondrianForestRegressor(
 
     @property
     def _n_readable(self) -> int:
-        # Trees of all samples; trees of recent samples are replaced often.
+        # Only trees of all samples: trees of recent samples are replaced often.
         return AdaptiveTargetTrees.n_long_of(self.n_estimators)
 
     @property

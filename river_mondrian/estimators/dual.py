@@ -122,7 +122,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:
-        # Without the room for later support vectors.
+        # The room for later support vectors is not stored.
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]

@@ -97,7 +97,7 @@ class RidgeRegressor(TargetLearner):
     >>> latest = RidgeRegressor(RandomFourierFeatures(50, seed=1), window=100)
     >>> for x, y in dataset:
     ...     latest.learn_one(x, y)
-    >>> latest.noise_posterior.args  # Half as many as there are samples, but for the intercept.
+    >>> latest.noise_posterior.args  # Half the number of samples, less one for the intercept.
     (49.5,)
 
     References

@@ -494,7 +494,7 @@ class RowPerFeature(CompiledMap):
         """Return the length of a row."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without the room for further features.
+        # The room for further features is not stored.
         return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
 
     def _check(self) -> None:
@@ -509,7 +509,7 @@ class RowPerFeature(CompiledMap):
         """Draw the row of a feature."""
 
     def add(self, names: Sequence[Hashable]) -> None:
-        """Draw the rows of the features that have none yet."""
+        """Draw the rows of the features that have no row yet."""
         n = self.n_inputs
         self.rows = grown(self.rows, len(names))
         for name, row in zip(names[n:], self.rows[n:], strict=False):
