@@ -97,7 +97,7 @@ class RidgeRegressor(TargetLearner):
     >>> latest = RidgeRegressor(RandomFourierFeatures(50, seed=1), window=100)
     >>> for x, y in dataset:
     ...     latest.learn_one(x, y)
-    >>> latest.noise_posterior.args  # Half the number of samples, less one for the intercept.
+    >>> latest.noise_posterior.args  # (samples - 1) / 2, with an intercept
     (49.5,)
 
     References
