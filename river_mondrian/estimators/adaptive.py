@@ -62,7 +62,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Then the memories of the roots also forget, so one expert predicts the frequencies of the
         latest labels.
     window
-        Largest number of latest samples in the trees. When it is reached, the older half is
+        Largest number of samples in the trees. When this number is reached, the older half is
         forgotten. Up to twice as many samples are stored. Trees of recent samples need more than
         1,000.
     max_bytes

@@ -72,7 +72,7 @@ class AdaptiveMondrianForestRegressor(
         series whose targets are known before the next prediction. If targets come late, these
         experts are late, too.
     window
-        Largest number of latest samples in the trees. When it is reached, the older half is
+        Largest number of samples in the trees. When this number is reached, the older half is
         forgotten. Up to twice as many samples are stored.
     max_bytes
         Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least

@@ -54,10 +54,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         paused until another label arrives. Then the postponed cuts are sampled (Algorithms 9 and
         10).
     window
-        Largest number of latest samples that the trees store. When another sample is learned, the
-        oldest sample is removed from every tree. So, given the widths, the forest is distributed
-        like a forest that has learned only the window. Widths are computed from the window, too.
-        None stores all samples. See `forget_one` for samples with missing values. A window needs
+        Number of latest samples that the trees store. When another sample is learned, the oldest
+        sample is removed from every tree. So, given the widths, the forest is distributed like a
+        forest that has learned only the window. Widths are computed from the window, too. None
+        stores all samples. See `forget_one` for samples with missing values. A window needs
         `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops splitting. Its boxes and counts are

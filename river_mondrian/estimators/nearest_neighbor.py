@@ -28,8 +28,8 @@ class NearestNeighborDetector(ScoringDetector):
     expectation is calculated, not sampled. It is a weighted mean of the distances to the stored
     samples. The nearest sample has the largest weight, and each further weight is smaller by the
     factor 1 - 1 / `n_neighbors`. Equivalently, the score is the distance to the centre of the
-    sample's Voronoi cell, as in [^2] and [^3], averaged over all subsets. The isolation kernel has
-    such cells[^1].
+    sample's Voronoi cell, as in [^2] and [^3], averaged over all subsets. The isolation kernel uses
+    the same partitions into Voronoi cells[^1].
 
     Parameters
     ----------

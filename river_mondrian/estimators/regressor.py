@@ -72,10 +72,10 @@ class MondrianForestRegressor(
         are sampled from its stored points once it is large enough. So the tree is exactly the full
         tree without the nodes that have fewer samples.
     window
-        Largest number of latest samples that the trees store. When another sample is learned, the
-        oldest sample is removed from every tree. So, given the widths, the forest is distributed
-        like a forest that has learned only the window. Widths are computed from the window, too.
-        None stores all samples. See `forget_one` for samples with missing values. A window needs
+        Number of latest samples that the trees store. When another sample is learned, the oldest
+        sample is removed from every tree. So, given the widths, the forest is distributed like a
+        forest that has learned only the window. Widths are computed from the window, too. None
+        stores all samples. See `forget_one` for samples with missing values. A window needs
         `max_nodes=None`.
     max_nodes
         Number of nodes, leaves included, at which a tree stops splitting. Its boxes and means are
@@ -121,7 +121,7 @@ class MondrianForestRegressor(
 
     The robust range of numbers is the range of the numbers within 3 interquartile ranges of the
     quartiles (Tukey's outer fences). If the quartiles are equal, it is the range of the other
-    numbers and of this value. A target farther than 10 robust ranges from the robust range of all
+    numbers and of the quartile. A target farther than 10 robust ranges from the robust range of all
     targets is set aside: its sample extends the trees, but the target has no weight in means, in V
     or in the learned tails. Targets are set aside from 16 samples on. The range is renewed four
     times while the number of samples doubles, from at most 1,024 stored targets. Up to 4,096
