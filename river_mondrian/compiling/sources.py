@@ -123,7 +123,7 @@ def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]
 
 
 def _meaning(source: bytes) -> bytes:
-    """Return a source's bytecode without docstrings and lines; if Python refuses it, the source.
+    """Return a source's bytecode without docstrings and lines, or the source if it is invalid.
 
     Assertions are omitted, too: kernels have none.
     """
