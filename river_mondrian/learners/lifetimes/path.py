@@ -451,21 +451,19 @@ def lifetime_path(
     with Progress(progress, float(lifetime_max), "of the lifetime") as shown:
         while True:
             trace.add()
-            n_before, following = len(cuts), times[-1]
+            n_before, stop = len(cuts), float(lifetime_max)
             while len(cuts) < n_before + cuts_per_step and sweep.next_time <= lifetime_max:
-                following = sweep.next_time
+                stop = sweep.next_time
                 cuts.append(sweep.cut())
                 for learner in running.values():
                     learner.follow(cuts[-1][1])
-            stop = following if len(cuts) > n_before else float(lifetime_max)
             if average is not None:
                 # Results hold up to the next lifetime.
                 average.add(times[-1], stop, trace.logs[-1], running["ridge"].predicted[tests])
+            shown.reach(stop, f"{sweep.n_cells} cells")
             if len(cuts) == n_before:
-                shown.reach(stop, f"{sweep.n_cells} cells")
                 break
-            shown.reach(following, f"{sweep.n_cells} cells")
-            times.append(following)
+            times.append(stop)
             for learner in running.values():
                 learner.finish_step()
     averaged = None if average is None else mean + average.result

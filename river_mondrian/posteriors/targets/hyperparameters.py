@@ -18,7 +18,7 @@ from ...checks import check_array, check_number, check_types, refuse
 from ...compiling.kernels import batch_kernel, inlined, merged
 from ...partitions.mondrian.constants import EMPTY, NONE
 from ...partitions.mondrian.sampling import side_of
-from ...records import Array, Float64, Float64s, Floats, Int64, Record, inline
+from ...records import Array, Float64, Float64s, Floats, Int64, Record, copy_record, inline
 from . import components, messages
 from .messages import Message, T, TargetForest, TargetNode, TargetTree
 
@@ -181,12 +181,13 @@ def _add_densities(
     stop: int,
     gamma2: float,
     noise: float,
+    before: Array[TargetTree],
     kept: Array[TakenOut],
     nodes: Array[KeptNode],
     path: Array[PathStep],
     out: Float64s,
 ) -> None:
-    """Implement `add_densities`. `kept`, `nodes` and `path` are buffers."""
+    """Implement `add_densities`. `before`, `kept`, `nodes` and `path` are buffers."""
     n_trees = stop - start
     width, end, place = n_trees + 1, forest.n_points, 0
     for t in range(start, stop):
@@ -194,9 +195,7 @@ def _add_densities(
         for j in range(tree.nodes.n_rows):
             _copy_messages(tree.nodes.row(j), nodes[place + j])
         place += tree.nodes.n_rows
-        # Save the tree's own hyperparameters after the saved targets.
-        saved = kept[width * (end - first) + t - start]
-        saved.weight, saved.mean = tree.gamma2, tree.noise
+        copy_record(tree, before[t - start])
         tree.gamma2, tree.noise = gamma2, noise
         messages.forget_messages(tree)
     y_weight, y_mean, y_squares = forest.y_weight, forest.y_mean, forest.y_squares
@@ -235,13 +234,12 @@ def _add_densities(
         elif p < last and found[1] == found[1]:
             found[1] = math.sqrt(forest.y_squares / forest.y_weight)
         messages.add_target(forest, y, weight)
-    # Restore sums, hyperparameters and messages.
+    # Restore sums, trees and messages.
     forest.y_weight, forest.y_mean, forest.y_squares = y_weight, y_mean, y_squares
     place = 0
     for t in range(start, stop):
         tree = forest.trees[t]
-        saved = kept[width * (end - first) + t - start]
-        tree.gamma2, tree.noise = saved.weight, saved.mean
+        copy_record(before[t - start], tree)
         for j in range(tree.nodes.n_rows):
             _copy_messages(nodes[place + j], tree.nodes.row(j))
         place += tree.nodes.n_rows
@@ -275,9 +273,10 @@ def add_densities(
     def room(kind: Any, length: int) -> Any:
         return Array.over(kind, np.empty(length * kind.SIZE, dtype=np.uint8))
 
-    kept, nodes = room(TakenOut, (n + 1) * (n_trees + 1)), room(KeptNode, sum(sizes))
-    path, out = room(PathStep, max(sizes) + 2), Float64s.of(found.reshape(-1))
-    _add_densities(forest, *places, *trees, *pair, kept, nodes, path, out)
+    before, kept = room(TargetTree, n_trees), room(TakenOut, n * (n_trees + 1))
+    nodes, path = room(KeptNode, sum(sizes)), room(PathStep, max(sizes) + 2)
+    out = Float64s.of(found.reshape(-1))
+    _add_densities(forest, *places, *trees, *pair, before, kept, nodes, path, out)
 
 
 def progressive_likelihood(found: Floats, n_trees: int) -> float:
