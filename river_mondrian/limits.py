@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# Largest raw value that is accepted (the largest of single precision), and largest scaled value.
+# Largest raw value and time between cuts (the largest of single precision); largest scaled value.
 LARGEST = float(np.finfo(np.float32).max)
 FARTHEST = 1e30
 

@@ -131,6 +131,7 @@ INNER = [
     (both_to_left, EITHER),
     (put(inner, n_samples=3), SUM),
     (put(inner, cut=np.inf), NODES + "cut is inf"),
+    (put(inner, delta=np.inf), NODES + "delta is inf"),
     (put(inner, dim=2), NODES + "dim is 2, not from -4 to 1"),
 ]
 LEAVES = [

@@ -15,6 +15,7 @@ from naive.mondrian import route, walk
 from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
+from river_mondrian.limits import LARGEST
 from river_mondrian.partitions.mondrian.constants import FREE, NONE
 from river_mondrian.posteriors.targets.messages import LARGE
 
@@ -230,6 +231,16 @@ def test_a_block_that_has_become_too_small_is_not_cut():
         assert only.paused and only.n_samples == 3
     fed(model, [({"a": 0.0}, y) for y in range(3)])
     assert [len(model._trees.read(t)) for t in range(3)] == [3, 3, 3]
+
+
+def test_times_between_cuts_stay_finite():
+    model = MondrianForestClassifier(20, ranges={"a": (0.0, 1.0)}, seed=1)
+    fed(model, [({"a": x}, y) for x, y in zip((0.0, 2e-39, 4e-39, 1.0), "pqpq", strict=True)])
+    model.forget_one({"a": 0.0}, "p")
+    tables = [tree.nodes for tree in model._trees.trees]
+    nodes = [table.row(j) for table in tables for j in range(table.n_rows)]
+    assert max(node.delta for node in nodes if node.dim >= 0) == LARGEST
+    assert sum(model.predict_proba_one({"a": 2e-39}).values()) == pytest.approx(1.0)
 
 
 def test_a_late_feature_is_missing_from_samples_that_take_a_place_again():

@@ -28,7 +28,7 @@ import math
 
 from ... import records as rec
 from ...compiling.kernels import helper, inlined, kernel, merged, separate
-from ...limits import TOO_LARGE
+from ...limits import LARGEST, TOO_LARGE
 from .boxes import begin_box, box_of, hold, linear_dimension
 from .constants import COMPLETE, EMPTY, FREE, LEFT, NONE, PAUSED, RIGHT, STEADY, UNLIMITED
 from .records import F, Forest, Node, Tree
@@ -324,7 +324,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             parent, ref = _parent(node, side), node.child(LEFT + RIGHT - side)
             if is_inner(tree, ref):
                 below = tree.nodes.row(ref)
-                below.delta = below.delta + node.delta
+                below.delta = min(below.delta + node.delta, LARGEST)
                 below.change_parent()
             free_row(forest, tree, above)
             tree.n_splits = tree.n_splits - 1

@@ -28,6 +28,7 @@ import numpy as np
 
 from ... import records as rec
 from ...compiling.kernels import inlined
+from ...limits import LARGEST
 from .constants import COMPLETE, DRAWING, EMPTY, FARTHEST_CUT, FREE, NEVER, NONE, PAUSED, UNLIMITED
 from .transforms import LevelPlaces, ObliqueTransform
 
@@ -76,7 +77,7 @@ class Node(rec.Record):
     list_end: rec.Int32 = rec.instead_of("cut")
     # Time from the parent's cut to this cut. A difference of float32 times would have no precision
     # deep in the tree.
-    delta: rec.Float32
+    delta: rec.Float32 = rec.stored(rec.Bounds(0.0, LARGEST, when=INNER))
     # Number of samples that have passed, or are in the leaf.
     n_samples: rec.Int32 = rec.stored(rec.Bounds(0, when=IN_USE))
 
