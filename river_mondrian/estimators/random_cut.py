@@ -330,7 +330,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame; columns must be of their features' kinds."""
+        """Read a frame, whose columns must have the kinds of their features."""
         return read_frame(X, self._kinds() if self.shingle > 1 else self._features)
 
     def _past_now(self) -> tuple[Values, ...]:
