@@ -8,9 +8,9 @@ The search for Voronoi cells (aNNE) is exact for the following reasons.
 
 Cells. The distance of a sample x and a point p is the number D(x, p) that
 `distances.squared_distance` returns for their scaled values in single precision. There is one
-routine with one order of summation. The cell of x in a diagram is the centre p with the least D(x,
-p), or the first of them in the pool. Every search compares candidates by D alone and keeps the
-first of equals. So a search is exact if it leaves out no point with the least D. A search that
+routine with one order of summation. In a diagram the cell of x is the centre p with the least
+D(x, p), or the first of them in the pool. Every search compares candidates by D alone and keeps
+the first of equals. So a search is exact if it leaves out no point with the least D. A search that
 filters has a number A(x, p) for each point, which may differ from the distance by rounding. Bounds
 on this error follow.
 
