@@ -120,7 +120,8 @@ def _compare(
     )
     report.table(headers, scores)
     report.note(
-        f"The adaptive forest is at or above CapyMOA's best on {ahead} of {len(streams)} streams."
+        "The adaptive forest is at least as accurate as CapyMOA's best on "
+        f"{ahead} of {len(streams)} streams."
     )
     report.note("## Microseconds of processor time per sample, all threads")
     report.table(headers, times)
