@@ -25,7 +25,7 @@ QUANTILES = (
     0.5,
     *((1.0 + level) / 2.0 for level in LEVELS),
 )
-# Number of labels before predictions count, and over which steps keep most of their size.
+# Number of labels before predictions count. It also sets how fast steps shrink (see `step`).
 N_FIRST = 20
 
 
