@@ -1,4 +1,4 @@
-"""Functions of several test modules, for models, kernels, errors and child processes."""
+"""Functions of several test modules: samples, models that have learned, kernels of helpers."""
 
 import inspect
 import os
@@ -7,7 +7,9 @@ import sys
 import traceback
 from typing import get_type_hints
 
+import numpy as np
 import pytest
+from river import base
 
 import river_mondrian as rm
 from river_mondrian.compiling.kernels import kernel
@@ -21,13 +23,50 @@ HANGS = 300.0
 
 
 def fed(model, samples):
-    """Let a model learn samples (mappings, or tuples with target and weight); return the model."""
+    """Let a model learn samples (mappings, or tuples with a target and a weight); return it.
+
+    A model without targets learns the mappings alone.
+    """
+    takes_targets = not isinstance(model, base.AnomalyDetector | base.Transformer)
     for sample in samples:
-        if isinstance(sample, tuple):
-            model.learn_one(*sample)
-        else:
-            model.learn_one(sample)
+        x, *rest = sample if isinstance(sample, tuple) else (sample,)
+        model.learn_one(x, *(rest if takes_targets else ()))
     return model
+
+
+def stream(n, seed=0, names=("a", "b"), n_classes=2):
+    """Return samples with labels; in some samples a value is missing."""
+    rng = np.random.default_rng(seed)
+    samples = []
+    for row in rng.normal(size=(n, len(names))).tolist():
+        x = dict(zip(names, row, strict=True))
+        y = int(sum(row) > 0.0) + (n_classes > 2) * int(row[0] > 1.0)
+        if rng.random() < 0.1:
+            del x[names[-1]]
+        samples.append((x, y))
+    return samples
+
+
+def answer(model, x):
+    """Return all results of a model for a sample, by name."""
+    if isinstance(model, base.Classifier):
+        is_dual = isinstance(model, rm.DualOGDClassifier)
+        found = model.decision_one(x) if is_dual else model.predict_proba_one(x)
+        return {repr(label): value for label, value in found.items()}
+    if isinstance(model, base.Regressor):
+        return {"mean": model.predict_one(x)}
+    if isinstance(model, base.Transformer):
+        return model.transform_one(x)
+    if isinstance(model, rm.DensityForest):
+        return {"score": model.surprise_one(x)}
+    found = {"score": model.score_one(x)}
+    if isinstance(model, rm.NearestNeighborDetector):
+        found["raw"] = model.raw_score_one(x)
+    return found | (model.raw_scores_one(x) if isinstance(model, rm.RandomCutForest) else {})
+
+
+def answers(model, seed=9, **kind):
+    return [answer(model, x) for x, _ in stream(12, seed, **kind)]
 
 
 def learn_rows(trees, X, y, weights=None):

@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-from common import Adaptive, AdaptiveTargets, Exact, Targets, fed
-from river import base, drift, optim
+from common import Adaptive, AdaptiveTargets, Exact, Targets, answers, fed, stream
+from river import drift, optim
 from scipy import stats
 from test_configurations import CELLS, CONFIGURATIONS, FOURIER
-from test_contract import learn
 
 import river_mondrian as rm
 from river_mondrian.files.store import FORMAT
@@ -88,46 +87,8 @@ IN_GOLDEN += ["nearest neighbors", "calibrated", "calibrated regressor", "isolat
 IN_GOLDEN += ["nystrom", "binning", "fourier", "ogd", "ogd regressor", "ridge", "dual"]
 
 
-def stream(n, seed=0, names=("a", "b"), n_classes=2):
-    """Return samples with labels; in some samples a value is missing."""
-    rng = np.random.default_rng(seed)
-    samples = []
-    for row in rng.normal(size=(n, len(names))).tolist():
-        x = dict(zip(names, row, strict=True))
-        y = int(sum(row) > 0.0) + (n_classes > 2) * int(row[0] > 1.0)
-        if rng.random() < 0.1:
-            del x[names[-1]]
-        samples.append((x, y))
-    return samples
-
-
 def learned(name, n=40):
-    model = MODELS[name]()
-    learn(model, stream(n))
-    return model
-
-
-def answer(model, x):
-    """Return all results of a model for a sample, by name."""
-    if isinstance(model, rm.DensityForest):
-        return {"score": model.surprise_one(x)}
-    if isinstance(model, rm.RandomCutForest):
-        return {"score": model.score_one(x)} | model.raw_scores_one(x)
-    if isinstance(model, rm.Alarms):
-        return {"score": model.score_one(x)}
-    if isinstance(model, rm.NearestNeighborDetector):
-        return {"score": model.score_one(x), "raw": model.raw_score_one(x)}
-    if isinstance(model, rm.DualOGDClassifier):
-        return {repr(label): value for label, value in model.decision_one(x).items()}
-    if isinstance(model, base.Classifier):
-        return {repr(label): value for label, value in model.predict_proba_one(x).items()}
-    if isinstance(model, base.Regressor):
-        return {"mean": model.predict_one(x)}
-    return model.transform_one(x)
-
-
-def answers(model, seed=9, **kind):
-    return [answer(model, x) for x, _ in stream(12, seed, **kind)]
+    return fed(MODELS[name](), stream(n))
 
 
 def write_golden():
@@ -136,10 +97,10 @@ def write_golden():
     known = {}
     for name in IN_GOLDEN:
         model = MODELS[name]()
-        learn(model, stream(20))
+        fed(model, stream(20))
         rm.save(model, folder / f"{name}.safetensors", extra={"position": 20})
         now = answers(model)
-        learn(model, stream(20, 3, ("a", "b", "c"), 3))
+        fed(model, stream(20, 3, ("a", "b", "c"), 3))
         known[name] = {"now": now, "later": answers(model)}
     (folder / "answers.json").write_text(json.dumps(known, indent=1))
 

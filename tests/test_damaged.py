@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 from attack.bitflips import attack
-from common import raises, refused
-from stored_models import IN_GOLDEN, MODELS, answers, learn, learned, stream
+from common import answers, fed, raises, refused, stream
+from stored_models import IN_GOLDEN, MODELS, learned
 
 import river_mondrian as rm
 
@@ -275,7 +275,7 @@ def test_models_at_any_moment_are_restored():
     ):
         model = MODELS[name]()
         for i, sample in enumerate(stream(600)):
-            learn(model, [sample])
+            fed(model, [sample])
             if i % 23 == 0:
                 again = pickle.loads(pickle.dumps(model))
         assert answers(again) == answers(pickle.loads(pickle.dumps(again)))
@@ -286,7 +286,7 @@ def test_models_at_any_moment_are_restored():
 
 def test_a_pickle_without_a_checksum_is_of_what_only_others_store():
     model = rm.DensityForest(2, lifetime=lambda n: n**0.25, seed=1)
-    learn(model, stream(30))
+    fed(model, stream(30))
     raises((AttributeError, pickle.PicklingError), None, partial(pickle.dumps, model))
     assert len(model.__reduce_ex__(2)) == 3
     model.lifetime = 1.0

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import safetensors
 import stored_models
-from common import Adaptive, Exact, exit_of, fed, forked, raises
+from common import Adaptive, Exact, answers, exit_of, fed, forked, raises, stream
 from river import drift, optim, preprocessing
 from scipy import stats
-from stored_models import MODELS, answers, learn, learned, stream
+from stored_models import MODELS, learned
 
 import river_mondrian as rm
 from river_mondrian.files import classes, store
@@ -59,8 +59,8 @@ def test_loaded_models_are_the_same(name, n, path):
     # New features, and a new class.
     more = {"names": ("a", "b", "c", "d"), "n_classes": 3}
     for samples in (stream(30, 3), stream(300, 5, **more)):
-        learn(model, samples)
-        learn(found, samples)
+        fed(model, samples)
+        fed(found, samples)
         assert answers(found, **more) == answers(model, **more)
 
 
@@ -88,7 +88,7 @@ def test_golden_files(number, name):
     assert extra == {"position": 20}
     # Single-precision sums may be rounded once or twice per product, depending on the processor.
     for when, n in (("now", 0), ("later", 20)):
-        learn(model, stream(n, 3, ("a", "b", "c"), 3))
+        fed(model, stream(n, 3, ("a", "b", "c"), 3))
         for expected, found in zip(known[when], answers(model), strict=True):
             assert found == pytest.approx(expected, rel=1e-7)
 
@@ -97,11 +97,11 @@ def test_maps_that_are_being_built(path):
     samples = [({f"f{j}": (7 * i + 3 * j) % 101 / 9 for j in range(6)}, 0) for i in range(900)]
     for n in (600, 699, 700, 701, 704):
         model = rm.IsolationFeatures(40, 30, pool_size=700, seed=1)
-        learn(model, samples[:n])
+        fed(model, samples[:n])
         found = again(model, path)
         assert found.frozen == model.frozen
-        learn(model, samples[n:])
-        learn(found, samples[n:])
+        fed(model, samples[n:])
+        fed(found, samples[n:])
         assert model.frozen
         for x, _ in samples[:20]:
             assert found.transform_one(x) == model.transform_one(x)
@@ -258,7 +258,7 @@ CODE = {
 def test_code_is_given_again(name, n, path):
     make, code = CODE[name]
     model = make(**code)
-    learn(model, stream(n))
+    fed(model, stream(n))
     rm.save(model, path)
     for missing in code:
         rest = {k: v for k, v in code.items() if k != missing}
@@ -267,8 +267,8 @@ def test_code_is_given_again(name, n, path):
     with pytest.raises(TypeError, match="does not lack other, which was given as code"):
         rm.load(path, **code, other=3)
     found = rm.load(path, **code)
-    learn(model, stream(40, 3))
-    learn(found, stream(40, 3))
+    fed(model, stream(40, 3))
+    fed(found, stream(40, 3))
     assert answers(found) == answers(model)
 
 

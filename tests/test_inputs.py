@@ -20,10 +20,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from common import fed
+from common import answer, fed
 from river import base, compose, feature_extraction, feature_selection, preprocessing, stats
-from test_contract import MODELS, answer
-from test_contract import learn as learn_all
+from test_contract import MODELS
 
 import river_mondrian as rm
 from river_mondrian.distributed.keyed import KeyedClassifier
@@ -31,7 +30,7 @@ from river_mondrian.distributed.keyed import KeyedClassifier
 
 def learn(model, x, y=1):
     kind = kind_of(model)
-    learn_all(model, [(x, y if kind is None else kind(y))])
+    fed(model, [(x, y if kind is None else kind(y))])
 
 
 def kind_of(model):
@@ -187,9 +186,9 @@ def test_bags_of_words_are_warned_of_once(name):
 @pytest.mark.parametrize("kind", ["classifier", "adaptive", "ogd", "dual"])
 def test_classes_that_are_fractions_are_warned_of(kind):
     with pytest.warns(UserWarning, match=r"classes are all fractions, such as 0.1.*regressor"):
-        learn_all(MODELS[kind](), [({"a": 1.0}, i + 0.1) for i in range(60)])
+        fed(MODELS[kind](), [({"a": 1.0}, i + 0.1) for i in range(60)])
     with warnings.catch_warnings(action="error"):
-        learn_all(MODELS[kind](), [({"a": 1.0}, float(i)) for i in range(60)])
+        fed(MODELS[kind](), [({"a": 1.0}, float(i)) for i in range(60)])
 
 
 def test_no_property_raises(model):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from attack import memory_limit, signals
 from attack.judging import some
-from test_contract import answer, learn, learned, models, stream
+from common import answer, fed, stream
+from test_contract import learned, models
 
 SIGNALS = int(os.environ.get("ATTACK_SIGNALS", "12"))
 
@@ -22,7 +23,7 @@ def look(model):
 
 
 def learn_one(model, sample):
-    learn(model, [sample])
+    fed(model, [sample])
 
 
 def growing(n, first):

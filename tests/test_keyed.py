@@ -5,6 +5,7 @@ import pickle
 import random
 
 import pytest
+from common import fed
 from river import base, compose, evaluate, linear_model, metrics, preprocessing
 
 import river_mondrian as rm
@@ -28,14 +29,6 @@ def stream(n, n_keys, seed=0):
         yield {"user": key, "a": rng.random(), "b": rng.random()}, float(rng.random() < 0.5)
 
 
-def learn(model, samples):
-    for x, y in samples:
-        if isinstance(model, base.AnomalyDetector):
-            model.learn_one(x)
-        else:
-            model.learn_one(x, y)
-
-
 def answer(model, x):
     is_detector = isinstance(model, base.AnomalyDetector)
     return model.score_one(x) if is_detector else model.predict_one(x)
@@ -52,8 +45,8 @@ def test_each_key_has_its_own_model(name, n_ready, bounded, tmp_path):
     for x, y in stream(150, 12):
         own, rest = alone.setdefault(x["user"], KINDS[name]()), {"a": x["a"], "b": x["b"]}
         assert answer(keyed, x) == answer(own, rest)
-        learn(keyed, [(x, y)])
-        learn(own, [(rest, y)])
+        fed(keyed, [(x, y)])
+        fed(own, [(rest, y)])
         assert keyed.counts["ready"] <= n_ready
     assert not bounded or keyed._raw_memory_usage <= most
     if bounded and name != "pipeline":
@@ -69,11 +62,11 @@ def test_each_key_has_its_own_model(name, n_ready, bounded, tmp_path):
 def test_a_stream_is_taken_up_from_the_folder(name, tmp_path):
     params = {"folder": str(tmp_path), "trusted": name == "pipeline", "n_ready": 2}
     first, second = (KeyedModels("user", KINDS[name](), **params) for _ in range(2))
-    learn(first, stream(60, 8))
+    fed(first, stream(60, 8))
     assert first.flush() == len(first)
     assert first.flush() == 0
     for model in (first, second):
-        learn(model, stream(30, 8, 1))
+        fed(model, stream(30, 8, 1))
     for key in range(8):
         x = {"user": key, "a": 0.4, "b": 0.5}
         assert answer(second, x) == answer(first, x)
@@ -87,7 +80,7 @@ def of_classifiers(**params):
 def test_bytes_are_those_of_the_models():
     keyed, packed = of_classifiers(n_ready=100), of_classifiers(n_ready=1)
     for model in (keyed, packed):
-        learn(model, stream(200, 20))
+        fed(model, stream(200, 20))
     sizes = [keyed.get(key)._raw_memory_usage + ENTRY_BYTES for key in range(20) if keyed.get(key)]
     # Bytes are counted again when a model has learned twice as many samples.
     assert 0.5 * sum(sizes) < keyed._raw_memory_usage <= sum(sizes)
@@ -105,8 +98,8 @@ def test_what_cannot_be_learned_makes_no_model():
     with pytest.raises(ValueError, match="feature 'a' must be finite"):
         keyed.learn_one({"user": 1, "a": float("inf")}, 1)
     assert len(keyed) == 0
-    # The string and the integer are different keys.
-    learn(keyed, [({"user": 1, "a": 1.0}, "x"), ({"user": "1", "a": 1.0}, "y")])
+    # The string and the integer are two keys.
+    fed(keyed, [({"user": 1, "a": 1.0}, "x"), ({"user": "1", "a": 1.0}, "y")])
     assert [keyed.predict_one({"user": key, "a": 1.0}) for key in (1, "1", 2)] == ["x", "y", None]
 
 
@@ -140,7 +133,7 @@ def test_a_function_is_a_key_and_models_are_river_estimators():
 
 def test_a_file_of_another_key_is_refused(tmp_path):
     keyed, other = (of_classifiers(folder=str(tmp_path)) for _ in range(2))
-    learn(keyed, [({"user": 1, "a": 1.0}, 1)])
+    fed(keyed, [({"user": 1, "a": 1.0}, 1)])
     keyed.flush()
     wrong = other._store.path_of(2)
     wrong.parent.mkdir(exist_ok=True)

@@ -19,19 +19,15 @@ import pandas as pd
 import pytest
 from attack.detectors import EveryFew
 from attack.tally import note
-from common import HANGS, exit_of, forked
+from common import HANGS, answer, exit_of, fed, forked, stream
 from river import base
-from test_contract import SUPERVISED, answer, learn, learned, models, stream
+from test_contract import SUPERVISED, learned, models
 
 import river_mondrian as rm
 from river_mondrian.model import Model
 
 # A slow machine may need more time for the least number of runs.
 SECONDS, LEAST_RUNS = float(os.environ.get("ATTACK_SECONDS", "0.25")), 3
-
-# Other answers, for classes whose usual answer depends too little on the sample.
-ANSWERS = {name: lambda model, x: model.predict_proba_one(x) for name in ("classifier", "adaptive")}
-ANSWERS["dual"] = lambda model, x: model.decision_one(x)
 
 
 @pytest.fixture(autouse=True)
@@ -69,13 +65,12 @@ def test_predictions_are_those_of_their_own_samples(name):
     asked = [x for x, _ in stream(n_threads, 5)]
     # A sample far away raises an alarm.
     asked[0] = {feature: 100.0 * value for feature, value in asked[0].items()}
-    says = ANSWERS.get(name, answer)
-    expected = [says(model, x) for x in asked]
+    expected = [answer(model, x) for x in asked]
     assert any(one != expected[0] for one in expected)
 
     def ask(i):
         for _ in range(50):
-            assert says(model, asked[i]) == expected[i]
+            assert answer(model, asked[i]) == expected[i]
 
     together(*(functools.partial(ask, i) for i in range(n_threads)))
 
@@ -92,7 +87,7 @@ def calls(model, counts, folder):
         with learning:
             samples = [next(endless) for _ in range(10)]
         for sample in samples:
-            learn(model, [sample])
+            fed(model, [sample])
             counts.append(1)
 
     def learn_many():
@@ -133,7 +128,7 @@ def test_everything_at_once(name, n, tmp_path):
 def test_predictions_beside_drifts_are_before_or_after_them():
     """Learning a sample and forgetting earlier samples is one step."""
     model = rm.AdaptiveMondrianForestClassifier(2, drift_detector=EveryFew(5), seed=1)
-    learn(model, stream(300))
+    fed(model, stream(300))
     seen, asked, other = set(), stream(1, 9)[0][0], copy.deepcopy(model)
     end, predicted = threading.Event(), threading.Event()
 
@@ -151,8 +146,8 @@ def test_predictions_beside_drifts_are_before_or_after_them():
         predicting = thread.submit(predict)
         try:
             for start in range(0, 400, 40):
-                learn(model, turning[start : start + 40])
-                # On a busy machine, too, predictions come in between.
+                fed(model, turning[start : start + 40])
+                # However busy the machine is, there are predictions in between.
                 predicted.clear()
                 assert predicted.wait(HANGS)
         finally:
@@ -160,7 +155,7 @@ def test_predictions_beside_drifts_are_before_or_after_them():
         predicting.result()
     possible = {said(other)}
     for sample in turning:
-        learn(other, [sample])
+        fed(other, [sample])
         possible.add(said(other))
     assert len(model.drift_log) > 2
     assert len(seen) > 3
@@ -272,7 +267,7 @@ def test_a_mapping_may_call_the_model():
 
     for name in ("classifier", "regressor", "adaptive", "ogd"):
         model, asked = learned(name, 40), []
-        learn(model, [(Asking(a=0.3, b=0.4, c=0.5), 1)])
+        fed(model, [(Asking(a=0.3, b=0.4, c=0.5), 1)])
         assert asked, name
         assert isinstance(model, Model)
         assert isinstance(model, base.Estimator)

@@ -5,11 +5,12 @@ import pickle
 from pathlib import Path
 
 import pytest
+from common import fed, stream
 from river import evaluate, metrics, utils
 
 import river_mondrian as rm
 from tests import wrappers
-from tests.test_contract import MODELS, learn, stream
+from tests.test_contract import MODELS
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "river.md"
 
@@ -59,7 +60,7 @@ def test_evaluate(name):
 def test_clones_of_learned_models_begin_anew(name):
     model = MODELS[name]()
     fresh = pickle.dumps(model.clone())
-    learn(model, stream(40))
+    fed(model, stream(40))
     assert pickle.dumps(model.clone()) == fresh
     assert model.clone()._get_params() == model._get_params() or "features" in model._get_params()
 
@@ -67,7 +68,7 @@ def test_clones_of_learned_models_begin_anew(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_what_may_be_mutated(name):
     model = MODELS[name]()
-    learn(model, stream(40))
+    fed(model, stream(40))
     arguments = set(model._get_params())
     for argument in arguments - model._mutable_attributes:
         with pytest.raises(ValueError, match=f"'{argument}' is not a mutable attribute"):

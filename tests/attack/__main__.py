@@ -19,7 +19,6 @@ ATTACKS = {
     "an exception at each line of Python, each allocation that fails": "test_attack*.py",
     "signals, and a limit of memory": "test_interruptions.py",
     "threads": "test_threads.py",
-    "shared memory": "test_shared_memory.py",
     "damage": "test_damaged.py",
 }
 

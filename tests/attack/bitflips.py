@@ -26,8 +26,8 @@ import numpy as np
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from common import HANGS, forked
-from stored_models import MODELS, answers, learn, learned, stream
+from common import HANGS, answers, fed, forked, stream
+from stored_models import MODELS, learned
 
 import river_mondrian as rm
 from attack.memory_limit import size
@@ -78,7 +78,7 @@ def states(name, is_file):
 def use(model):
     """Let a model predict, learn and predict."""
     answers(model)
-    learn(model, stream(50, 5, ("a", "b", "c"), 3))
+    fed(model, stream(50, 5, ("a", "b", "c"), 3))
     answers(model)
 
 
