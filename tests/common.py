@@ -53,6 +53,9 @@ def answer(model, x):
         is_dual = isinstance(model, rm.DualOGDClassifier)
         found = model.decision_one(x) if is_dual else model.predict_proba_one(x)
         return {repr(label): value for label, value in found.items()}
+    if getattr(model, "posterior", "mean") == "gaussian":
+        law = model.predict_one(x, with_dist=True)
+        return {"mean": law.mean, "variance": law.var}
     if isinstance(model, base.Regressor):
         return {"mean": model.predict_one(x)}
     if isinstance(model, base.Transformer):

@@ -53,6 +53,7 @@ OWN = {
     "classifier, given directions": lambda: Exact(2, directions=RISING, seed=1),
     "classifier, weights": lambda: fed(Exact(3, seed=1), WEIGHTED),
     "classifier, levels": lambda: fed(Exact(3, seed=1), LEVELS),
+    "classifier, many classes": lambda: fed(Exact(2, seed=1), [({"a": 0.5}, k) for k in range(70)]),
     "regressor, levels": lambda: fed(Targets(2, seed=1), LEVELS),
     "regressor, normal": lambda: Targets(
         2, lifetime=2, tails="normal", min_samples_split=4, seed=1

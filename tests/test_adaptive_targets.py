@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive_targets as naive
 from naive.adaptive import gains, route
-from test_adaptive import assert_same_law
+from test_adaptive import assert_same_law, weights_of
 
 from river_mondrian import MondrianForestRegressor
 from river_mondrian.compiling.kernels import kernel
@@ -57,11 +57,7 @@ def read_all(trees, X, weights=None):
         yield slot, read, naive.replay(read, X, targets, weights or [1.0] * len(X))
 
 
-def weights_of(n, seed):
-    return np.random.default_rng(seed).exponential(size=n).tolist()
-
-
-# Means, and the predictions that trees read from them.
+# Means and what is read of them.
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -39,6 +39,7 @@ IN_SUITE = {
     "ogd": ["third class late, new features"],
     "ogd auto": ["end of the start"],
     "mondrian": ["missing value"],
+    "alarms": ["alarm"],
     "ridge window": ["forget"],
     **dict.fromkeys(["isolation trees", "nystrom", "dual cells"], ("15 samples",)),
     **dict.fromkeys(["neighbors", "ridge capped", "binning"], ("new features late",)),

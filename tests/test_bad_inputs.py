@@ -151,6 +151,7 @@ VALUE_ERRORS = [
     (learn(np.zeros(3), LABELS), "must have the shape"),
     (learn(X, LABELS[::-1]), ORDER),
     (learn(X, [None] * 20), "label .* in row 0"),
+    (learn(X, LABELS, progress="yes"), "progress must be True or False, got 'yes'"),
     (call(TARGET, "learn_many", X, TARGETS[::-1]), "in another order"),
     (call(RIDGE, "learn_many", X, TARGETS[::-1]), "in another order"),
     (sharded(X, LABELS[::-1]), "labels of the index of X in another order"),
@@ -269,13 +270,11 @@ def test_an_index_of_other_labels_is_no_matter():
     assert model.predict_proba_many(X).equals(same.predict_proba_many(X))
 
 
-@pytest.mark.parametrize(
-    ("extra", "module", "use"),
-    [
-        ("pandas", "pandas", lambda: trained(EXACT).to_dataframe()),
-        ("plot", "matplotlib", lambda: trained(EXACT).draw()),
-    ],
-)
+USES = [("pandas", "pandas", call(EXACT, "to_dataframe"))]
+USES += [("plot", "matplotlib", call(EXACT, "draw"))]
+
+
+@pytest.mark.parametrize(("extra", "module", "use"), USES)
 def test_what_is_not_installed_is_named(extra, module, use, monkeypatch):
     found = importlib.import_module
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from common import Adaptive, Exact, Targets, fed, raises
+from common import Adaptive, Exact, Targets, answer, fed, raises
 from naive import levels as naive
 from scipy import stats
 
@@ -54,18 +54,6 @@ def learn(name, model, pairs):
         else:
             model.learn_one(x, y)
     return model
-
-
-def predicted(model, x):
-    """Return a model's prediction as a list."""
-    if isinstance(model, rm.MondrianFeatures):
-        return list(model.transform_one(x))
-    if hasattr(model, "predict_proba_one"):
-        return list(model.predict_proba_one(x).values())
-    if isinstance(model, rm.MondrianForestRegressor) and model.posterior == "gaussian":
-        found = model.predict_one(x, with_dist=True)
-        return [found.mean, found.var**0.5]
-    return [model.predict_one(x)]
 
 
 # Places.
@@ -117,7 +105,7 @@ def test_a_tree_is_that_of_its_places_as_numbers(kind, seed):
     # The first sample has all features, which fixes their order.
     for i, (x, y) in enumerate(samples(2, seed, missing=0.0) + samples(400, seed)):
         if i > 0:
-            assert predicted(levels, x) == predicted(numbers, as_numbers(x))
+            assert answer(levels, x) == answer(numbers, as_numbers(x))
         for model, known in ((levels, x), (numbers, as_numbers(x))):
             if is_map:
                 model.learn_one(known)
@@ -153,7 +141,7 @@ def test_frames_are_learned_and_predicted_as_mappings(name, backend):
     frame = FRAMES[backend]
     by_frame.learn_many(frame, [y for _, y in pairs])
     for x, _ in pairs[:20]:
-        assert predicted(by_frame, x) == predicted(model, x)
+        assert answer(by_frame, x) == answer(model, x)
     many = np.asarray(by_frame.predict_many(frame)).tolist()
     one = [model.predict_one(x) for x, _ in pairs]
     if name in ("gaussian", "mean", "ridge"):
@@ -197,28 +185,22 @@ def test_a_change_of_kind_is_an_error_that_names_it(name, feature, value, kind):
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
+def test_a_column_of_numbers_and_levels_is_refused():
+    for column, message in (
         ([0.5, None, "red"], "a number, got 'red' .* in row 2"),
         (["red", None, 0.5], "a level .* got 0.5 .* in row 2"),
         (pd.Series([(1, 2), (3, 4), (1, 2)], dtype="category"), r".* got \(1, 2\)"),
-    ],
-)
-def test_a_column_of_numbers_and_levels_is_refused(column, message):
-    with pytest.raises(TypeError, match=f"feature 'a' must be {message}"):
-        Exact().learn_many(pd.DataFrame({"a": column}), [0, 1, 0])
+    ):
+        with pytest.raises(TypeError, match=f"feature 'a' must be {message}"):
+            Exact().learn_many(pd.DataFrame({"a": column}), [0, 1, 0])
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        Exact(2, directions=2, seed=1),
-        Targets(2, directions=[{"a": 1.0}], seed=1),
-        rm.OGDClassifier(rm.MondrianFeatures(3, directions=2, seed=1)),
-        rm.OGDClassifier(rm.IsolationFeatures(4, 4, seed=1)),
-    ],
-)
+DIRECTED = rm.MondrianFeatures(3, directions=2, seed=1), rm.IsolationFeatures(4, 4, seed=1)
+NUMBERS = [Exact(2, directions=2, seed=1), Targets(2, directions=[{"a": 1.0}], seed=1)]
+NUMBERS += map(rm.OGDClassifier, DIRECTED)
+
+
+@pytest.mark.parametrize("model", NUMBERS)
 def test_what_cannot_take_levels_says_so(model):
     raises(
         TypeError,
@@ -249,7 +231,7 @@ def test_levels_of_features_that_are_not_known_are_ignored(name):
     model = MODELS[name]()
     learn(name, model, [({"size": x["size"] or 0.0}, y) for x, y in samples(40)])
     for x in ({"size": 0.4, "new": "red"}, {"new": True, "size": 0.4}):
-        assert predicted(model, x) == predicted(model, {"size": 0.4})
+        assert answer(model, x) == answer(model, {"size": 0.4})
         many = np.asarray(model.predict_many(pd.DataFrame([x])))
         assert many[0] == pytest.approx(model.predict_one({"size": 0.4}))
 

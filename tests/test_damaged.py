@@ -196,6 +196,9 @@ DAMAGES = {
         (put(lambda model: watch(model).record, max_buckets=100), "the shape of totals"),
         (put(lambda model: watch(model).record, detector=3), "detector"),
         (fewer_totals, "totals"),
+        (put(whole, _fed=(1, 0, 1)), "_fed"),
+        (put(trees_of, drifts=((1, "2"),)), "drifts"),
+        (put(trees_of, drifts=3), "drifts"),
     ],
     ("classifier, window", 300): [*WINDOW, (put(leaf, list_end=40_000), NODES + "its box")],
     ("regressor, window", 300): WINDOW,
@@ -257,6 +260,17 @@ def test_damage_is_refused(kind, damage, text):
     refused(model, text)
 
 
+# Values with which no model could be pickled.
+STATES = [(whole, "_fed", ()), (whole, "_trees", "trees"), (trees_of, "watch", None)]
+
+
+@pytest.mark.parametrize(("find", "name", "value"), STATES)
+def test_a_damaged_state_is_refused(find, name, value):
+    owner = find(learned("adaptive", 30))
+    state = owner.__getstate__() | {name: value}
+    raises(rm.ModelFormatError, name, lambda: object.__new__(type(owner)).__setstate__(state))
+
+
 def test_slots_have_one_dimension():
     weights = learned("ogd", 70)._current
     for slots in (np.array(0, np.int32), np.zeros((2, 3), np.int32)):
@@ -265,20 +279,20 @@ def test_slots_have_one_dimension():
             made.__setstate__(weights.__getstate__() | {"slots": slots})
 
 
-def test_models_at_any_moment_are_restored():
-    for name in (
-        "classifier, bounded",
-        "regressor",
-        "adaptive",
-        "ogd, lifetimes",
-        "density, mixed",
-    ):
-        model = MODELS[name]()
-        for i, sample in enumerate(stream(600)):
-            fed(model, [sample])
-            if i % 23 == 0:
-                again = pickle.loads(pickle.dumps(model))
-        assert answers(again) == answers(pickle.loads(pickle.dumps(again)))
+AT_ANY_MOMENT = ["classifier, bounded", "regressor", "adaptive", "ogd, lifetimes", "density, mixed"]
+
+
+@pytest.mark.parametrize("name", AT_ANY_MOMENT)
+def test_models_at_any_moment_are_restored(name):
+    model = MODELS[name]()
+    for i, sample in enumerate(stream(600)):
+        fed(model, [sample])
+        if i % 23 == 0:
+            again = pickle.loads(pickle.dumps(model))
+    assert answers(again) == answers(pickle.loads(pickle.dumps(again)))
+
+
+def test_mixed_densities_around_their_renewals_are_restored():
     for n in (15, 16, 17, 64, 255, 256, 257):
         model = learned("density, mixed", n)
         assert answers(pickle.loads(pickle.dumps(model))) == answers(model)

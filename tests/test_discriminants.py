@@ -42,19 +42,12 @@ def row_of(level, i):
 LEVELS = [f"grade {k}" for k in range(6)]
 
 
-@given(
-    st.integers(0, 2**20),
-    st.integers(1, 120),
-    st.integers(1, 4),
-    st.integers(1, 5),
-    st.booleans(),
-    st.sampled_from([0.0, 0.3]),
-    st.booleans(),
-    st.sampled_from([0.0, 1.0]),
-    st.sampled_from([0.0, 0.03]),
-    st.sampled_from([1e-3, 1.0, 1e3]),
-    st.sampled_from([0.0, 0.05]),
-)
+SIZES = st.integers(0, 2**20), st.integers(1, 120), st.integers(1, 4), st.integers(1, 5)
+KINDS = st.booleans(), st.sampled_from([0.0, 0.3]), st.booleans()
+CHOICES = [0.0, 1.0], [0.0, 0.03], [1e-3, 1.0, 1e3], [0.0, 0.05]
+
+
+@given(*SIZES, *KINDS, *map(st.sampled_from, CHOICES))
 @settings(max_examples=120)
 def test_kernels_are_the_twin(
     seed, n, n_classes, n_inputs, has_levels, missing, constant, spread, wild, new_units, drift

@@ -36,13 +36,11 @@ def modules(tmp_path_factory):
     sys.path.remove(str(folder))
 
 
-@pytest.mark.parametrize(
-    ("name", "code", "use", "shown"),
-    [
-        ("ranges", RANGES, USE_OF_RANGES, "[float(low), float(high)]"),
-        ("hinges", HINGES, USE_OF_HINGES, "[float(predicted)]"),
-    ],
-)
+SHOWN = [("ranges", RANGES, USE_OF_RANGES, "[float(low), float(high)]")]
+SHOWN += [("hinges", HINGES, USE_OF_HINGES, "[float(predicted)]")]
+
+
+@pytest.mark.parametrize(("name", "code", "use", "shown"), SHOWN)
 def test_the_page_runs_as_it_stands(modules, name, code, use, shown, tmp_path):
     """The results are the same if nothing is compiled."""
     assert len(code.splitlines()) <= MOST_LINES

@@ -20,7 +20,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from common import answer, fed
+from common import answer, fed, raises
 from river import base, compose, feature_extraction, feature_selection, preprocessing, stats
 from test_contract import MODELS
 
@@ -150,9 +150,7 @@ def test_a_missing_name_of_a_feature_is_refused(model, name):
         calls.append(lambda: model.score_many(pd.DataFrame([x])))
     elif hasattr(model, "predict_many"):
         calls.append(lambda: model.predict_many(pd.DataFrame([x])))
-    for call in calls:
-        with pytest.raises(ValueError, match="name of a feature"):
-            call()
+    raises(ValueError, "name of a feature", *calls)
 
 
 @pytest.mark.parametrize(("text", "what"), [("3.5", "number"), ("2020-01-31 12:00", "date")])

@@ -11,7 +11,7 @@ from common import fed
 from naive import isolation as naive
 from scipy import stats
 
-from river_mondrian import IsolationFeatures
+from river_mondrian import IsolationFeatures, load, save
 
 METHODS = ["anne", "iforest"]
 
@@ -197,7 +197,7 @@ LIMITS = [("iforest", "isolation.GROWTH", 100), ("anne", "voronoi.diagrams.PROJE
 
 @pytest.mark.blas
 @pytest.mark.parametrize("method, part, limit", LIMITS)
-def test_building_is_spread_over_calls(monkeypatch, method, part, limit):
+def test_building_is_spread_over_calls(monkeypatch, method, part, limit, tmp_path):
     rows = samples("real", 64, 4, 0)
     force(monkeypatch, "tree")
     whole = built(rows, n_partitions=40, method=method, seed=3)
@@ -205,8 +205,9 @@ def test_building_is_spread_over_calls(monkeypatch, method, part, limit):
     spread, calls = IsolationFeatures(n_partitions=40, method=method, pool_size=64, seed=3), 0
     spread.learn_many(frame(rows))
     while not spread.frozen:
-        # Later samples do not change the map, and a copy continues the build.
-        spread = pickle.loads(pickle.dumps(spread))
+        # Samples that come meanwhile are not part of the map, and a copy continues from here.
+        save(pickle.loads(pickle.dumps(spread)), tmp_path / "spread")
+        spread = load(tmp_path / "spread")
         spread.learn_one({"b": 3.0})
         calls += 1
     assert calls > (5 if method == "iforest" else 0)

@@ -5,7 +5,7 @@ import pickle
 import random
 
 import pytest
-from common import fed
+from common import fed, raises
 from river import base, compose, evaluate, linear_model, metrics, preprocessing
 
 import river_mondrian as rm
@@ -116,8 +116,7 @@ def test_arguments():
         (lambda: KeyedModels("user", scaler), TypeError, "a classifier, regressor or detector"),
         (lambda: of_classifiers().flush(), ValueError, "flush needs a folder"),
     ):
-        with pytest.raises(error, match=message):
-            call()
+        raises(error, message, call)
 
 
 def test_a_function_is_a_key_and_models_are_river_estimators():

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from common import raises
 from naive import lifetime as naive
 from scipy import stats
 
@@ -152,8 +153,7 @@ def test_the_posterior_and_the_average_over_it():
         weights = naive.ridge(naive.features(X, cuts, M), y - y.mean(), 1e-2)
         expected += shares[step] * (naive.features(X_test, cuts, M) @ weights + y.mean())
     np.testing.assert_allclose(path.test_prediction, expected, rtol=1e-9)
-    with pytest.raises(ValueError, match="no mass"):
-        path.posterior(stats.uniform(50.0, 1.0))
+    raises(ValueError, "no mass", lambda: path.posterior(stats.uniform(50.0, 1.0)))
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
@@ -200,7 +200,7 @@ def test_what_a_path_gives():
     assert len(frame) == len(path.lifetimes) == len(path.cuts) + 1
     assert {"lifetime", "ridge_test", "sgd_train", "forest_validation"} <= set(frame.columns)
     assert (np.diff(path.lifetimes) > 0.0).all() and path.lifetimes[-1] <= 3.0
-    assert (np.diff(path.seconds) > 0.0).all()
+    assert (np.diff(path.seconds) >= 0.0).all()
     assert path.best("forest") == path.lifetimes[frame["forest_validation"].argmin()]
     top = frame["log_marginal_likelihood"].argmax()
     assert path.best(by="marginal") == path.lifetimes[top]
@@ -208,10 +208,8 @@ def test_what_a_path_gives():
     forest = sweep(lifetime_max=3.0, learners=["forest"])
     assert "log_marginal_likelihood" not in forest.to_frame()
     for call in (lambda: forest.best(by="marginal"), lambda: forest.posterior(stats.expon())):
-        with pytest.raises(ValueError, match="no ridge"):
-            call()
-    with pytest.raises(ValueError, match="'ridge'"):
-        forest.best()
+        raises(ValueError, "no ridge", call)
+    raises(ValueError, "'ridge'", lambda: forest.best())
 
 
 def test_points_that_do_not_differ_and_targets_that_do_not():
@@ -234,10 +232,8 @@ def test_a_bad_parameter_is_named(name, value):
 
 
 def test_bad_priors_are_named():
-    with pytest.raises(ValueError, match=r"prior.*ridge"):
-        sweep(prior=stats.expon(), learners=["sgd"])
-    with pytest.raises(ValueError, match="no mass"):
-        sweep(prior=stats.uniform(50.0, 1.0), learners=["ridge"])
+    raises(ValueError, r"prior.*ridge", lambda: sweep(prior=stats.expon(), learners=["sgd"]))
+    raises(ValueError, "no mass", lambda: sweep(prior=stats.uniform(50.0, 1.0), learners=["ridge"]))
 
 
 def test_bad_data_is_refused():

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from common import as_kernels, fed, refused
+from common import answer, as_kernels, fed, refused
 
 import tests.naive.mondrian as naive
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
@@ -49,17 +49,10 @@ def draw(seed, n=N):
     return samples
 
 
-def predict(model, x):
-    if isinstance(model, MondrianForestRegressor):
-        law = model.predict_one(x, with_dist=True)
-        return [float(law.mean), float(law.var**0.5)]
-    return list(model.predict_proba_one(x).values())
-
-
 def learn(model, samples):
     found = []
     for i, (x, y) in enumerate(samples):
-        found.append(predict(model, x))
+        found.append(answer(model, x))
         model.learn_one(x, y, 2.5 if i > 300 else 1.0)
     return found
 
@@ -140,7 +133,7 @@ def test_batches_and_parts(name, wide):
     rows = np.array([[np.nan if v is None else v for v in x.values()] for x, _ in samples])
     many.n_jobs = 2
     many.learn_many(rows, [y for _, y in samples])
-    assert [predict(many, x) for x, _ in samples] == [predict(one, x) for x, _ in samples]
+    assert [answer(many, x) for x, _ in samples] == [answer(one, x) for x, _ in samples]
     trees = many._trees
     many._trees = joined([part_of(trees, 0, 1), part_of(trees, 1, trees.n_trees)])
     assert_boxes(one, many)

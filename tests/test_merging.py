@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from common import raises
 from scipy import stats
 
 import river_mondrian as rm
@@ -104,12 +105,10 @@ def test_densities_that_do_not_add_up():
         with pytest.raises(ValueError, match=f"but {next(iter(change))} is"):
             merge(density(), density(**change))
     lacking = rows(5, 1).where(rows(5, 2) < 0.5)[["a"]].fillna(0.0)
-    with pytest.raises(ValueError, match="a sample lacked 'b'"):
-        merge(density(), density(lacking))
+    raises(ValueError, "a sample lacked 'b'", lambda: merge(density(), density(lacking)))
     with pytest.raises(TypeError, match="only DensityForest and RidgeRegressor"):
         merge(rm.MondrianForestClassifier(), rm.MondrianForestClassifier())
-    with pytest.raises(TypeError, match="models of one class"):
-        merge(density(), RidgeRegressor())
+    raises(TypeError, "models of one class", lambda: merge(density(), RidgeRegressor()))
 
 
 def pooled():

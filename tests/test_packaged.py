@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from common import raises
 
 import river_mondrian
 from river_mondrian.compiling import folders
@@ -148,11 +149,9 @@ def test_code_of_other_users_is_not_loaded(monkeypatch, tmp_path):
     assert [path.stat().st_mode & 0o777 for path in (folder, folder / "one.nbc")] == [0o700, 0o600]
     assert folders.read(folder / "one.nbc") == b"code"
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
-    with pytest.raises(PermissionError, match="belongs to another user"):
-        folders.read(folder / "one.nbc")
-    # A folder that the process cannot change is trusted if its user has named it.
+    raises(PermissionError, "belongs to another user", lambda: folders.read(folder / "one.nbc"))
+    # Who names a folder that this process cannot change trusts it.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(PermissionError):
-        folders.read(folder / "one.nbc")
+    raises(PermissionError, None, lambda: folders.read(folder / "one.nbc"))
     monkeypatch.setattr(folders._config, "CACHE_DIR", str(tmp_path))
     assert folders.read(folder / "one.nbc") == b"code"

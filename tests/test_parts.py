@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from common import raises
 from river import checks
 
 import river_mondrian as rm
@@ -137,8 +138,7 @@ def test_what_has_no_parts():
         (lambda: divided(classifier(2), 2), ValueError, "first 256 samples together, there are 0"),
         (lambda: united([one, other]), ValueError, "parts have learned 256 and 257 samples"),
     ):
-        with pytest.raises(error, match=match):
-            call()
+        raises(error, match, call)
 
 
 def assert_predicts_the_same(sharded, whole, X):
@@ -234,8 +234,7 @@ def test_a_worker_that_dies_for_ever(engine):
     X, y = samples(model, 10, 2)
     engine.deaths = dict.fromkeys(range(1, 30), "before")
     sharded.learn_many(X, y)
-    with pytest.raises(RuntimeError, match="worker of shard-0 has died 4 times"):
-        sharded.finish()
+    raises(RuntimeError, "worker of shard-0 has died 4 times", lambda: sharded.finish())
     engine.deaths = {}
     sharded.finish()
     model.learn_many(X, y)
@@ -257,8 +256,7 @@ def test_a_bad_row_is_named_and_nothing_is_learned(name, bad, as_list, engine):
     X, y = samples(model, 10, 2)
     X, (spoil, error, match), n_calls = X.fillna(0.0), BAD[bad], engine.n_calls
     spoil(X, y)
-    with pytest.raises(error, match=match):
-        sharded.learn_many(X.to_dict("records") if as_list else X, y)
+    raises(error, match, lambda: sharded.learn_many(X.to_dict("records") if as_list else X, y))
     assert engine.n_calls == n_calls
     assert sharded.n_samples == model.n_samples
     assert_same(sharded.gather(), model)

@@ -6,7 +6,7 @@ import math
 import matplotlib as mpl
 import numpy as np
 import pytest
-from common import fed
+from common import fed, raises
 from naive import stit
 from river import base, datasets, drift, evaluate, metrics, naive_bayes, utils
 from river.datasets import synth
@@ -183,8 +183,7 @@ def test_curves_are_rivers_progressive_scores():
     both = metrics.Accuracy() + metrics.CohenKappa()
     ax = rm.plot.progressive({"NB": run("NB", both)}, metric="CohenKappa")
     assert ax.get_ylabel() == "CohenKappa"
-    with pytest.raises(ValueError, match="which one to draw"):
-        rm.plot.progressive({"NB": run("NB", both)})
+    raises(ValueError, "which one to draw", lambda: rm.plot.progressive({"NB": run("NB", both)}))
     with pytest.raises(ValueError, match="not a list of it"):
         rm.plot.progressive({"NB": list(run("NB", metrics.Accuracy()))})
 
@@ -472,8 +471,6 @@ REFUSED = [
     (lambda: rm.plot.weights([{"a": 1.0}]), TypeError, "history must hold pairs"),
     (lambda: rm.plot.reliability([{"a": 1.0}], []), ValueError, "1 predictions but 0 labels"),
     (lambda: rm.plot.reliability(["a"], ["a"]), TypeError, "must be those of predict_proba_one"),
-    (lambda: rm.plot.reliability([{"a": "1"}], ["a"]), TypeError, "must be a number, got '1'"),
-    (lambda: rm.plot.reliability([{"a": 1.1}], ["a"]), ValueError, "from 0 to 1, got 1.1"),
     (lambda: rm.plot.scores([1.0], anomalies=[]), ValueError, "1 scores but 0 anomalies"),
     (lambda: rm.plot.score_map(rm.RandomCutForest(), {"a": (0, 1)}), ValueError, "two features"),
 ]
@@ -481,8 +478,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("call, error, message", REFUSED)
 def test_what_cannot_be_drawn_is_refused(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+    raises(error, message, lambda: call())
 
 
 def test_more_things_than_colours_differ_by_more():

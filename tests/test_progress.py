@@ -173,11 +173,3 @@ def test_a_sweep_shows_its_lifetime(bars):
     assert bars[0].notes[-1] == f"{path.n_cells[-1]} cells"
     assert_shown(bars, 2.0)
     assert same.errors["ridge"]["train"].tolist() == path.errors["ridge"]["train"].tolist()
-
-
-@pytest.mark.parametrize("name", ["classifier", "density", "random cuts", "ogd", "fourier"])
-def test_what_is_no_flag_is_refused(name):
-    model = MODELS[name]()
-    with pytest.raises(ValueError, match="progress must be True or False, got 'yes'"):
-        model.learn_many(*arguments(model), progress="yes")
-    assert getattr(model, "n_samples", 0) == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from broker import wait_until
-from common import fed
+from common import fed, raises
 from test_merging import ORIGIN, rows
 from test_parts import assert_predicts_the_same, assert_same, begun, samples, scattered
 
@@ -80,11 +80,9 @@ def parquet(tmp_path):
 
 def test_processors_that_are_not_there_are_named():
     whole, _ = begun("classes")
-    with pytest.raises(RuntimeError, match=r"4 workers need 4 CPUs.* has 3"):
-        ShardedForest.scatter(whole, 4)
+    raises(RuntimeError, r"4 workers need 4 CPUs.* has 3", lambda: ShardedForest.scatter(whole, 4))
     models = KeyedModels("user", rm.MondrianForestClassifier(2, seed=1))
-    with pytest.raises(RuntimeError, match=r"5 workers need 5 CPUs.* has 3"):
-        SpreadKeyedModels(models, 5)
+    raises(RuntimeError, r"5 workers need 5 CPUs.* has 3", lambda: SpreadKeyedModels(models, 5))
     holder = ShardedForest.scatter(whole, 2)
     holder.describe_shards()
     assert wait_until(lambda: ray.available_resources().get("CPU", 0.0) == 1.0)
@@ -149,8 +147,7 @@ def test_keys_are_spread_over_workers(tmp_path):
     assert sum(counts) == 7 and min(counts) > 0
     with pytest.raises(ValueError, match=r"feature 'a' must be finite.* in sample 1"):
         spread.learn_many([X[0], {"user": 1, "a": float("inf")}], [0, 1])
-    with pytest.raises(ValueError, match="there are 2 samples but 1 labels"):
-        spread.learn_many(X[:2], y[:1])
+    raises(ValueError, "there are 2 samples but 1 labels", lambda: spread.learn_many(X[:2], y[:1]))
     here.learn_one(X[0], 0)
     # A killed worker restarts with the saved state.
     assert spread.flush() == 7

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from common import raises
 from hypothesis import given
 from hypothesis import strategies as st
 from test_warmup import run
@@ -128,8 +129,7 @@ def test_divisions_are_those_of_kernels():
 def test_no_record():
     assert not Whole(0)
     for read in (lambda: Whole(0).large, lambda: Whole(0).small, lambda: Whole(0).numbers):
-        with pytest.raises(IndexError, match="of no record"):
-            read()
+        raises(IndexError, "of no record", read)
     with pytest.raises(IndexError, match="large of no record"):
         Whole(0).large = 1
     _, record = make_whole()
@@ -191,8 +191,7 @@ def test_arrays_know_their_lengths():
         lambda: record.parts[2],
         lambda: record.numbers.part(1, 2),
     ):
-        with pytest.raises(IndexError):
-            read()
+        raises(IndexError, None, read)
     with pytest.raises(TypeError, match="contiguous array of float64"):
         rec.Float64s.of(np.zeros(4, np.float32))
 

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed
+from common import fed, raises
 from scipy import stats
 from test_gaussian import assert_up_to_date, draw, hyperparameters
 
@@ -69,20 +69,6 @@ def test_a_mixture_of_points():
     assert empty.log_pdf(0.0) == pytest.approx(stats.norm.logpdf(0.0, 1.0))
 
 
-def test_reading_a_tree():
-    X, y = make_data(400)
-    model = made(X, y)
-    frame = model.to_dataframe(1)
-    for x in rows(X[:20]):
-        text = model.debug_one(x, tree=1)
-        assert "standard deviation" in text
-        node = frame.loc[0]
-        while not node.is_leaf:
-            node = frame.loc[node.left if x[node.feature] <= node.threshold else node.right]
-        assert f"mean {node['mean']:.6g}" in text
-    assert model.hyperparameters["prior_variance"] > 0.0
-
-
 @pytest.mark.parametrize("at, beyond", [(1.0, 1.0), (1.0, 5.0), (math.nan, 5.0)])
 def test_a_lifetime_that_falls_is_refused(at, beyond):
     def lifetime(n):
@@ -92,10 +78,8 @@ def test_a_lifetime_that_falls_is_refused(at, beyond):
     X, y = make_data(400)
     model = made(X[:9], y[:9], lifetime=lifetime, posterior="mean")
     before = pickle.dumps(model._trees)
-    with pytest.raises(ValueError, match=words):
-        model.learn_one(rows(X)[9], 1.0)
-    with pytest.raises(ValueError, match=words):
-        model.learn_many(pd.DataFrame(X[9:], columns=NAMES), y[9:])
+    raises(ValueError, words, lambda: model.learn_one(rows(X)[9], 1.0))
+    raises(ValueError, words, lambda: model.learn_many(pd.DataFrame(X[9:], columns=NAMES), y[9:]))
     assert pickle.dumps(model._trees) == before and model.n_samples == 9
 
 
@@ -113,7 +97,7 @@ def test_reading_stops_at_the_lifetime():
 
 # Changes of hyperparameters that are spread over samples.
 
-# At sample 1,024, one call changes only some of this many trees.
+# Trees of which a sample at 1,024 sees to some.
 N_TREES, BEGIN = 12, 1024
 
 

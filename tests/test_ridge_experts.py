@@ -148,12 +148,8 @@ def test_a_column_counts_by_what_it_explains():
     centres, rates = (own.learned[f"{name}[{i}]"] for name in ("centres", "rates"))
     units = np.clip((both - centres) * rates, -solving.LARGEST, solving.LARGEST)
     candidate = Array.over(rec.Candidate, np.zeros(rec.Candidate.SIZE, np.uint8))[0]
-    for first, second, knot in [
-        (0, rec.ITSELF, 0.0),
-        (1, rec.BEND, 0.4),
-        (2, rec.BEND, -1.0),
-        (0, 2, 0.0),
-    ]:
+    columns = [(0, rec.ITSELF, 0.0), (1, rec.BEND, 0.4), (2, rec.BEND, -1.0), (0, 2, 0.0)]
+    for first, second, knot in columns:
         candidate.first, candidate.second, candidate.knot = first, second, knot
         examine(record, own.designs[i], candidate)
         h = units[:, first]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from common import raises
 from river import base
 
 import river_mondrian
@@ -155,8 +156,7 @@ def test_the_command_fails_at_once_where_nothing_is_kept(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="is not kept" if COMPILES else "Nothing is compiled"):
         main(["warmup", FOURIER])
     monkeypatch.setattr(river_mondrian.__main__, "COMPILES", False)
-    with pytest.raises(SystemExit, match="NUMBA_DISABLE_JIT is set"):
-        main(["warmup", FOURIER])
+    raises(SystemExit, "NUMBA_DISABLE_JIT is set", lambda: main(["warmup", FOURIER]))
     assert capsys.readouterr().out == ""
 
 
@@ -186,8 +186,7 @@ def test_code_that_could_not_be_written_is_counted(monkeypatch, tmp_path):
 
 
 def test_the_command_names_a_class_that_it_does_not_know(capsys):
-    with pytest.raises(SystemExit):
-        main(["warmup", "RandomForest"])
+    raises(SystemExit, None, lambda: main(["warmup", "RandomForest"]))
     error = capsys.readouterr().err
     assert "no class with kernels: RandomForest; there are AdaptiveMondrianForest" in error
 

@@ -7,24 +7,13 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed
-from river import drift
+from common import fed, stream
 
 import river_mondrian as rm
 
-NAMES = ("a", "b", "c")
 
-
-def samples(n, seed=0, n_classes=3, missing=0.0):
-    """Return samples with labels that depend on them; in some a value is missing."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for row in rng.random((n, len(NAMES))).tolist():
-        x = dict(zip(NAMES, row, strict=True))
-        if rng.random() < missing:
-            del x[NAMES[int(rng.integers(len(NAMES)))]]
-        found.append((x, int(sum(row) * n_classes / 3.0)))
-    return found
+def samples(n, seed=0):
+    return stream(n, seed, "abc", 3)
 
 
 @pytest.mark.parametrize("make", [rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier])
@@ -41,17 +30,17 @@ def test_nothing_is_learned_of_what_weighs_nothing(make):
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"max_nodes": 31}, {"directions": 3}])
 @pytest.mark.parametrize("n", [1, 40, 300, 600])
 def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
-    """Before, rows have no weights; then they get the weights of their samples."""
-    stream = samples(n, missing=0.1)
-    model = fed(rm.MondrianForestClassifier(3, seed=1, **params), stream)
+    """Until then rows are without weights; they get those of their samples."""
+    rows = samples(n)
+    model = fed(rm.MondrianForestClassifier(3, seed=1, **params), rows)
     trees, names = model._trees, model.feature_names
     made = copy.deepcopy(trees)
     made.weigh()
     assert (trees.has_weights, made.has_weights) == (False, True)
-    rows = np.zeros((len(stream[:40]), trees.inputs.shape[1]))
-    rows[:, : len(names)] = [[x.get(name, math.nan) for name in names] for x, _ in stream[:40]]
-    expected = trees.predict_rows(rows, 1)
-    np.testing.assert_allclose(made.predict_rows(rows, 1), expected, atol=1e-13, rtol=0)
+    X = np.zeros((len(rows[:40]), trees.inputs.shape[1]))
+    X[:, : len(names)] = [[x.get(name, math.nan) for name in names] for x, _ in rows[:40]]
+    expected = trees.predict_rows(X, 1)
+    np.testing.assert_allclose(made.predict_rows(X, 1), expected, atol=1e-13, rtol=0)
     for t in range(3):
         for one, other in zip(trees.read(t), made.read(t), strict=True):
             assert one.counts.tolist() == other.counts.tolist()
@@ -74,9 +63,9 @@ def weigh(i):
     return 0.5 + i % 3
 
 
-def taught(model, n, missing=0.0):
-    """Let a model learn `n` samples with several weights."""
-    return fed(model, [(*s, weigh(i)) for i, s in enumerate(samples(n, missing=missing))])
+def taught(model, n):
+    """Let a model learn so many samples of several weights."""
+    return fed(model, [(*s, weigh(i)) for i, s in enumerate(samples(n))])
 
 
 def forest(n):
@@ -91,14 +80,6 @@ def test_resampling_keeps_weights():
     assert total == pytest.approx(sum(map(weigh, range(300))))
 
 
-# Weights in the adaptive classifier: their effects, and refused weights.
-
-
-def adaptive_forest(n):
-    none = drift.NoDrift()
-    return taught(rm.AdaptiveMondrianForestClassifier(3, drift_detector=none, seed=1), n, 0.1)
-
-
 @pytest.mark.parametrize("n", [30, 300, 700])
 def test_a_model_of_weight_1_is_one_without_weights(n):
     plain, weighted = (rm.AdaptiveMondrianForestClassifier(3, seed=1) for _ in range(2))
@@ -107,11 +88,11 @@ def test_a_model_of_weight_1_is_one_without_weights(n):
 
 
 def test_weights_of_any_size_leave_probabilities():
-    """Weights also change from sample to sample, and while trees are rebuilt."""
-    rng, asked = np.random.default_rng(1), [x for x, _ in samples(20, 8, missing=0.1)]
+    """Also where they change from one sample to the next, and where trees are built anew."""
+    rng, asked = np.random.default_rng(1), [x for x, _ in samples(20, 8)]
     model = rm.AdaptiveMondrianForestClassifier(3, window=1000, autoregressive=True, seed=1)
-    for i, (x, y) in enumerate(samples(2300, missing=0.1)):
-        # Includes the ends of the range, and a weight below the least that counts.
+    for i, (x, y) in enumerate(samples(2300)):
+        # Also the ends of the range, and what is beyond the least that counts.
         sizes = (1e30, 1e-30, 1.0, 5e-324, 10.0 ** rng.uniform(-30, 30))
         model.learn_one(x, y, sizes[int(rng.integers(5))])
         for found in map(model.predict_proba_one, asked[:4] if i % 20 == 0 else ()):
@@ -122,10 +103,3 @@ def test_weights_of_any_size_leave_probabilities():
     model.resample()
     again = copy.deepcopy(model)
     assert [*map(again.predict_proba_one, asked)] == [*map(model.predict_proba_one, asked)]
-
-
-def test_trees_of_another_kind_are_refused():
-    model = forest(3)
-    state, other = model.__getstate__() | {"_trees": "trees"}, object.__new__(type(model))
-    with pytest.raises(rm.ModelFormatError, match="but LabelTrees are made"):
-        other.__setstate__(state)

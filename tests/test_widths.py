@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed
+from common import answer, fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import columns as naive
@@ -73,15 +73,6 @@ def make(kind, own="plain", **more):
     if kind in ADAPTIVE:
         return ADAPTIVE[kind](**{"n_candidates": 3} | made)
     return EXACT[kind](**made)
-
-
-def answer(model, x):
-    if isinstance(model, rm.MondrianForestRegressor):
-        law = model.predict_one(x, with_dist=True)
-        return law.mean, law.var
-    if isinstance(model, rm.AdaptiveMondrianForestRegressor):
-        return model.predict_one(x)
-    return model.predict_proba_one(x)
 
 
 def answers(model, own="plain"):

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed
+from common import fed, raises
 from naive import ogd as naive
 from river import optim
 
@@ -142,13 +142,11 @@ def test_a_bad_word_is_named_and_changes_nothing(n, value, known):
     name = next(iter(samples[0][0])) if known else "never seen"
     model, untouched = learned(samples[:n]), learned(samples[:n])
     n_words, bad = len(model._words or ()), {**samples[0][0], name: value}
-    with pytest.raises((TypeError, ValueError), match=name):
-        model.learn_one(bad, "class 1")
+    raises((TypeError, ValueError), name, lambda: model.learn_one(bad, "class 1"))
     assert len(model._words or ()) == n_words
     # Once words have weights, an unknown word adds to the length of the text.
     if known or model._words is not None:
-        with pytest.raises((TypeError, ValueError), match=name):
-            model.predict_one(bad)
+        raises((TypeError, ValueError), name, lambda: model.predict_one(bad))
     for one in (model, untouched):
         learned(samples[n:], one)
     assert probabilities(model, samples) == probabilities(untouched, samples)
@@ -178,8 +176,7 @@ def test_damaged_words_are_refused(name, value):
         state[name] = state[name][:-1]
     else:
         state[name][0] = value
-    with pytest.raises(ModelFormatError):
-        made.__setstate__(state)
+    raises(ModelFormatError, None, lambda: made.__setstate__(state))
 
 
 def test_the_words_are_those_of_the_map_and_more():

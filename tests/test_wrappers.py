@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from common import fed, stream
-from river import evaluate, metrics, utils
+from river import utils
 
 import river_mondrian as rm
 from tests import wrappers
@@ -38,22 +38,6 @@ def test_a_class_in_a_wrapper(kind, path, name):
 
 def test_the_table_of_the_docs():
     assert wrappers.tables().strip() in PAGE.read_text()
-
-
-@pytest.mark.parametrize("name", wrappers.CLASSIFIERS | wrappers.REGRESSORS)
-def test_evaluate(name):
-    if is_classifier := name in wrappers.CLASSIFIERS:
-        make, target, metric = wrappers.CLASSIFIERS[name], wrappers.two, metrics.Accuracy
-    else:
-        make, target, metric = wrappers.REGRESSORS[name], wrappers.number, metrics.MAE
-    samples = [(x, target(x)) for x in wrappers.mappings(200)]
-    whole = evaluate.progressive_val_score(samples, make(), metric(), moment=None, delay=None)
-    late = evaluate.progressive_val_score(samples, make(), metric(), delay=5)
-    steps = list(evaluate.iter_progressive_val_score(samples, make(), metric(), step=50))
-    assert len(steps) == 4
-    assert all(math.isfinite(found.get()) for found in (whole, late))
-    # Chance has the accuracy 1/2, and the mean prediction has a mean error of nearly 1/2.
-    assert whole.get() > 0.7 if is_classifier else whole.get() < 0.4
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -297,6 +297,7 @@ OF_AUTO = {
 for _kind, (_cls, _given) in LEARNERS.items():
     MOMENTS[_kind] = OF_LEARNERS | (OF_CLASSES if issubclass(_cls, base.Classifier) else {})
     MOMENTS[_kind] |= OF_AUTO if "auto" in _kind else {}
+    MOMENTS[_kind] |= {"alarm": (120, {}, learns({"x0": 50.0}))} if _kind == "alarms" else {}
     if hasattr(_cls, "forget_one") and "window" in _given:
         MOMENTS[_kind] |= {"forget": (20, {}, forget)}
 
