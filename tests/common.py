@@ -1,4 +1,4 @@
-"""Functions of several test modules: samples, models that have learned, kernels of helpers."""
+"""Functions of several test modules, for samples, models, kernels, errors and child processes."""
 
 import inspect
 import os
@@ -23,7 +23,7 @@ HANGS = 300.0
 
 
 def fed(model, samples):
-    """Let a model learn samples (mappings, or tuples with a target and a weight); return it.
+    """Let a model learn samples (mappings, or tuples with target and weight); return the model.
 
     A model without targets learns the mappings alone.
     """

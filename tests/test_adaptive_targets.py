@@ -57,7 +57,7 @@ def read_all(trees, X, weights=None):
         yield slot, read, naive.replay(read, X, targets, weights or [1.0] * len(X))
 
 
-# Means and what is read of them.
+# Means, and the predictions that trees read from them.
 
 
 @pytest.mark.parametrize("weighted", [False, True])

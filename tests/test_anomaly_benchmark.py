@@ -29,11 +29,11 @@ LATE = 100.0 * (1.0 + curve(-0.5) / curve(-1.0)) / 2.0
 COST = 100.0 / 2.0 * 0.11
 
 
-# Only the first detection of a window counts.
+# Only the first detection in a window counts.
 DETECTED = [([], 0.0), ([40], 100.0), ([45], LATE), ([45, 46, 49], LATE), ([40, 45], 100.0)]
-# False ones cost less just behind a window; far behind it, as before it.
+# A false detection costs less just after a window, and the full cost before or far after it.
 DETECTED += [([40, 30], 100.0 - COST), ([40, 49 + 3], 100.0 + COST * curve(3 / 9))]
-# The beginning does not count.
+# Detections in the first part of a series do not count.
 DETECTED += [([40, 90], 100.0 - COST), ([40, *range(15)], 100.0), ([40, 15], 100.0 - COST)]
 
 

@@ -173,7 +173,7 @@ def test_a_kernel_finds_the_drifts_that_river_finds(kind):
 
 
 DETECTORS = [(None, ADWIN), (drift.ADWIN(delta=0.5), ADWIN), (drift.NoDrift(), NOBODY)]
-# What ADWIN makes of these parameters is River's.
+# River's own ADWIN handles these arguments.
 WRONG = drift.ADWIN(delta=-1.0), drift.ADWIN(max_buckets=ours.MOST_BUCKETS + 1)
 DETECTORS += [(one, OUTSIDE) for one in (drift.PageHinkley(), Outside(), *WRONG)]
 

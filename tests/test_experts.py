@@ -18,7 +18,7 @@ def recorded(rng, n, n_experts, n_classes):
 
 
 def run_mixture(predicted, labels, room, weights, drifts):
-    """Yield what each sample finds; the mixture follows a drift before those in `drifts`."""
+    """Yield the mixed prediction of each sample; a drift comes before each sample of `drifts`."""
     _, n_experts, n_classes = predicted.shape
     mixture = experts.Mixture(n_experts)
     mixture.reserve(n_classes + room)

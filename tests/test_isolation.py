@@ -205,7 +205,7 @@ def test_building_is_spread_over_calls(monkeypatch, method, part, limit, tmp_pat
     spread, calls = IsolationFeatures(n_partitions=40, method=method, pool_size=64, seed=3), 0
     spread.learn_many(frame(rows))
     while not spread.frozen:
-        # Samples that come meanwhile are not part of the map, and a copy continues from here.
+        # Later samples do not change the map, and a copy continues the build.
         save(pickle.loads(pickle.dumps(spread)), tmp_path / "spread")
         spread = load(tmp_path / "spread")
         spread.learn_one({"b": 3.0})

@@ -98,7 +98,7 @@ def test_what_cannot_be_learned_makes_no_model():
     with pytest.raises(ValueError, match="feature 'a' must be finite"):
         keyed.learn_one({"user": 1, "a": float("inf")}, 1)
     assert len(keyed) == 0
-    # The string and the integer are two keys.
+    # The string and the integer are different keys.
     fed(keyed, [({"user": 1, "a": 1.0}, "x"), ({"user": "1", "a": 1.0}, "y")])
     assert [keyed.predict_one({"user": key, "a": 1.0}) for key in (1, "1", 2)] == ["x", "y", None]
 

@@ -150,7 +150,7 @@ def test_code_of_other_users_is_not_loaded(monkeypatch, tmp_path):
     assert folders.read(folder / "one.nbc") == b"code"
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     raises(PermissionError, "belongs to another user", lambda: folders.read(folder / "one.nbc"))
-    # Who names a folder that this process cannot change trusts it.
+    # A folder that the process cannot change is trusted if its user has named it.
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     raises(PermissionError, None, lambda: folders.read(folder / "one.nbc"))
     monkeypatch.setattr(folders._config, "CACHE_DIR", str(tmp_path))

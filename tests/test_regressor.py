@@ -97,7 +97,7 @@ def test_reading_stops_at_the_lifetime():
 
 # Changes of hyperparameters that are spread over samples.
 
-# Trees of which a sample at 1,024 sees to some.
+# At sample 1,024, one call changes only some of this many trees.
 N_TREES, BEGIN = 12, 1024
 
 

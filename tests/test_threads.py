@@ -147,7 +147,7 @@ def test_predictions_beside_drifts_are_before_or_after_them():
         try:
             for start in range(0, 400, 40):
                 fed(model, turning[start : start + 40])
-                # However busy the machine is, there are predictions in between.
+                # On a busy machine, too, predictions come in between.
                 predicted.clear()
                 assert predicted.wait(HANGS)
         finally:

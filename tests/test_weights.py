@@ -30,7 +30,7 @@ def test_nothing_is_learned_of_what_weighs_nothing(make):
 @pytest.mark.parametrize("params", [{}, {"split_pure": True}, {"max_nodes": 31}, {"directions": 3}])
 @pytest.mark.parametrize("n", [1, 40, 300, 600])
 def test_the_first_weight_leaves_the_trees_as_they_are(params, n):
-    """Until then rows are without weights; they get those of their samples."""
+    """Before, rows have no weights; then they get the weights of their samples."""
     rows = samples(n)
     model = fed(rm.MondrianForestClassifier(3, seed=1, **params), rows)
     trees, names = model._trees, model.feature_names
@@ -64,7 +64,7 @@ def weigh(i):
 
 
 def taught(model, n):
-    """Let a model learn so many samples of several weights."""
+    """Let a model learn `n` samples with several weights."""
     return fed(model, [(*s, weigh(i)) for i, s in enumerate(samples(n))])
 
 
@@ -88,11 +88,11 @@ def test_a_model_of_weight_1_is_one_without_weights(n):
 
 
 def test_weights_of_any_size_leave_probabilities():
-    """Also where they change from one sample to the next, and where trees are built anew."""
+    """Weights also change from sample to sample, and while trees are rebuilt."""
     rng, asked = np.random.default_rng(1), [x for x, _ in samples(20, 8)]
     model = rm.AdaptiveMondrianForestClassifier(3, window=1000, autoregressive=True, seed=1)
     for i, (x, y) in enumerate(samples(2300)):
-        # Also the ends of the range, and what is beyond the least that counts.
+        # Includes the ends of the range, and a weight below the least that counts.
         sizes = (1e30, 1e-30, 1.0, 5e-324, 10.0 ** rng.uniform(-30, 30))
         model.learn_one(x, y, sizes[int(rng.integers(5))])
         for found in map(model.predict_proba_one, asked[:4] if i % 20 == 0 else ()):
