@@ -239,8 +239,8 @@ DAMAGES = {
     ("alarms", 200): [
         (put(whole, _alarms=((3,),)), "_alarms"),
         (put(whole, window=50), "window"),
-        (put(whole, window=101), "_table is .* fit the parameters"),
-        (put(whole, threshold=0.5), "_table is .* fit the parameters"),
+        (put(whole, window=101), r"_table is \(2, 100, .* parameters are \(2, 101"),
+        (put(whole, threshold=0.5), "_table is .* but the parameters are"),
         (put(lambda model: model._table, means=np.zeros((2, 7))), "means"),
         (put(lambda model: model._table, excesses=np.zeros(3)), "excesses"),
         (put(lambda model: model._table, n_values=np.zeros(9, np.int64)), "n_values"),

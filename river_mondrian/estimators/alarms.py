@@ -171,7 +171,7 @@ class Alarms(Model, base.AnomalyDetector):
         own = len(self._views), self.window, self.average, self.threshold, self.tolerance
         kept = course.n_views, course.window, course.average, course.threshold, course.tolerance
         if own != kept:
-            refuse(self, "_table", course, "but it should fit the parameters")
+            refuse(self, "_table", kept, f"but the parameters are {own}")
         try:
             is_sound = all(0 < Alarm(*alarm).sample <= course.n for alarm in self._alarms)
         except TypeError:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arguments, checks
 from ..frames import Frame, mapping_of, native_series, read_frame
-from ..inputs import FeatureIndex, Floats, Level, ordered
+from ..inputs import FeatureIndex, Floats, ordered
 from ..limits import LARGEST, LEAST_LEVEL
 from ..model import locked
 from ..partitions.mondrian.tree_memory import WARM_UP
@@ -346,7 +346,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         if len(samples) < self.shingle:
             return None
         return {
-            (name, ago): Level(value, None) if value >= LEAST_LEVEL else value
+            (name, ago): float(value)
             for ago, sample in enumerate(samples)
             for name, value in sample.items()
         }

@@ -465,8 +465,8 @@ class GrowingTrees(TreeMemory[AnyForest]):
         words = self.trees.words
         words["first_value"] = words["first_value"] // old * new
         if self._has_remainders:
-            self.remainders = self.remainders.resized(new, [(0, 0, old)], fill)
-            self.remainders.fill([0], dims, NAN_BITS)
+            # The remainder of a missing value is never used.
+            self.remainders = self.remainders.resized(new, [(0, 0, old)])
         else:
             self.remainders = ChunkedRows(1, 0, False)
 
