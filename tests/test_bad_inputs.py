@@ -161,7 +161,7 @@ VALUE_ERRORS = [
     (call(EXACT, "to_dataframe", tree=1.5), "tree must be in 0..9, got 1.5"),
     (call(EXACT, "cut_directions", tree=None), "tree must be in 0..9, got None"),
     (call(EXACT, "tree_widths", [1]), r"tree must be in 0..9, got \[1\]"),
-    (call(EXACT, "level_places", "a", ["x"]), "feature 'a' is no category"),
+    (call(EXACT, "level_places", "a", ["x"]), "feature 'a' is not a learned category"),
     (call(ADAPTIVE, "draw", 99), r"tree must be in 0..\d+, got 99"),
     (call(CELLS, "nodes", "x"), "partition must be in 0..49, got 'x'"),
     (call(CELLS, "cut_directions", -1), "partition must be in 0..49, got -1"),

@@ -273,7 +273,7 @@ def test_cuts_of_levels_can_be_read(name):
                 assert (" <= " in line) is goes_left
                 node = frame.left[node] if goes_left else frame.right[node]
             assert "leaf" in lines[0]
-    raises(ValueError, "feature 'size' is no category", lambda: model.level_places("size", ["red"]))
+    raises(ValueError, "'size' is not a learned", lambda: model.level_places("size", ["red"]))
 
 
 @pytest.mark.parametrize("lifetime", [0.7, 3.0, stats.gamma(2.0), stats.uniform(1.0, 2.0)])

@@ -100,7 +100,7 @@ def test_arguments_of_one_name_are_checked_alike(name):
     for flag in flags:
         model.clone({flag: np.bool_(True)})
     if "ranges" in arguments:
-        with pytest.raises(ValueError, match="but scale is False"):
+        with pytest.raises(ValueError, match="need scale=True, got scale=False"):
             model.clone({"ranges": {"a": (0.0, 1.0)}, "scale": False})
 
 

@@ -184,7 +184,7 @@ def test_curves_are_rivers_progressive_scores():
     ax = rm.plot.progressive({"NB": run("NB", both)}, metric="CohenKappa")
     assert ax.get_ylabel() == "CohenKappa"
     raises(ValueError, "which one to draw", lambda: rm.plot.progressive({"NB": run("NB", both)}))
-    with pytest.raises(ValueError, match="not a list of it"):
+    with pytest.raises(ValueError, match=r"give the iterator .*, not a list"):
         rm.plot.progressive({"NB": list(run("NB", metrics.Accuracy()))})
 
 
