@@ -219,6 +219,10 @@ class _OfKernels(CPUDispatcher):
             f"only kernels can call {self.py_func.__qualname__}: it has no entry point for Python"
         )
 
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile the function once for all constants of a type."""
+        return super().get_call_template(tuple(map(types.unliteral, args)), kws)
+
 
 def _helper(function: F, **options: Any) -> F:
     if not COMPILES:
@@ -317,7 +321,8 @@ def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -
     return _INSTANCES[key]
 
 
-def address_of(function: Any, **classes: type[Any]) -> Any:
+@functools.cache
+def address_of(function: Any, **classes: Any) -> Any:
     """Return the address of a separate function, compiled by its annotations.
 
     Fields of records hold such addresses (`records.entry`). `classes` has the classes of the
@@ -329,6 +334,12 @@ def address_of(function: Any, **classes: type[Any]) -> Any:
     with contextlib.suppress(LookupError):
         return instance_of(function, taken, packaged=True).address
     return instance_of(function, taken).address
+
+
+def set_entries(record: Any, *functions: Any, **classes: Any) -> None:
+    """Compile separate functions, and set the record's fields of their names to their addresses."""
+    for function in functions:
+        setattr(record, function.__name__, address_of(function, **classes))
 
 
 def _plain(typ: Any) -> Any:

@@ -175,6 +175,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         prepared = self._prepare(trees)
         inputs, out = prepared.pack_values(values), bytearray(prepared.n_bytes)
         best = trees.predict(inputs, out)
+        prepared.predict = trees.predictor()
         if best <= limits.TOO_LARGE:
             raise prepared.too_large(limits.TOO_LARGE - best, inputs)
         return prepared, best, out

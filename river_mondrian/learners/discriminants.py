@@ -16,16 +16,16 @@ of the regressions are kept, since some drifts turn a boundary only a little.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..compiling.kernels import inlined, kernel
+from ..compiling.kernels import inlined, kernel, separate, set_entries
 from ..elementary import FEW, logarithms, normalize_logs
 from ..limits import LEAST_LEVEL
 from ..partitions.mondrian.transforms import hash_of
 from ..records import Bounds, Float64, Float64s, Floats, Int64, Int64s, Record
-from ..records.record import derived, sized, stored, transient
+from ..records.record import derived, entry, sized, stored, transient
 from .learned import Learned, keep
 
 # Means and variances of streams, robust to outliers and able to follow changes.
@@ -163,6 +163,11 @@ class Discriminants(Record):
     precisions: Float64s = transient("columns")
     # Predictions for the last sample: N_DISCRIMINANTS rows of `width` probabilities.
     predicted: Float64s = transient(N_DISCRIMINANTS, "width")
+    # Functions of levels.
+    take_apart: Callable[[Record, Float64s], Float64s] = entry()
+    add_levels: Callable[[Record, int], int] = entry()
+    move_levels: Callable[[Record, Float64s, int, float], int] = entry()
+    count_levels: Callable[[Record, int, float], int] = entry()
 
     def n_level_rows(self) -> int:
         """Return how many rows of levels there are."""
@@ -179,24 +184,6 @@ class Discriminants(Record):
             precisions[i] = n / max(within[i], LEAST_WITHIN * square) if known else 0.0
             deviation = (value - means[i]) * math.sqrt(n / square) if known else 0.0
             standardized[i] = min(max(deviation, -LARGEST), LARGEST)
-
-    def take_apart(self, values: Float64s) -> Float64s:
-        """Find the rows of a sample's levels, and return its inputs, with NaN for categories."""
-        numbers = self.numbers
-        for i in range(self.n_inputs):
-            numbers[i] = values[i]
-        for c in range(self.n_categories):
-            i = self.categories[c]
-            code = values[i]
-            place, total = -1, 0.0
-            if code >= LEAST_LEVEL:
-                place = (hash_of(code, i) & (LEVEL_ROWS - 1)) * self.width
-                for k in range(self.n_classes):
-                    total += self.level_counts[place + k]
-            self.level_places[c] = place
-            self.level_totals[c] = total
-            numbers[i] = math.nan
-        return numbers
 
     def level_score(self, weights: Float64s, label: int) -> float:
         """Return the sum of a class's weights for the levels of the last sample."""
@@ -223,22 +210,63 @@ class Discriminants(Record):
                 found += math.log(rate / share)
         return found
 
-    def move_levels(self, weights: Float64s, label: int, by: float) -> None:
-        """Add `by` to a class's weights for the levels of the last sample."""
-        for c in range(self.n_categories):
-            place = self.level_places[c]
-            if place >= 0:
-                weights[place + label] += by
 
-    def count_levels(self, label: int, weight: float) -> None:
-        """Count the last sample's levels."""
-        counts, class_counts = self.counts, self.class_counts
-        for c in range(self.n_categories):
-            place, i = self.level_places[c], 1 + self.categories[c]
-            if place >= 0:
-                self.level_counts[place + label] += weight
-                class_counts[self.columns * label + i] += weight
-                counts[i] += weight
+# Categorical inputs. These functions are compiled when there are any.
+
+
+@separate
+def take_apart(discriminants: Discriminants, values: Float64s) -> Float64s:
+    """Find the rows of a sample's levels, and return its inputs, with NaN for categories."""
+    numbers = discriminants.numbers
+    for i in range(discriminants.n_inputs):
+        numbers[i] = values[i]
+    for c in range(discriminants.n_categories):
+        i = discriminants.categories[c]
+        code = values[i]
+        place, total = -1, 0.0
+        if code >= LEAST_LEVEL:
+            place = (hash_of(code, i) & (LEVEL_ROWS - 1)) * discriminants.width
+            for k in range(discriminants.n_classes):
+                total += discriminants.level_counts[place + k]
+        discriminants.level_places[c] = place
+        discriminants.level_totals[c] = total
+        numbers[i] = math.nan
+    return numbers
+
+
+@separate
+def add_levels(discriminants: Discriminants, k: int) -> int:
+    """Add the levels of the last sample to the predictions of a class, and return 0."""
+    width, predicted = discriminants.width, discriminants.predicted
+    of_small = discriminants.level_score(discriminants.small_levels, k)
+    of_large = discriminants.level_score(discriminants.large_levels, k)
+    predicted[width * SMALL_STEPS + k] += of_small
+    predicted[width * LARGE_STEPS + k] += of_large
+    predicted[width * NAIVE_BAYES + k] += discriminants.level_evidence(k)
+    return 0
+
+
+@separate
+def move_levels(discriminants: Discriminants, weights: Float64s, label: int, by: float) -> int:
+    """Add `by` to a class's weights for the levels of the last sample, and return 0."""
+    for c in range(discriminants.n_categories):
+        place = discriminants.level_places[c]
+        if place >= 0:
+            weights[place + label] += by
+    return 0
+
+
+@separate
+def count_levels(discriminants: Discriminants, label: int, weight: float) -> int:
+    """Count the levels of the last sample, and return 0."""
+    counts, class_counts = discriminants.counts, discriminants.class_counts
+    for c in range(discriminants.n_categories):
+        place, i = discriminants.level_places[c], 1 + discriminants.categories[c]
+        if place >= 0:
+            discriminants.level_counts[place + label] += weight
+            class_counts[discriminants.columns * label + i] += weight
+            counts[i] += weight
+    return 0
 
 
 @inlined
@@ -272,7 +300,7 @@ def squared_distance(
 def predict(discriminants: Discriminants, values: Float64s) -> None:
     """Predict the class of a sample's raw inputs."""
     if discriminants.n_categories > 0:
-        values = discriminants.take_apart(values)
+        values = discriminants.take_apart(discriminants, values)
     discriminants.standardize(values)
     n_classes, n_inputs = discriminants.n_classes, discriminants.n_inputs
     columns, width = discriminants.columns, discriminants.width
@@ -297,9 +325,7 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
         # log p(k) + log p(x | k), without the terms that all classes share.
         by_bayes[k] -= 0.5 * distance
         if discriminants.n_categories > 0:
-            by_small[k] += discriminants.level_score(discriminants.small_levels, k)
-            by_large[k] += discriminants.level_score(discriminants.large_levels, k)
-            by_bayes[k] += discriminants.level_evidence(k)
+            discriminants.add_levels(discriminants, k)
     for e in range(N_DISCRIMINANTS):
         normalize_logs(predicted.part(width * e, width), n_classes)
 
@@ -336,7 +362,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
         for i in range(n_inputs + 1):
             row[i] -= move * standardized[i]
         if discriminants.n_categories > 0:
-            discriminants.move_levels(levels, k, -move)
+            discriminants.move_levels(discriminants, levels, k, -move)
     if is_small:
         discriminants.small_squares = squares
     else:
@@ -385,7 +411,7 @@ def learn(discriminants: Discriminants, values: Float64s, label: int, weight: fl
     descend(discriminants, LARGE_STEPS, label, weight)
     if discriminants.n_categories > 0:
         values = discriminants.numbers
-        discriminants.count_levels(label, weight)
+        discriminants.count_levels(discriminants, label, weight)
     update_moments(discriminants, values, label, weight)
 
 
@@ -475,6 +501,8 @@ class LinearDiscriminants(Learned[Discriminants]):
             keep(new, self.learned[name][:, :n_columns])
         self.learned = learned
         self.memory.own("categories", np.array(categories, dtype=np.int64))
+        if categories:
+            set_entries(record, take_apart, add_levels, move_levels, count_levels)
         self.show(predicted)
 
     def begin_at_zero(self, inputs: Sequence[int]) -> None:

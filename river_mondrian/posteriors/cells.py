@@ -26,6 +26,7 @@ from ..limits import DONE, TOO_LARGE, WAITS
 from ..maps.record import CompiledMap, MapRecord, Outputs, Sample, Transform, outputs_of
 from ..partitions.mondrian import constants, extension, reading, sampling, scaling, tree_memory
 from ..partitions.mondrian.records import INNER, Forest, Node, Tree
+from ..partitions.mondrian.sampling import SampledForest
 from ..partitions.mondrian.trees import MondrianTrees
 from ..records.memory import grown
 from ..restored import Followed, Rows
@@ -71,7 +72,7 @@ class Owner(rec.Record):
     cell: rec.Int32
 
 
-class CellForest(Forest):
+class CellForest(SampledForest):
     """A forest of cells."""
 
     trees: rec.Array[CellTree]

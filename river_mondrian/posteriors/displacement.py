@@ -24,6 +24,7 @@ from ..partitions.mondrian import extension, forgetting, tree_memory, trees, wid
 from ..partitions.mondrian.extension import must_wait
 from ..partitions.mondrian.reading import NodeView, Path, gaps_from, traced
 from ..partitions.mondrian.records import Forest
+from ..partitions.mondrian.sampling import SampledForest
 from ..partitions.mondrian.scaling import find_too_large, scale
 from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 
@@ -137,7 +138,7 @@ class RecentScores(Learned[Ranks]):
 NOTHING_NOTED = -1
 
 
-class CutForest(Forest):
+class CutForest(SampledForest):
     """A forest of random cut trees."""
 
     # Ranks of relative displacements.

@@ -71,7 +71,8 @@ def _method(typ: RecordType, name: str) -> Any:
         dispatcher_type = fnty
 
         def generic(self, args: Any, kws: Any) -> Any:
-            found = fnty.get_call_type(self.context, (typ, *args), kws)
+            # Compiled once for all constants of a type.
+            found = fnty.get_call_type(self.context, (typ, *map(types.unliteral, args)), kws)
             return None if found is None else found.as_method()
 
     return _Method(Method, typ)
@@ -290,7 +291,7 @@ for _words in (Int32s, Int64s, Float32s, Float64s):
 
 
 @infer_global(operator.getitem)
-class _GetItem(AbstractTemplate):
+class _GetItem(numba_types.FirstTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         array, index = args
         if isinstance(array, SpanType) and isinstance(index, types.Integer):
@@ -302,7 +303,7 @@ class _GetItem(AbstractTemplate):
 
 
 @infer_global(operator.setitem)
-class _SetItem(AbstractTemplate):
+class _SetItem(numba_types.FirstTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         array, index, _ = args
         if isinstance(array, SpanType) and array.words and isinstance(index, types.Integer):

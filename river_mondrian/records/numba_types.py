@@ -248,8 +248,84 @@ def _is_span_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.icmp_unsigned("!=", address_in(builder, args[0]), BITS(0))
 
 
+class FirstTemplate(AbstractTemplate):
+    """Types of a function's calls that numba looks at before its own, since they name the target.
+
+    Numba would compare the arguments of each operation with all types of numbers and arrays.
+    """
+
+    metadata = {"target": "cpu"}  # noqa: RUF012
+
+    def wide(self, args: Any) -> Any:
+        """Return the type in which numbers are combined, or None for other types."""
+        if not all(arg in (types.int64, types.float64) for arg in args):
+            return None
+        return types.float64 if types.float64 in args else types.int64
+
+
+@infer_global(operator.add)
+@infer_global(operator.iadd)
+@infer_global(operator.sub)
+@infer_global(operator.isub)
+@infer_global(operator.mul)
+@infer_global(operator.imul)
+@infer_global(max)
+@infer_global(min)
+class _Arithmetic(FirstTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        wide = self.wide(args) if len(args) == 2 else None
+        return None if wide is None else signature(wide, wide, wide)
+
+
+@infer_global(operator.truediv)
+@infer_global(operator.itruediv)
+class _Division(FirstTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        wide = self.wide(args)
+        return signature(wide, wide, wide) if wide == types.float64 else None
+
+
+@infer_global(operator.lt)
+@infer_global(operator.le)
+@infer_global(operator.gt)
+@infer_global(operator.ge)
+@infer_global(operator.eq)
+@infer_global(operator.ne)
+class _Comparison(FirstTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        wide = self.wide(args)
+        return None if wide is None else signature(types.boolean, wide, wide)
+
+
+def _make_extreme(function: Any, passes: Any) -> None:
+    @lower_builtin(function, types.int64, types.int64)
+    @lower_builtin(function, types.float64, types.float64)
+    def extreme(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        # As Python does: the first argument unless the second one passes it.
+        compare = context.get_function(passes, signature(types.boolean, *sig.args))
+        return builder.select(compare(builder, args[::-1]), *args[::-1])
+
+
+_make_extreme(max, operator.gt)
+_make_extreme(min, operator.lt)
+
+
+@infer_global(int)
+class _Int(FirstTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        known = args[0] in (types.int64, types.float64, types.boolean)
+        return signature(types.int64, args[0]) if known else None
+
+
+@lower_builtin(int, types.int64)
+@lower_builtin(int, types.float64)
+@lower_builtin(int, types.boolean)
+def _to_int(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return context.cast(builder, args[0], sig.args[0], types.int64)
+
+
 @infer_global(bool)
-class _Bool(AbstractTemplate):
+class _Bool(FirstTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         if isinstance(args[0], RecordType | SpanType):
             return signature(types.boolean, args[0])
@@ -258,7 +334,7 @@ class _Bool(AbstractTemplate):
 
 @infer_global(operator.eq)
 @infer_global(operator.ne)
-class _Equal(AbstractTemplate):
+class _Equal(FirstTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         if isinstance(args[0], RecordType) and isinstance(args[1], RecordType):
             return signature(types.boolean, *args)

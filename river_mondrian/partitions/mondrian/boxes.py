@@ -9,7 +9,7 @@ import numpy as np
 
 from ...compiling import box_vectors
 from ...compiling.box_vectors import BLOCK
-from ...compiling.kernels import address_of, helper, inlined, kernel, separate
+from ...compiling.kernels import helper, inlined, kernel, separate, set_entries
 from ...records import Array, Float32s, Float64s, Int32s, Int64s, Record
 from ...records.numba_types import lowered, prefetch, room_of_array, room_of_words
 from .constants import EMPTY, LEFT, NONE, RIGHT
@@ -247,7 +247,7 @@ def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
     return 0
 
 
-@helper
+@separate
 def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
     """Write the box of a light node, of a point, or of an empty reference."""
     if ref >= 0 or ref == EMPTY:
@@ -288,7 +288,7 @@ def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
 
 
 @separate
-def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
+def distance(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     """Return how far `x` is outside the box of a point or of a node, which may be light."""
     tree = forest.trees.known(tree)
     if ref < 0:
@@ -336,6 +336,4 @@ def distances_down(
 
 def compile_light(record: LightBoxes, kind: type[Forest]) -> None:
     """Compile the kernels over light nodes for a kind of forest, and store them in a record."""
-    record.distance = address_of(distance_to_light, F=kind)
-    record.distances_down = address_of(distances_down, F=kind)
-    record.hold_below = address_of(hold_below, F=kind)
+    set_entries(record, distance, distances_down, hold_below, F=kind)

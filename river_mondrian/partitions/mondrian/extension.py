@@ -46,7 +46,7 @@ _room_of_lanes = room_of_array(Lane, LANES)
 _room_of_active = room_of_array(LaneAt, LANES)
 
 
-@helper
+@separate
 def insert_parent(
     forest: Forest, tree: Tree, t: int, ref: int, p: int, time: float, rate: float
 ) -> None:
@@ -142,6 +142,18 @@ def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
     return False
 
 
+@helper
+def _join(forest: Forest, tree: Tree, t: int, j: int, p: int, counts: bool) -> None:
+    """Add point `p` to a leaf's row; `counts` says whether it is counted even if it is kept."""
+    keeps = forest.keeps_points(tree)
+    if counts or not keeps:
+        tree.nodes.row(j).count_point(forest, tree, t, forest.points.row(p))
+    if keeps:
+        sampling.put_point(forest, tree, j, p)
+    else:
+        sampling.grow_leaf(forest, tree, j, p)
+
+
 @merged
 def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
     """Extend a tree by point `p` at a leaf that contains only the point `q`."""
@@ -159,11 +171,7 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
         sampling.grow_leaf(forest, tree, j, q)
     if not paused:
         node.dim = COMPLETE
-    if forest.keeps_points(tree):
-        sampling.put_point(forest, tree, j, p)
-    else:
-        node.count_point(forest, tree, t, forest.points.row(p))
-        sampling.grow_leaf(forest, tree, j, p)
+    _join(forest, tree, t, j, p, False)
     sampling.link_to_parent(tree, j)
 
 
@@ -190,17 +198,13 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
                 return False
         sampling.put_point(forest, tree, ref, p)
         if samples:
-            sampling.sample_block(forest, t, ref, tree.walk_time, sampling.ALL if ends else 1)
+            forest.sample_leaf(t, ref, tree.walk_time, sampling.ALL if ends else 1)
         return True
 
     if may_split and _cuts_off(forest, tree, t, ref, p):
         return True
     node.dim = COMPLETE
-    node.count_point(forest, tree, t, point)
-    if forest.keeps_points(tree):
-        sampling.put_point(forest, tree, ref, p)
-    else:
-        sampling.grow_leaf(forest, tree, ref, p)
+    _join(forest, tree, t, ref, p, True)
     return True
 
 

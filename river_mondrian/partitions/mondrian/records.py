@@ -379,6 +379,12 @@ class Forest(rec.Record):
     light_size: rec.Int64
     # Kernels for boxes of light nodes; none if there are no light nodes.
     light: LightBoxes = rec.derived()
+    # Kernels that few forests need. They are compiled when a forest first needs them. The first one
+    # writes the values of sets. While trees are redrawn, the others move a new point and do owed
+    # work.
+    scale_sets: Callable[[rec.Record, rec.Float32s, rec.Float64s], int] = rec.entry()
+    bring: Callable[[rec.Record, int], int] = rec.entry()
+    do_owed: Callable[[rec.Record], int] = rec.entry()
     # Number of words of a node's row.
     node_words: rec.Int64 = rec.derived()
     # Dimensions that are cut, capacity for dimensions, and values of a point in all columns.
@@ -500,6 +506,9 @@ class Forest(rec.Record):
     def n_drawn(self) -> int:
         """Return the number of trees with nodes: trees that predict, and a redrawn tree."""
         return self.n_slots if self.draws() else self.n_trees
+
+    def sample_leaf(self, t: int, j: int, start: float, most: int) -> None:
+        """Sample a leaf's block with `sampling.sample_block`, unless blocks always pause."""
 
     def may_forget(self) -> bool:
         """Return whether samples may be forgotten: boxes then fit the points. Kinds override it."""

@@ -77,7 +77,7 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     return boxes.distance_outside(x, lower, upper, forest.n_dims)
 
 
-@helper
+@separate
 def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> int:
     """Return the side for a sample whose value in the cut dimension is missing.
 
@@ -142,7 +142,7 @@ def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
     node.first_point = before
 
 
-@inlined
+@separate
 def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
     """Add a stored point to a leaf's row: to its list, its box, its kind's fields and its count."""
     node = tree.nodes.row(j)
@@ -154,7 +154,7 @@ def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
     grow_leaf(forest, tree, j, p)
 
 
-@inlined
+@separate
 def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: int) -> None:
     """Add the first `n` points of a batch to a leaf's row. The leaf's list already has them.
 
@@ -440,6 +440,14 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
         node = tree.nodes.row(following)
         following = node.right
         node.end_waiting()
+
+
+class SampledForest(Forest):
+    """A forest whose blocks are sampled when their pause ends."""
+
+    def sample_leaf(self, t: int, j: int, start: float, most: int) -> None:
+        """Sample a leaf's block."""
+        sample_block(self, t, j, start, most)
 
 
 @batch_kernel

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import batch_kernel, inlined, kernel, rare, separate
+from ...compiling.kernels import batch_kernel, inlined, kernel, rare, separate, set_entries
 from ...limits import DONE, FAR, LARGEST, LEAST_LEVEL
 from ...records import ChunkedRows, Float32s, Float64s, Floats, Int64s, Ints
 from ..ranges import scaling_of
@@ -199,6 +199,18 @@ def rebase(forest: F, p: int) -> None:
         old[d] = clipped(_scaled(forest, raw, d, frame) - values[d])
 
 
+@separate
+@rare
+def bring(forest: F, p: int) -> int:
+    """Move a new point while trees are redrawn, rebase it if this is due, and return 0."""
+    if p <= forest.n_moved:
+        move(forest, p)
+        # In a window the point may replace an older point.
+        if forest.phase == REBASING and p < forest.taken:
+            rebase(forest, p)
+    return 0
+
+
 @batch_kernel
 def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
     """Write the inputs of `n_places` points, `n_inputs` each, without levels."""
@@ -229,7 +241,7 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
     them.
     """
     if forest.oblique or forest.levels:
-        return scale_sets(forest, target, inputs)
+        return forest.scale_sets(forest, target, inputs)
     frame, capacity = forest.frame, forest.dim_capacity
     if forest.has_frames == 0:
         return scale_to(forest, target, inputs, frame)
@@ -282,11 +294,8 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
             kept = forest.inputs_in(point)
             for d in range(forest.input_capacity):
                 kept[d] = inputs[d] if d < forest.n_inputs else forest.absent
-        if forest.phase != STEADY and p <= forest.n_moved:
-            move(forest, p)
-            # In a window the point may replace an older point.
-            if forest.phase == REBASING and p < forest.taken:
-                rebase(forest, p)
+        if forest.phase != STEADY:
+            forest.bring(forest, p)
         if has_missing(forest, values):
             forest.has_missing = 1
         oblique = forest.oblique
@@ -318,6 +327,11 @@ def scale_rows(forest: F, targets: Float32s, rows: Float64s, n: int) -> None:
 
 class GrowingTrees(TreeMemory[AnyForest]):
     """The memory of trees, with methods that add features: rows then become wider."""
+
+    def _show_scaling(self) -> None:
+        super()._show_scaling()
+        if self.directions is not None or self.categories is not None:
+            set_entries(self.forest, scale_sets, F=self._FOREST)
 
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan

@@ -579,18 +579,27 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
     def add_class(self) -> int:
         """Add a class, and return its number."""
 
-    # The kernel that predicts a sample.
+    # The kernel that predicts a sample, and the one for samples that it returns WAITS for.
     _PREDICT: ClassVar[Any]
+    _PREDICT_ANY: ClassVar[Any] = None
 
-    def predictor(self) -> Callable[[bytes, bytearray], int]:
+    def predictor(self, version: int | None = None) -> Callable[[bytes, bytearray], int]:
         """Return the kernel that writes the probabilities of a sample's classes to a buffer.
 
         It returns the most probable class. It returns `TOO_LARGE - i` if the i-th packed input is
-        too large, and WAITS if the trees' version has changed.
+        too large, and WAITS if the trees' version differs from `version`, by default the current
+        version. It also returns WAITS if the sample needs another kernel (see `predict`).
         """
-        return functools.partial(self._PREDICT.of(self._FOREST), self.forest, self.version)
+        kernel = self._predict_one or self._PREDICT.of(self._FOREST)
+        return functools.partial(kernel, self.forest, self.version if version is None else version)
 
     def predict(self, inputs: bytes, out: bytearray) -> int:
-        """Predict a sample with the kernel of `predictor`, for any version of the trees."""
-        found: int = self._PREDICT.of(self._FOREST)(self.forest, self.forest.version, inputs, out)
-        return found
+        """Predict a sample with the kernel of `predictor`, for any version of the trees.
+
+        The first sample that needs another kernel compiles it. Later samples use this kernel.
+        """
+        best = self.predictor(self.forest.version)(inputs, out)
+        if best == WAITS:
+            self._predict_one = self._PREDICT_ANY.of(self._FOREST)
+            best = self.predictor(self.forest.version)(inputs, out)
+        return best

@@ -307,15 +307,15 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
 
 @merged
 def _predict_by_rows(
-    forest: Forest, rows: rec.Float32s, n: int, prediction: Prediction, walks: rec.Array[Walk]
+    forest: Forest, rows: rec.Float32s, n: int, first: int, prediction: Prediction
 ) -> None:
-    """Walk rows down one tree after another, several rows without missing values at once."""
-    active = _room_of_active()
+    """Walk rows down trees from `first` on, several rows without missing values at once."""
+    walks, active = _begin_paths(_room_of_walks(), _room_of_steps()), _room_of_active()
     width = forest.n_values
     lacking = new_int64s(n)
     for r in range(n):
         lacking[r] = scaling.has_missing(forest, rows.part(width * r, width))
-    for t in range(forest.n_trees):
+    for t in range(first, forest.n_trees):
         tree = forest.trees[t]
         r = 0
         while r < n:
@@ -342,6 +342,34 @@ def _predict_by_rows(
     rec.release(lacking)
 
 
+@inlined
+def _begin_paths(walks: rec.Array[Walk], steps: rec.Array[Step]) -> rec.Array[Walk]:
+    """Give the walks room for their first steps; returns the walks."""
+    for i in range(LANES):
+        walks[i].capacity = FIRST_DEPTH
+        walks[i].path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
+    return walks
+
+
+@separate
+def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
+    """Add the trees' predictions for a row of values to a prediction, several trees in lock-step.
+
+    Returns how many trees have been added. It stops at a path that needs more room, and adds none
+    if a value is missing: `predict_rows` adds the others.
+    """
+    if scaling.has_missing(forest, row):
+        return 0
+    walks, active = _begin_paths(_room_of_walks(), _room_of_steps()), _room_of_active()
+    for first in range(0, forest.n_trees, LANES):
+        n_walks = min(LANES, forest.n_trees - first)
+        if walk_in_lockstep(forest, row, first, 1, n_walks, walks, active) > 0:
+            return first
+        for i in range(n_walks):
+            prediction.add_walk(forest, first + i, walks[i], 0)
+    return forest.n_trees
+
+
 @separate
 def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     """Add the trees' predictions for `n` rows of values to a prediction.
@@ -350,21 +378,6 @@ def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     cache. A single row walks several trees in lock-step. In both cases the trees' parts are added
     in the same order. A row with missing values, or with too long a path, walks alone.
     """
-    walks, steps = _room_of_walks(), _room_of_steps()
-    for i in range(LANES):
-        walks[i].capacity = FIRST_DEPTH
-        walks[i].path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
-    if n == 1 and not scaling.has_missing(forest, rows):
-        active = _room_of_active()
-        for first in range(0, forest.n_trees, LANES):
-            n_walks = min(LANES, forest.n_trees - first)
-            n_alone = walk_in_lockstep(forest, rows, first, 1, n_walks, walks, active)
-            n_finished = 0
-            for i in range(n_walks):
-                if n_finished < n_alone and active[n_finished] == i:
-                    n_finished += 1
-                    finish(forest, first + i, walks[i], prediction, 0)
-                else:
-                    prediction.add_walk(forest, first + i, walks[i], 0)
-    else:
-        _predict_by_rows(forest, rows, n, prediction, walks)
+    n_done = predict_row(forest, rows, prediction) if n == 1 else 0
+    if n_done < forest.n_trees:
+        _predict_by_rows(forest, rows, n, n_done, prediction)

@@ -4,7 +4,7 @@
    (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
    which compares the widths with the widths of recent samples.
 2. If they differ, `begin` writes the new widths to the other frame (see `scaling`): DRAWING begins.
-3. For each learned sample, the kernel calls `take_points` and `finish_owed`, which draw the trees.
+3. For each learned sample, the kernel calls `do_owed`, which draws the trees.
 4. When all trees are drawn, `rebase` converts the points to the new frame: REBASING, then STEADY.
 
 Adaptive forests follow the same steps by their own schedule (`RebuiltTrees._renew_widths` in
@@ -30,7 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import batch_kernel, helper, inlined, kernel
+from ...compiling.kernels import batch_kernel, helper, inlined, kernel, separate, set_entries
 from ...elementary import mixed, state_after
 from ...limits import DONE
 from ...records import ChunkedRows, Float64s, Floats, Int32s, Ints
@@ -38,7 +38,7 @@ from ..ranges import Rounding, known_ranges, robust_ranges
 from . import extension, sampling
 from .constants import CLOSED, DRAWING, NEVER, NONE, REBASING, START, STEADY
 from .records import F, Forest
-from .scaling import GrowingTrees, move, rebase
+from .scaling import GrowingTrees, bring, move, rebase
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
 # Number of interquartile ranges beyond the quartiles within which a value may set its feature's
@@ -208,13 +208,19 @@ def finish_owed(forest: F) -> None:
     forest.owed = 0
 
 
-@batch_kernel
-def go_on(forest: F) -> int:
+@separate
+def do_owed(forest: F) -> int:
     """Do the work of `take_points` and `finish_owed`, and return the result of `take_points`."""
     status = take_points(forest)
     if status == DONE:
         finish_owed(forest)
     return status
+
+
+@batch_kernel
+def go_on(forest: F) -> int:
+    """Do the owed work with the `do_owed` of the forest's kind."""
+    return forest.do_owed(forest)
 
 
 @inlined
@@ -228,9 +234,7 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
     if status == DONE:
         extension.count_walked(forest)
         if forest.owed > 0:
-            status = take_points(forest)
-            if status == DONE:
-                finish_owed(forest)
+            status = forest.do_owed(forest)
     if status >= 0:
         forest.version = CLOSED
     return status
@@ -276,8 +280,17 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     # Whether `enter` checks widths. Other kinds have their own schedule.
     _LOOKS_AT_ONCE: ClassVar[bool] = True
-    # The kernel that does the owed work.
-    _GO_ON: ClassVar[Any] = go_on
+    # The function that does the owed work.
+    _DO_OWED: ClassVar[Any] = staticmethod(do_owed)
+
+    def _finish(self) -> None:
+        super()._finish()
+        if self.forest.phase != STEADY:
+            self._show_renewal()
+
+    def _show_renewal(self) -> None:
+        """Compile the kernels that learning calls while trees are redrawn."""
+        set_entries(self.forest, bring, self._DO_OWED, F=self._FOREST)
 
     def enter(self) -> None:
         """Close the trees, complete or undo an interrupted change, and check widths if this is due.
@@ -369,6 +382,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         # This precedes the kernels that may move points.
         self.remainders.reserve(0, self.points.capacities[0])
         self.remainders.show(0, self.forest.remainders)
+        self._show_renewal()
         begin.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
 
     def _drop_spare(self) -> None:
@@ -388,8 +402,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         """Do the owed work for the learned samples, and reserve room if necessary."""
         if self.forest.owed == 0:
             return
-        go_on_of_kind = self._GO_ON.of(self._FOREST)
-        while (needy := go_on_of_kind(self.forest)) >= 0:
+        while (needy := go_on.of(self._FOREST)(self.forest)) >= 0:
             self._reserve_rows(needy, self.trees[needy].rows_needed)
 
     def _samples_to_event(self) -> int:

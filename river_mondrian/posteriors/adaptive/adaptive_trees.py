@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import checks, limits, restored
-from ...compiling.kernels import kernel
+from ...compiling.kernels import kernel, set_entries
 from ...learners import drift, experts
 from ...learners.discriminants import N_DISCRIMINANTS, LinearDiscriminants
 from ...partitions.mondrian.reading import Kept, NodeView, Path, TreeTable, contributions, gaps_from
@@ -20,7 +20,7 @@ from ...records import INT32, Float64s, Floats, Ints, Memory, Part, RowLayout, S
 from ..gains import class_weights, gains_of_classes
 from ..rebuilt.forest import DEEPEST, LONG, PATH_LENGTH, RECENT
 from ..rebuilt.rebuilt_trees import RebuiltTrees, room_for
-from . import nodes, prediction, seen
+from . import nodes, prediction, seen, weighting
 from .class_forest import ClassForest
 from .nodes import A, SeenClass, Statistics
 
@@ -335,7 +335,17 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         predicted, categories = mixture.predicted[N_TREE_EXPERTS:], self.category_places
         discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
+        if forest.is_sparse:
+            of_many = seen.find, seen.list_many, weighting.add_seen, prediction.average_many
+            set_entries(forest, *of_many, A=self._FOREST)
+        if forest.is_weighted:
+            self._show_weighted()
         self._show_classes()
+
+    def _show_weighted(self) -> None:
+        """Compile the kernels for weights other than 1, and pass them to the others."""
+        of_weights = prediction.clear_below, prediction.count_tables, weighting.update_by_logs
+        set_entries(self.forest, *of_weights, A=self._FOREST)
 
     def _own_prediction(self, shared: Memory[ClassForest]) -> None:
         super()._own_prediction(shared)
@@ -425,6 +435,12 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         super()._restore(state)
 
     # Learning.
+
+    def learn(self, y: float, weight: float = 1.0, is_new: bool = False, found: int = 0) -> int:
+        """Learn a sample (see `RebuiltTrees.learn`)."""
+        if weight != 1.0 and not self.forest.is_weighted:
+            self._show_weighted()
+        return super().learn(y, weight, is_new, found)
 
     def forget_before(self, n: int) -> None:
         """Keep the latest `n` samples, and adapt the discriminants and the mixture to a drift."""

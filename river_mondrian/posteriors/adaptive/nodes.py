@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -274,6 +275,24 @@ class Step(rec.Record):
     of_latest: rec.Float64
 
 
+class Factors(rec.Record):
+    """The factors of a node's terms in a tree's posteriors: the HNSP, then both weightings.
+
+    `by_weight` is the factor of a class's weight. `by_first` is the factor of its tables,
+    min(weight, 1), in the HNSP, and of its weight in the first forgetting memory in the last
+    weighting.
+    `by_second` is the factor of its number of sides in the HNSP, and of its weight in the other
+    memory in the last weighting. `constants` are added to all classes in the weightings.
+    """
+
+    by_weight: rec.Float32s = rec.inline(N_POSTERIORS)
+    by_first: rec.Float32s = rec.inline(N_POSTERIORS)
+    by_second: rec.Float32s = rec.inline(N_POSTERIORS)
+    constants: rec.Float32s = rec.inline(N_POSTERIORS)
+    # The statistics of the node.
+    statistics: Statistics
+
+
 class ClassSides(rec.Record):
     """Weights of a class's points on the sides of a candidate, in a block."""
 
@@ -332,6 +351,18 @@ class AdaptiveForest(RebuiltForest):
     class_sides: rec.Array[ClassSides]
     block_classes: rec.Int64s
     class_numbers: rec.Int64s
+    # Kernels for many classes, and for weights other than 1, compiled when they are needed.
+    find: Callable[[rec.Record, rec.Record, rec.Record, int, bool], SeenClass] = rec.entry()
+    list_many: Callable[[rec.Record, rec.Record, rec.Record], int] = rec.entry()
+    add_seen: Callable[[rec.Record, rec.Record, rec.Array[Factors], int, rec.Float32s], int] = (
+        rec.entry()
+    )
+    average_many: Callable[[rec.Record, float, float], int] = rec.entry()
+    clear_below: Callable[[rec.Record, int], int] = rec.entry()
+    count_tables: Callable[[rec.Record, rec.Record, rec.Record, bool], int] = rec.entry()
+    update_by_logs: Callable[[rec.Record, rec.Record, Entries, int, int, float, int], int] = (
+        rec.entry()
+    )
     # Buffer for the ages of a leaf's points, with the capacity of the points.
     ages: rec.Int32s
 

@@ -25,9 +25,9 @@ from ...records.arrays import Room
 from ..labels.hnsp import branching, most_probable
 from ..rebuilt.forest import PATH_LENGTH, RECENT, ensure_predicted, note_predicted, walk_all
 from . import nodes
-from .nodes import A, AdaptiveTree, Entries, StatisticsEntry, Step
+from .nodes import A, AdaptiveTree, Entries, Factors, StatisticsEntry, Step
 from .seen import list_seen, numbers_of
-from .weighting import Factors, add_seen, add_statistics
+from .weighting import add_statistics
 
 _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 
@@ -131,17 +131,18 @@ def _walk_down(
 
 
 @separate
-def _clear_below(forest: A, ref: int) -> None:
+def clear_below(forest: A, ref: int) -> int:
     """Set `below` to the weights of classes at a reference without statistics: a point's weight."""
     below = forest.below
     for k in range(forest.n_classes):
         below[k] = 0.0
     if ref < 0:
         below[forest.label_of(~ref)] = forest.weight_of(~ref)
+    return 0
 
 
 @separate
-def _count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> None:
+def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
     """Write c and the sums of c and tab of Algorithm 5 at a node, if samples have weights.
 
     With the weight W of a class, tab is min(W, 1). c is the sum of both children's tab, or W at a
@@ -161,6 +162,7 @@ def _count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> None
         tables += min(count, 1.0)
     step.sum_of_c = total
     step.sum_of_tables = tables
+    return 0
 
 
 @merged
@@ -220,7 +222,7 @@ def predict_tree(
     gamma, steps = forest.gamma, forest.steps
     if forest.is_weighted == 1 and forest.is_sparse == 1:
         # Nodes only write the classes that they have seen, so all classes are cleared first.
-        _clear_below(forest, path[n - 1].ref)
+        forest.clear_below(forest, path[n - 1].ref)
     noted, n_noted = _room_of_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
     for i in range(n - 1, -1, -1):
@@ -231,7 +233,7 @@ def predict_tree(
         if statistics:
             ends = i == n - 1
             if forest.is_weighted == 1:
-                _count_tables(forest, tree, step, ends)
+                forest.count_tables(forest, tree, step, ends)
             else:
                 step.sum_of_c = statistics.weight if ends else float(statistics.n_sides)
                 step.sum_of_tables = statistics.n_seen
@@ -245,7 +247,7 @@ def predict_tree(
             weight = weight * discount * tables / total + passed
             continue
         if forest.is_weighted == 1:
-            _clear_below(forest, ref)
+            forest.clear_below(forest, ref)
         if ref < 0:
             # A single point: for its class, c is its weight and tab is at most 1.
             seen = forest.weight_of(~ref)
@@ -254,13 +256,13 @@ def predict_tree(
             _add(out, _place(forest, 0, forest.label_of(~ref)), own)
             weight = weight * share + passed
     if forest.is_sparse == 1:
-        add_seen(forest, tree, noted, n_noted, out)
+        forest.add_seen(forest, tree, noted, n_noted, out)
     # The base distribution is uniform.
     _add_to_all(forest, 0, weight / forest.n_classes, out)
 
 
 @separate
-def _average_many(forest: A, of_long: float, of_recent: float) -> None:
+def average_many(forest: A, of_long: float, of_recent: float) -> int:
     """Write the experts' predictions with many classes: of long trees, then of both roles.
 
     `of_long` and `of_recent` are factors of the roles' sums.
@@ -276,6 +278,7 @@ def _average_many(forest: A, of_long: float, of_recent: float) -> None:
             long[k] = of_long * (sums[place] + sums[v])
             recent = of_recent * (of_late[place] + of_late[v])
             both[k] = 0.5 * (long[k] + (long[k] if of_recent == 0.0 else recent))
+    return 0
 
 
 @merged
@@ -302,7 +305,7 @@ def _add_trees(forest: A) -> None:
             n_long += 0 if is_recent else 1
     if forest.is_sparse == 1:
         of_long = 1.0 / n_long if n_long > 0 else 0.0
-        _average_many(forest, of_long, 1.0 / n_recent if n_recent > 0 else 0.0)
+        forest.average_many(forest, of_long, 1.0 / n_recent if n_recent > 0 else 0.0)
         return
     for k in range(room):
         long = sums[k] / n_long if n_long > 0 else 0.0

@@ -73,7 +73,7 @@ def find(
 def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> ClassNumbers:
     """Return the weights of a class at a node."""
     if forest.is_sparse == 1:
-        return find(forest, tree, statistics, label, False).numbers()
+        return forest.find(forest, tree, statistics, label, False).numbers()
     return statistics.numbers_of(label)
 
 
@@ -81,7 +81,7 @@ def numbers_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int
 def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) -> int:
     """Return the bits of the sides on which a node has samples of a class."""
     if forest.is_sparse == 1:
-        return find(forest, tree, statistics, label, False).key & 3
+        return forest.find(forest, tree, statistics, label, False).key & 3
     return statistics.sides_of(label, forest.class_capacity)
 
 
@@ -109,11 +109,17 @@ def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
 
     If the forest has few classes, these are all classes, including unseen classes.
     """
+    if forest.is_sparse == 1:
+        return forest.list_many(forest, tree, statistics)
+    for k in range(forest.n_classes):
+        forest.seen_labels[k] = k
+    return forest.n_classes
+
+
+@separate
+def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
+    """Write the classes of a node, of many classes, as `list_seen` does."""
     labels = forest.seen_labels
-    if forest.is_sparse == 0:
-        for k in range(forest.n_classes):
-            labels[k] = k
-        return forest.n_classes
     row, first, n = statistics, nodes.HEAD_WORDS, nodes.N_FIRST
     total, at, end = 0, 0, 0
     while True:
@@ -144,7 +150,7 @@ def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, 
     if forest.is_sparse == 0:
         statistics.add_side(label, side, forest.class_capacity)
     else:
-        _note_side(statistics, find(forest, tree, statistics, label, True), side)
+        _note_side(statistics, forest.find(forest, tree, statistics, label, True), side)
 
 
 @separate
@@ -174,7 +180,7 @@ def add_sample(
     `side` is the sample's side of the node's cut, or NO_SIDE at a leaf.
     """
     if forest.is_sparse == 1:
-        seen = find(forest, tree, statistics, label, True)
+        seen = forest.find(forest, tree, statistics, label, True)
         if side != NO_SIDE:
             _note_side(statistics, seen, side)
         numbers = seen.numbers()
@@ -222,7 +228,7 @@ def copy_statistics(
         # A class with count 0 is only recorded on a side and is skipped.
         if numbers.words[0] > 0.0:
             if is_sparse:
-                copied = find(forest, tree, target, labels[i], True).numbers()
+                copied = forest.find(forest, tree, target, labels[i], True).numbers()
                 for m in range(1 + nodes.N_FORGETTING):
                     copied.words[m * copied.step] = numbers.words[m * numbers.step]
             add_side(forest, tree, target, labels[i], side)

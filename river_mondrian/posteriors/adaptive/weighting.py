@@ -40,10 +40,10 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from ...compiling.kernels import inlined, separate
-from ...records import Array, Float32s, Record, inline, prefetch
+from ...records import Array, Float32s, prefetch
 from ...records.numba_types import lowered, pointer_to
 from . import nodes
-from .nodes import A, AdaptiveTree, Entries, Statistics
+from .nodes import A, AdaptiveTree, Entries, Factors, Statistics
 from .seen import follow, numbers_of, seen_at
 
 # Addition of a node's class statistics to the posteriors of its tree.
@@ -52,24 +52,6 @@ from .seen import follow, numbers_of, seen_at
 # block of classes is added at once for each posterior. LLVM's own loop would first check for
 # overlapping addresses, which needs more time than the sums. With many classes, one class is added
 # at once for all posteriors: their sums are contiguous, and so are a seen class's weights.
-
-
-class Factors(Record):
-    """The factors of a node's terms in a tree's posteriors: the HNSP, then both weightings.
-
-    `by_weight` is the factor of a class's weight. `by_first` is the factor of the class's tables,
-    min(weight, 1), in the HNSP. In the last weighting it is the factor of the weight in the first
-    forgetting memory. `by_second` is the factor of the number of sides in the HNSP. In the last
-    weighting it is the factor of the weight in the other memory. `constants` are added to all
-    classes in the weightings.
-    """
-
-    by_weight: Float32s = inline(nodes.N_POSTERIORS)
-    by_first: Float32s = inline(nodes.N_POSTERIORS)
-    by_second: Float32s = inline(nodes.N_POSTERIORS)
-    constants: Float32s = inline(nodes.N_POSTERIORS)
-    # The statistics of the node.
-    statistics: Statistics
 
 
 _FLOAT, _WORD = ir.FloatType(), ir.IntType(32)
@@ -250,7 +232,7 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
 
 
 @separate
-def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> None:
+def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> int:
     """Add the terms of seen classes of `n` nodes to a tree's posteriors.
 
     `out` has a row of N_POSTERIORS for each class, after N_FRONT other rows. The first of these has
@@ -273,6 +255,7 @@ def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out
             else:
                 _add_row(row, nodes.MORE_WORD, nodes.N_MORE, factors[owner], out)
             at += 1
+    return 0
 
 
 # Share that a node's memories exchange at each visit, and the least probability to stop.
@@ -330,7 +313,7 @@ def update_weights(
             if link != 0:
                 prefetch(tree.side_rows.row(link - 1), nodes.LINKS_WORD + nodes.N_LINKS)
     if weight != 1.0:
-        _update_by_logs(forest, tree, path, n, label, weight, own)
+        forest.update_by_logs(forest, tree, path, n, label, weight, own)
         return
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
@@ -377,9 +360,9 @@ def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float
 
 
 @separate
-def _update_by_logs(
+def update_by_logs(
     forest: A, tree: AdaptiveTree, path: Entries, n: int, label: int, weight: float, own: int
-) -> None:
+) -> int:
     """Update the weights on a sample's path in the same way as `update_weights`, for any weight."""
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
@@ -409,3 +392,4 @@ def _update_by_logs(
             continue
         noisy = _learn_stop_by_logs(statistics, nodes.NOISY, by_noisy, noisy)
         mixed = _learn_stop_by_logs(statistics, nodes.MIXED, by_mixed, mixed)
+    return 0

@@ -19,6 +19,7 @@ If samples have weights, c and tab are real numbers (`records`).
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from ...partitions.mondrian import extension, forgetting, widths
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest
 from ...partitions.mondrian.scaling import scale
-from ...partitions.mondrian.walks import Prediction, Walk, predict_rows
+from ...partitions.mondrian.walks import Prediction, Walk, predict_row, predict_rows
 from ...records import Float32s, Float64s, Int32s, Int64s, Packed, room_of_array
 from ...records.arrays import Room
 from ...records.numba_types import lowest_bit
@@ -194,13 +195,15 @@ def most_probable(probabilities: Float64s, n_classes: int) -> int:
 
 
 @inlined
-def average(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
-    """Average the trees' predictions for `n` rows of values (Equation 6 over all trees)."""
-    out = prediction.probabilities
-    size = n * forest.n_classes
+def _begin(out: Float64s, size: int) -> None:
+    """Begin sums of probabilities."""
     for k in range(size):
         out[k] = 0.0
-    predict_rows(forest, rows, n, prediction)
+
+
+@inlined
+def _average(forest: L, out: Float64s, size: int) -> None:
+    """Divide sums over trees by the number of trees (Equation 6 over all trees)."""
     for k in range(size):
         # Rounded sums may exceed 1 by some units in the last place.
         out[k] = min(out[k] / forest.n_trees, 1.0)
@@ -209,25 +212,52 @@ def average(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> N
 @batch_kernel
 def predict_many(forest: L, rows: Float32s, n: int, prediction: LabelPrediction) -> None:
     """Predict `n` rows of values."""
-    average(forest, rows, n, prediction)
+    size = n * forest.n_classes
+    _begin(prediction.probabilities, size)
+    predict_rows(forest, rows, n, prediction)
+    _average(forest, prediction.probabilities, size)
+
+
+@inlined
+def _predict_all(forest: L, row: Float32s, prediction: LabelPrediction) -> int:
+    """Predict a row as `predict_row` does, by all trees in any case."""
+    predict_rows(forest, row, 1, prediction)
+    return forest.n_trees
+
+
+@inlined
+def _predict(
+    forest: L, version: int, inputs: Packed, out: Room, predict: Callable[..., int]
+) -> int:
+    """Predict a sample as the kernels below do, by `predict_row` or `_predict_all`."""
+    if version != forest.version:
+        return WAITS
+    bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
+    if bad >= 0:
+        return TOO_LARGE - bad
+    prediction, n_classes = _room_of_prediction()[0], forest.n_classes
+    probabilities = prediction.probabilities = Float64s(out, 0, n_classes)
+    _begin(probabilities, n_classes)
+    if predict(forest, forest.row, prediction) < forest.n_trees:
+        return WAITS
+    _average(forest, probabilities, n_classes)
+    return most_probable(probabilities, n_classes)
 
 
 @kernel
 def predict_one(forest: L, version: int, inputs: Packed, out: Room) -> int:
     """Predict a sample, and write the probability of each class to `out`.
 
-    Returns the most probable class, WAITS if the trees' version is not `version`, or
-    `TOO_LARGE - i` if the i-th input is too large.
+    Returns the most probable class, or `TOO_LARGE - i` if the i-th input is too large. Returns
+    WAITS if the trees' version is not `version`, if a value is missing, or if a path is long.
     """
-    if version != forest.version:
-        return WAITS
-    bad = scale(forest, forest.row, Float64s(inputs, 0, forest.n_inputs))
-    if bad >= 0:
-        return TOO_LARGE - bad
-    prediction = _room_of_prediction()[0]
-    prediction.probabilities = Float64s(out, 0, forest.n_classes)
-    average(forest, forest.row, 1, prediction)
-    return most_probable(prediction.probabilities, forest.n_classes)
+    return _predict(forest, version, inputs, out, predict_row)
+
+
+@kernel
+def predict_any(forest: L, version: int, inputs: Packed, out: Room) -> int:
+    """Predict any sample as `predict_one` does, also with missing values and long paths."""
+    return _predict(forest, version, inputs, out, _predict_all)
 
 
 @kernel

@@ -60,6 +60,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     _VIEW: Any = LabelView
     _RENEWS: ClassVar[bool] = True
     _PREDICT: ClassVar[Any] = hnsp.predict_one
+    _PREDICT_ANY: ClassVar[Any] = hnsp.predict_any
     _FOREST = LabelForest
     _TREE: ClassVar[type[Tree]] = LabelTree
     _NODE: ClassVar[type[Node]] = LabelNode

@@ -25,6 +25,7 @@ from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian import records as mondrian
 from ...partitions.mondrian.constants import COMPLETE, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, Point, Tree
+from ...partitions.mondrian.sampling import SampledForest
 from ...records.numba_types import lowest_bit, popcount
 
 # Number of classes in a word.
@@ -315,7 +316,7 @@ class LabelTree(Tree):
     side_rows: rec.Table[CountRow]
 
 
-class LabelForest(Forest):
+class LabelForest(SampledForest):
     """A forest over classes."""
 
     trees: rec.Array[LabelTree]

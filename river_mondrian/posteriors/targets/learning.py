@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import batch_kernel, exact_separate, helper, inlined, kernel
+from ...compiling.kernels import batch_kernel, exact_separate, inlined, kernel, separate
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
 from ...partitions.mondrian import boxes, extension, forgetting, scaling, walks, widths
 from ...partitions.mondrian.constants import CLOSED, DRAWING, FREE, NONE, START
@@ -216,21 +216,15 @@ def put_hyperparameters(
             messages.forget_messages(tree)
 
 
-@helper
-def _do_owed(forest: T) -> int:
-    """Do owed work in the same way as `widths.go_on`."""
+@separate
+def do_owed(forest: T) -> int:
+    """Do owed work in the same way as `widths.do_owed`."""
     status = widths.take_points(forest)
     if status == DONE:
         if forest.draws():
             messages.update_messages(forest, forest.n_trees, forest.n_trees + 1)
         widths.finish_owed(forest)
     return status
-
-
-@batch_kernel
-def go_on(forest: T) -> int:
-    """Do owed work in the same way as `widths.go_on`."""
-    return _do_owed(forest)
 
 
 @inlined
@@ -251,7 +245,7 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
         count_walked(forest)
         messages.update_messages(forest, 0, forest.n_trees)
         if forest.owed > 0:
-            status = _do_owed(forest)
+            status = forest.do_owed(forest)
         if status == DONE and forest.n_samples >= forest.renewed_at:
             status = 0
     if status >= 0:

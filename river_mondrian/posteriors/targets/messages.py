@@ -9,6 +9,7 @@ from ... import records as rec
 from ...compiling.kernels import batch_kernel, exact_inlined, inlined, kernel, merged, separate
 from ...partitions.mondrian.constants import EMPTY, LEFT, NONE, RIGHT
 from ...partitions.mondrian.records import Forest, LightNode, Point, Tree
+from ...partitions.mondrian.sampling import SampledForest
 from .scale_mixture import ScaleMixture, TargetDensity
 
 # State of a forest over targets: messages about the means of nodes, and running moments.
@@ -177,7 +178,7 @@ class TargetTree(Tree):
         self.noise = TargetTree(old).noise
 
 
-class TargetForest(Forest):
+class TargetForest(SampledForest):
     """A forest over targets."""
 
     trees: rec.Array[TargetTree]
