@@ -95,10 +95,10 @@ needs_compiler = pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
 
 # Limits of the number of functions in the first calls of learning and predicting.
 MOST_FUNCTIONS = {
-    "MondrianForestClassifier": 22,
+    "MondrianForestClassifier": 21,
     "MondrianForestRegressor": 34,
-    "AdaptiveMondrianForestClassifier": 50,
-    "AdaptiveMondrianForestRegressor": 66,
+    "AdaptiveMondrianForestClassifier": 35,
+    "AdaptiveMondrianForestRegressor": 55,
 }
 
 
