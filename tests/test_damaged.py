@@ -327,3 +327,17 @@ def test_flipped_bits_never_crash_nor_hang(name):
     counts, bad = attack(name, FLIPS)
     assert sum(counts.values()) == FLIPS
     assert not bad
+
+
+@pytest.mark.parametrize("name, value", [("key", 7), ("horizon", 4.0), ("rates", 0.0)])
+def test_densities_with_other_cuts_get_the_regions_that_they_count(name, value):
+    model = learned("density, origin", 40)
+    if name == "rates":
+        forest(model).rates[0] = value
+    else:
+        setattr(tree(model), name, value)
+    regions = forest(model).regions
+    for x, _ in stream(30, 5):
+        n_before = regions.n_rows
+        model.learn_one(x)
+        assert regions.n_rows - n_before == forest(model).n_missing

@@ -113,6 +113,12 @@ class PivotForest(PivotPartition):
 
 
 @exact_inlined
+def replacement(forest: PivotForest, j: int) -> float:
+    """Return the value that replaces a missing value of a feature."""
+    return forest.means[j] if forest.rates[j] > 0.0 else forest.constants[j]
+
+
+@exact_inlined
 def read_sample(forest: PivotForest, x: Float64s) -> int:
     """Replace missing values by means; return the first bad input, or `DONE`."""
     for j in range(forest.n_inputs):
@@ -120,7 +126,7 @@ def read_sample(forest: PivotForest, x: Float64s) -> int:
             return j
     for j in range(forest.n_inputs):
         if math.isnan(x[j]):
-            x[j] = forest.means[j] if forest.rates[j] > 0.0 else forest.constants[j]
+            x[j] = replacement(forest, j)
     return DONE
 
 
@@ -401,7 +407,7 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
         return forest.n_trees
     complete, n = forest.complete, 0
     for j in range(forest.n_inputs):
-        complete[j] = forest.means[j] if math.isnan(x[j]) else x[j]
+        complete[j] = replacement(forest, j) if math.isnan(x[j]) else x[j]
     for t in range(forest.n_trees):
         n += count_missing(forest, t, complete)
     return n

@@ -211,7 +211,11 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
     regions.start_at_origin(partition, t)
     row, key, began, n = tree.root, tree.key, 0.0, 0
     while True:
-        n += 1 if row == NONE else 0
+        if row == NONE:
+            n += 1
+        else:
+            # As `walk` does, also if a file has other keys and times than the cuts.
+            key, began = partition.regions.row(row).key, partition.regions.row(row).time
         regions.find_cut(partition, key, began, tree.horizon, partition.around, z, tree.horizon)
         if not cut.exists:
             return n
