@@ -181,12 +181,14 @@ DAMAGES = {
     ],
     ("classifier, weights", 40): WEIGHTS,
     ("adaptive, weights", 40): WEIGHTS,
+    ("adaptive regressor", 40): [(put(tree, extends=2), "extends is 2, not from 0 to 1")],
     ("regressor", 300): INNER,
     ("regressor, normal", 300): LEAVES,
     ("adaptive", 300): [
         *INNER,
         *LEAVES,
         (put(tree, queue=5_000), "tree 0, tree 0 is damaged: queue is 5000, which is no row"),
+        (put(forest, is_weighted=2), "is_weighted is 2, not from 0 to 1"),
         (start_late, "tree 0 is damaged: n_samples of its root is"),
         (number(sizes, 3, 7), "sizes"),
         (number(sizes, 3, -1), "sizes"),
@@ -341,3 +343,10 @@ def test_densities_with_other_cuts_get_the_regions_that_they_count(name, value):
         n_before = regions.n_rows
         model.learn_one(x)
         assert regions.n_rows - n_before == forest(model).n_missing
+
+
+def test_weights_in_a_damaged_model_without_weights_are_learned():
+    model = learned("adaptive", 40)
+    for j in range(40):
+        forest(model).points.row(j).weight = 3.0
+    assert fed(model, stream(400, 5)).predict_proba_one({"a": 0.0, "b": 0.0})

@@ -214,8 +214,9 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
         if row == NONE:
             n += 1
         else:
-            # As `walk` does, also if a file has other keys and times than the cuts.
-            key, began = partition.regions.row(row).key, partition.regions.row(row).time
+            # The keys and times of a damaged file may differ from those of the cuts.
+            region = partition.regions.row(row)
+            key, began = region.key, region.time
         regions.find_cut(partition, key, began, tree.horizon, partition.around, z, tree.horizon)
         if not cut.exists:
             return n

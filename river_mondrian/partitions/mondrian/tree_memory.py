@@ -37,8 +37,7 @@ class Partitions:
     n_trees
         Number of trees.
     lifetime
-        Time at which the trees stop being cut, or a distribution of which each tree draws its own
-        time.
+        Time of the last cut, or a distribution from which each tree draws this time.
     directions
         Cut directions. None cuts along the axes.
     max_nodes

@@ -324,7 +324,7 @@ class AdaptiveForest(RebuiltForest):
     # Whether the memories of the roots also forget.
     root_forgets: rec.Int64
     # Whether a sample with a weight other than 1 has been learned.
-    is_weighted: rec.Int64
+    is_weighted: rec.Int64 = rec.stored(rec.Bounds(0, 1))
     # The accepted sample: its class, its weight, and whether the class is new.
     accepted: rec.Int64 = rec.transient()
     accepted_weight: rec.Float64 = rec.transient()

@@ -312,7 +312,8 @@ def update_weights(
             link = path[i].statistics.links()[label & 1] if path[i].statistics else 0
             if link != 0:
                 prefetch(tree.side_rows.row(link - 1), nodes.LINKS_WORD + nodes.N_LINKS)
-    if weight != 1.0:
+    # A damaged file may have weights without this kernel.
+    if weight != 1.0 and forest.is_weighted == 1:
         forest.update_by_logs(forest, tree, path, n, label, weight, own)
         return
     n_classes = forest.n_classes

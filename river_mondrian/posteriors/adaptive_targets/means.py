@@ -69,7 +69,7 @@ class TargetsTree(RebuiltTree):
     # The target that the tree learns, and whether it is extended outside its boxes. If not, a
     # sample always walks down to a leaf.
     learns: rec.Int64 = rec.stored(rec.Bounds(0, N_TARGETS - 1))
-    extends: rec.Int64
+    extends: rec.Int64 = rec.stored(rec.Bounds(0, 1))
 
 
 class SidesOfCut(rec.Record):
