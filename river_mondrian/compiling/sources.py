@@ -138,9 +138,9 @@ def _meaning(source: bytes) -> bytes:
 def _without_lines(code: CodeType) -> CodeType:
     constants = (_without_lines(c) if isinstance(c, CodeType) else c for c in code.co_consts)
     # A docstring leaves a NOP instruction for its line.
-    pairs = (code.co_code[i : i + 2] for i in range(0, len(code.co_code), 2))
+    pairs = np.frombuffer(code.co_code, np.uint8).reshape(-1, 2)
     return code.replace(
-        co_code=b"".join(pair for pair in pairs if pair[0] != dis.opmap["NOP"]),
+        co_code=pairs[pairs[:, 0] != dis.opmap["NOP"]].tobytes(),
         co_firstlineno=1,
         co_linetable=b"",
         co_consts=tuple(constants),

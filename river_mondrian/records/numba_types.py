@@ -327,9 +327,8 @@ def _to_int(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 @infer_global(bool)
 class _Bool(FirstTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        if isinstance(args[0], RecordType | SpanType):
-            return signature(types.boolean, args[0])
-        return None
+        known = isinstance(args[0], types.Boolean | RecordType | SpanType)
+        return signature(types.boolean, args[0]) if known else None
 
 
 @infer_global(operator.eq)
