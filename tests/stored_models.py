@@ -62,7 +62,7 @@ OWN = {
     "random cuts": lambda: rm.RandomCutForest(2, window=24, max_samples=12, seed=1),
     "random cuts, shingles": lambda: fed(SHINGLES.clone(), [LEVEL]),
     "nearest neighbors": lambda: fed(NEIGHBORS.clone(), [LEVEL]),
-    "alarms": lambda: fed(rm.Alarms(PAIR, average=5, window=100, calendar=["d"]), [LEVEL]),
+    "alarms": lambda: fed(rm.Alarms(PAIR, average=5, window=100, calendar=["b"]), [LEVEL]),
     "calibrated": lambda: rm.Calibrated(Exact(2, seed=1), by_class=True),
     "calibrated regressor": lambda: rm.Calibrated(Targets(2, seed=1)),
     "mondrian, levels": lambda: fed(rm.MondrianFeatures(4, seed=1), [LEVEL]),

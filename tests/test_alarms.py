@@ -2,11 +2,13 @@
 
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from attack.judging import Judge
+from common import raises
 from naive.alarms import NaiveAlarms
 from river import anomaly, base, compose, preprocessing
 
@@ -154,6 +156,18 @@ def test_frames_are_rows():
     assert one.alarms
     x = {"a": 0.5, "kind": "a"}
     assert other.score_one(x) == one.score_one(x)
+
+
+def test_the_first_sample_has_the_features_in_calendar():
+    alarms = Alarms(Told(), calendar=["score", "hour"])
+    for x in ({"score": 0.5, "Hour": 3}, {"score": 0.5, "Hour": 3, "hour": None}):
+        calls = (alarms.score_one, alarms.learn_one, lambda x: alarms.learn_many(pd.DataFrame([x])))
+        found = r"'hour' in calendar must .* first sample, got values of \['Hour', 'score'\]"
+        raises(ValueError, found, *(partial(call, x) for call in calls))
+    assert alarms.n_samples == 0
+    # Later values may be missing.
+    run(alarms, [{"score": 0.5, "hour": 3}, {"score": 0.5}, {"score": 0.5, "hour": math.nan}])
+    assert alarms.n_samples == 3
 
 
 def test_a_value_that_no_detector_sees_is_checked():

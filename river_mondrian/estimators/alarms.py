@@ -27,6 +27,8 @@ from .nearest_neighbor import NearestNeighborDetector
 LEAST_RANKED = 100
 # Least number of the latest alarms that are kept.
 KEPT_ALARMS = 100
+# Most features of a sample that an error names.
+MOST_NAMED = 10
 
 
 class Alarm(NamedTuple):
@@ -92,7 +94,8 @@ class Alarms(Model, base.AnomalyDetector):
         The most alarms in a number of successive samples, (alarms, samples): (1, 1440) is one alarm
         in any 1,440 samples. None sets no limit.
     calendar
-        Features that are times, such as the hour. Their values are never novel.
+        Features that are times, such as the hour. Their values are never novel. The first sample
+        must have a value of each of them; later values may be missing.
 
     Notes
     -----
@@ -193,7 +196,8 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            If the detector refuses the sample. Then nothing has changed.
+            If the detector refuses the sample, or if the first sample lacks a feature in
+            `calendar`. Then nothing has changed.
 
         """
         with self._lock:
@@ -230,8 +234,8 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            If the detector refuses a row; then the earlier rows have been learned. If a column
-            occurs twice; then nothing has been learned.
+            As for `learn_one`; then the earlier rows have been learned. If a column occurs twice;
+            then nothing has been learned.
 
         """
         with self._lock:
@@ -289,8 +293,13 @@ class Alarms(Model, base.AnomalyDetector):
             table.features.write(values, table.inputs)
         for name in self.calendar or ():
             place = table.features.places.get(name)
-            if place is not None:
-                table.inputs[place] = math.nan
+            if place is None:
+                # Only the first sample can lack the feature, since known features stay known.
+                raise ValueError(
+                    f"feature {name!r} in calendar must have a value in the first sample, got "
+                    f"values of {table.features.names[:MOST_NAMED]}"
+                )
+            table.inputs[place] = math.nan
         return table
 
     def _is_spent(self, number: int) -> bool:
@@ -315,7 +324,7 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            If the detector refuses the sample.
+            As for `learn_one`.
 
         """
         with self._lock:
