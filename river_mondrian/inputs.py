@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .arguments import told
 from .checks import refuse
 from .limits import LARGEST, LARGEST_TARGET, LARGEST_WEIGHT, LEAST_LEVEL
 
@@ -103,9 +104,7 @@ def check_value(name: Hashable, value: Any) -> float:
     if number is None:
         remedies = [how for kind, how in _AS_NUMBERS.items() if isinstance(value, kind)]
         remedy = f": give a number, such as {remedies[0]}" if remedies else ""
-        raise TypeError(
-            f"feature {name!r} must be a number, got {value!r} ({type(value).__name__}){remedy}"
-        )
+        raise TypeError(f"feature {name!r} must be a number, got {told(value)}{remedy}")
     if abs(number) > LARGEST:
         raise too_large(name, value)
     return number
@@ -141,7 +140,7 @@ def is_missing(value: Any) -> bool:
 # Code that turns times into numbers, for error messages.
 _AS_NUMBERS = {
     datetime.datetime: "value.timestamp()",
-    datetime.date: "value.toordinal()",
+    datetime.date: "value.month or value.toordinal()",
     datetime.time: "value.hour + value.minute / 60",
     datetime.timedelta: "value.total_seconds()",
     np.datetime64: "value.astype('datetime64[s]').astype(float)",
@@ -161,7 +160,7 @@ def as_dict(x: Any) -> dict[Any, Any]:
     if type(x) is dict:
         return x
     if not hasattr(x, "keys"):
-        raise TypeError(f"a sample must be a mapping of features, got {x!r} ({type(x).__name__})")
+        raise TypeError(f"a sample must be a mapping of features, got {told(x)}")
     return dict(x)
 
 
@@ -281,7 +280,7 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
     kind = "a level of a category, as before" if is_category else "a number"
     given = value.level if isinstance(value, Level) else value
     # The rows of frames hold codes of levels.
-    shown = "a level of a category" if given is None else f"{given!r} ({type(given).__name__})"
+    shown = "a level of a category" if given is None else told(given)
     raise TypeError(f"feature {name!r} must be {kind}, got {shown}{where}")
 
 
@@ -538,7 +537,7 @@ def _check_finite(what: str, value: Any) -> float:
         return value
     number = None if value is None else number_of(value)
     if number is None:
-        raise TypeError(f"the {what} must be a number, got {value!r} ({type(value).__name__})")
+        raise TypeError(f"the {what} must be a number, got {told(value)}")
     if not math.isfinite(number):
         raise ValueError(f"the {what} must be finite, got {value!r}")
     return number
