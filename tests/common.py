@@ -47,11 +47,20 @@ def stream(n, seed=0, names=("a", "b"), n_classes=2):
     return samples
 
 
+def has_probabilities(model):
+    """Return whether a classifier predicts probabilities, which the hinge loss does not give."""
+    return getattr(model, "loss", None) != "hinge" and not isinstance(model, rm.DualOGDClassifier)
+
+
 def answer(model, x):
     """Return all results of a model for a sample, by name."""
     if isinstance(model, base.Classifier):
-        is_dual = isinstance(model, rm.DualOGDClassifier)
-        found = model.decision_one(x) if is_dual else model.predict_proba_one(x)
+        if has_probabilities(model):
+            found = model.predict_proba_one(x)
+        elif isinstance(model, rm.DualOGDClassifier):
+            found = model.decision_one(x)
+        else:
+            found = {"label": model.predict_one(x)}
         return {repr(label): value for label, value in found.items()}
     if getattr(model, "posterior", "mean") == "gaussian":
         law = model.predict_one(x, with_dist=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from common import has_probabilities
 from river import base, drift
 from scipy import stats
 
@@ -211,10 +212,10 @@ def check(model: Any, x: Row, rng: Random) -> None:
         if isinstance(model, HOLDERS) and model.feature_names and rng.random() < 0.2:
             total = sum(model.explain_one(x).values())
             assert math.isclose(total, score, rel_tol=1e-5, abs_tol=1e-9), total
-    elif isinstance(model, rm.DualOGDClassifier) or getattr(model, "loss", "") == "hinge":
-        assert model.predict_one(x) is not None
-    elif isinstance(model, base.Classifier):
+    elif isinstance(model, base.Classifier) and has_probabilities(model):
         assert_probabilities(model.predict_proba_one(x))
+    elif isinstance(model, base.Classifier):
+        assert model.predict_one(x) is not None
     else:
         mean = model.predict_one(x)
         assert math.isfinite(mean), mean

@@ -14,7 +14,7 @@ from attack import moments
 from attack.allocations import count_allocations, fail_allocation
 from attack.interrupts import count_lines, interrupt
 from attack.judging import IS_FULL, Judge
-from common import raises
+from common import has_probabilities, raises
 from river import optim
 
 from river_mondrian import OGDRegressor
@@ -90,6 +90,7 @@ READ = [
     for kind, (cls, _) in moments.KINDS.items()
     for name in moments.READINGS
     if hasattr(cls, name)
+    and (name != "predict_proba_one" or has_probabilities(moments.forest(kind, 0)))
 ]
 
 

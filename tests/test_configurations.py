@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from common import Adaptive, AdaptiveTargets, Exact, Targets, raises
+from common import Adaptive, AdaptiveTargets, Exact, Targets, has_probabilities, raises
 from river import base, optim
 from scipy import stats
 from test_contract import MODELS, SUPERVISED
@@ -121,9 +121,7 @@ def learn_frame(model, frame, first=0, last=N):
 def readings(model, suffix="one"):
     """Return the names of the methods that read a model."""
     names = [name for name in READINGS if hasattr(model, f"{name}_{suffix}")]
-    if getattr(model, "loss", "hinge") == "hinge" and "predict_proba" in names:
-        names.remove("predict_proba")
-    return names
+    return [name for name in names if name != "predict_proba" or has_probabilities(model)]
 
 
 def says(model, x):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from common import has_probabilities
 from river import base, drift
 
 import river_mondrian as rm
@@ -383,7 +384,11 @@ HAPPENINGS = {
         "a sample enters": (grows("values"), {"window": 120, "max_samples": 30}),
     },
     "mondrian": GROWTH,
-    "density": GROWTH | {"rows grow, function": (grows("rows"), {"lifetime": root})},
+    "density": {
+        "rows grow": (grows("rows"), {}),
+        "rows grow, function": (grows("rows"), {"lifetime": root}),
+        "points grow": (grows("points"), {"window": 1000}),
+    },
 }
 
 
@@ -433,8 +438,7 @@ def looks(model):
     names = "n_samples classes hyperparameters tail_weights recent_scores"
     seen = [getattr(model, name, None) for name in names.split()]
     asks = ["transform", "decision", "predict", "score", "raw_scores", "surprise", "predict_proba"]
-    is_hinge = isinstance(model, rm.DualOGDClassifier) or getattr(model, "loss", "") == "hinge"
-    for name in asks[: -1 if is_hinge else None]:
+    for name in asks[: None if has_probabilities(model) else -1]:
         if ask := getattr(model, f"{name}_one", None):
             seen.append([ask(x) for x in ASKED])
     is_cuts = isinstance(model, rm.RandomCutForest)
