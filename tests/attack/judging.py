@@ -82,6 +82,10 @@ class Judge:
                 assert what == ALLOCATIONS, f"{k} of {n}"
                 continue
             n_struck += 1
+            # The tracer may raise where a `with` block has ended but still holds the lock. Signals
+            # are not handled there.
+            while model._lock._is_owned():
+                model._lock.release()
             seen = self.looks(model)
             assert seen in expected, f"{k} of {n}"
             # A call that only reads leaves the state as before.
