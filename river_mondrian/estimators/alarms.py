@@ -39,7 +39,7 @@ class Alarm(NamedTuple):
     sample
         Number of the sample that raised the alarm, 1 for the first learned sample.
     began
-        Number of the first anomalous sample, as far as the averaged samples reach back.
+        Estimated number of the first anomalous sample, among the averaged samples.
     score
         The score of the sample: at least the threshold, 1 if a value is novel.
     novel

@@ -221,7 +221,7 @@ class Memory(Generic[R]):
 
 
 def _state_of(memory: NDArray[np.uint8], kind: type[Record]) -> NDArray[np.uint8]:
-    """Return a copy of records' memory in which everything except state is 0, also addresses."""
+    """Return a copy of records' memory; everything except state is 0, including addresses."""
     found = np.zeros(len(memory), np.uint8)
     old, new = np.ascontiguousarray(memory).view(kind.dtype()), found.view(kind.dtype())
     for field in state_words(kind):
