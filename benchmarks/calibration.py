@@ -18,6 +18,7 @@ from river_mondrian import (
     AdaptiveMondrianForestRegressor,
     Calibrated,
 )
+from river_mondrian.learners.quantile_tracking import N_FIRST
 
 from .adaptive.comparing import FILES, MADE
 from .adaptive.comparing import load as load_classes
@@ -35,6 +36,8 @@ SCORED_EVERY = 10
 COVERAGE = 0.9
 # Step of adaptive conformal inference that its authors use.
 GAMMA = 0.005
+# A class with fewer labels is not judged by itself.
+LEAST_OF_CLASS = 100
 
 OURS, BEFORE, SPLIT, ADAPTIVE = "calibrated", "distribution", "split", "adaptive"
 JACKKNIFE, LATE_JACKKNIFE = "jackknife", "jackknife, 1,000"
@@ -170,6 +173,8 @@ class Held(NamedTuple):
     holds: bool
     bad_blocks: int
     blocks: int
+    # Whether more targets than allowed are missed before the first target moves a threshold.
+    is_lost: bool
 
 
 def _allowed(level: float, n: int, least: float, errors: float) -> float:
@@ -192,8 +197,11 @@ def _judge(ends: Ends, y: Array, delay: int) -> list[Held]:
         a, b, t = low[scored], high[scored], y[scored]
         missed = np.maximum(a - t, 0.0) + np.maximum(t - b, 0.0)
         score = float(np.mean(b - a + 2.0 / (1.0 - level) * missed))
-        holds = bool(off <= _allowed(level, n, 0.015, 2.5))
-        found.append(Held(float(inside.mean()), score, holds, bad, len(starts)))
+        allowed = _allowed(level, n, 0.015, 2.5)
+        early = inside[: max(2 * delay + N_FIRST - first, 0)]
+        is_lost = bool((~early).sum() > (1.0 - level + allowed) * n)
+        holds = bool(off <= allowed)
+        found.append(Held(float(inside.mean()), score, holds, bad, len(starts), is_lost))
     return found
 
 
@@ -217,7 +225,7 @@ def _streams(data: DataFolder, quick: bool, most: int) -> Iterator[tuple[str, St
 
 def _compare(
     data: DataFolder, report: Report, quick: bool, delays: tuple[int, ...], most: int
-) -> None:
+) -> dict[tuple[int, str], _Total]:
     most = 400 if quick else most
     seeds = range(1, 2 if quick else 4)
     rows: list[list[Any]] = []
@@ -260,6 +268,7 @@ def _compare(
     )
     report.table(["stream", "n", "delay", *methods_shown], rows)
     _summarize(report, totals)
+    return totals
 
 
 def _summarize(report: Report, totals: dict[tuple[int, str], _Total]) -> None:
@@ -305,7 +314,17 @@ def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int)
 
 def late(data: DataFolder, report: Report, quick: bool) -> None:
     """Intervals with targets that come 1, 10 and 100 samples late, and errors with `Calibrated`."""
-    _compare(data, report, quick, DELAYS[1:], MOST_LATE)
+    totals = _compare(data, report, quick, DELAYS[1:], MOST_LATE)
+    for asked in DELAYS[1:]:
+        runs = totals[asked, OURS].held
+        n_off = sum(not all(h.holds for h in held) for held in runs)
+        n_lost = sum(any(h.is_lost for h in held) for held in runs)
+        report.note(
+            f"With targets {asked} samples late, {n_off} runs of calibrated intervals are outside "
+            f"the limits. {n_lost} of these miss more targets than allowed before the first "
+            f"target of a prediction by {N_FIRST} learned samples comes. Until then, no target "
+            "moves a threshold."
+        )
     rows, logs = [], []
     for name, samples, own_delay in _streams(data, quick, 400 if quick else MOST_LATE):
         ratios = []
@@ -397,6 +416,19 @@ def _follow_sets(samples: Stream, delay: int, seed: int) -> dict[str, list[tuple
     return found
 
 
+def _classes_held(inside: Array, labels: list[Any], first: int, delay: int) -> tuple[int, int]:
+    """Return how many classes have the coverage, and how many are often enough known."""
+    held = n = 0
+    for label in set(labels):
+        places = np.flatnonzero([one == label for one in labels])
+        # Before the first sample of a class is learned, no set can contain the class.
+        own = inside[places[places > max(places[0] + delay, first - 1)]]
+        if len(own) >= LEAST_OF_CLASS:
+            n += 1
+            held += int(own.mean() >= COVERAGE - _allowed(COVERAGE, len(own), 0.01, 2.5))
+    return held, n
+
+
 def sets(data: DataFolder, report: Report, quick: bool) -> None:
     """Sets of classes at 90 %: coverage and size, compared with conformal sets."""
     seeds = range(1, 2 if quick else 4)
@@ -408,7 +440,7 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
         samples = load_classes(data, name, n_most)
         if samples is None:
             continue
-        n, first = len(samples), len(samples) // 10
+        labels, n, first = [y for _, y in samples], len(samples), len(samples) // 10
         least = COVERAGE - _allowed(COVERAGE, n - first, 0.01, 2.5)
         for asked in delays:
             delay = min(asked, n // 10)
@@ -418,9 +450,11 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
                 runs.append(_follow_sets(samples, delay, seed))
             cells = []
             for method in METHODS:
-                own = np.array([run[method][first:] for run in runs], dtype=float)
-                held, size = own.mean(axis=(0, 1))
-                means.setdefault((asked, method), []).append((held, size, held >= least))
+                own = np.array([run[method] for run in runs], dtype=float)
+                held, size = own[:, first:].mean(axis=(0, 1))
+                classes = [_classes_held(one[:, 0], labels, first, delay) for one in own]
+                total = np.sum(classes, axis=0)
+                means.setdefault((asked, method), []).append((held, size, held >= least, *total))
                 cells.append(f"{100 * held:.1f} / {size:.2f}")
             rows.append([name, n, delay, *cells])
     report.note(
@@ -435,14 +469,15 @@ def sets(data: DataFolder, report: Report, quick: bool) -> None:
     totals = []
     for (asked, method), found in means.items():
         own = np.array(found)
-        totals.append(
-            [asked, method, f"{int(own[:, 2].sum())} of {len(own)}", f"{own[:, 1].mean():.3f}"]
-        )
+        counts = f"{own[:, 2].sum():.0f} of {len(own)}", f"{own[:, 1].mean():.3f}"
+        totals.append([asked, method, *counts, f"{own[:, 3].sum():.0f} of {own[:, 4].sum():.0f}"])
     report.note(
         f"The table has the streams with a coverage of at least {COVERAGE - 0.01:.0%}, or at "
-        "most 2.5 standard errors below the level, and mean sizes over streams."
+        "most 2.5 standard errors below the level, and mean sizes over streams. The last column "
+        f"has the classes whose own coverage is at least this, of those with {LEAST_OF_CLASS} "
+        "labels, in all runs. A class counts once its first sample has been learned."
     )
-    report.table(["delay", "method", "streams", "mean size"], totals)
+    report.table(["delay", "method", "streams", "mean size", "classes"], totals)
 
 
 # Streams that were not used to select steps.

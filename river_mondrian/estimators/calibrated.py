@@ -61,8 +61,9 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
     or `predict_set_one` is remembered until `learn_one` gets a sample with the same features and
     values. So predictions are judged as they were made. If a sample was not predicted, `learn_one`
-    predicts it first. `AdaptiveMondrianForestRegressor` also learns the weights of its experts from
-    remembered predictions.
+    predicts it first. Equal samples that are predicted between two labels count as one prediction.
+    `AdaptiveMondrianForestRegressor` also learns the weights of its experts from remembered
+    predictions.
 
     Parameters
     ----------
