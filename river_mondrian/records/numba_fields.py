@@ -1,5 +1,6 @@
 """Code generation for fields and methods of records, and elements of arrays."""
 
+import functools
 import operator
 from types import FunctionType
 from typing import Any, get_args
@@ -10,7 +11,7 @@ from numba.core import cgutils, imputils
 from numba.core.datamodel.registry import register_default
 from numba.core.imputils import lower_builtin
 from numba.core.typing import templates
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, signature
 from numba.extending import type_callable
 
 from . import numba_types, pipelines
@@ -26,21 +27,17 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 
 # Fields and methods.
 
-# The dispatchers of methods, by their functions.
-_METHODS: dict[Any, Any] = {}
 
-
+@functools.cache
 def method_dispatcher(function: Any) -> Any:
     """Return the dispatcher of a method, which only kernels call.
 
     A decorator of methods (`compiling.exact_method`) may have set compiler options.
     """
-    if function not in _METHODS:
-        options = {"fastmath": FASTMATH, "forceinline": True, "error_model": "numpy"}
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        options |= getattr(function, "kernel_options", {})
-        _METHODS[function] = _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)
-    return _METHODS[function]
+    options = {"fastmath": FASTMATH, "forceinline": True, "error_model": "numpy"}
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options |= getattr(function, "kernel_options", {})
+    return _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)
 
 
 class _Method(types.BoundFunction):
@@ -78,6 +75,7 @@ def _method(typ: RecordType, name: str) -> Any:
     return _Method(Method, typ)
 
 
+@functools.cache
 def _entry(typ: RecordType, field: Field) -> Any:
     """Return the type of a kernel that is called by the address in a field."""
     given, returned = get_args(field.kind)
@@ -91,21 +89,15 @@ def _entry(typ: RecordType, field: Field) -> Any:
         def generic(self, args: Any, kws: Any) -> Any:
             return signature(result, *taken, recvr=typ)
 
-    if lowered not in _ENTRIES:
-        _ENTRIES.add(lowered)
+    @lower_builtin(lowered, types.VarArg(types.Any))
+    def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        address = load_address(builder, builder.add(args[0], BITS(field.offset)))
+        numba_types.check_record(context, builder, address, f"{field.name} is not there")
+        function_type = context.call_conv.get_function_type(result, taken)
+        function = builder.inttoptr(address, function_type.as_pointer())
+        return call_function(context, builder, function, result, taken, args[1:])
 
-        def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            address = load_address(builder, builder.add(args[0], BITS(field.offset)))
-            numba_types.check_record(context, builder, address, f"{field.name} is not there")
-            function_type = context.call_conv.get_function_type(result, taken)
-            function = builder.inttoptr(address, function_type.as_pointer())
-            return call_function(context, builder, function, result, taken, args[1:])
-
-        imputils.builtin_registry.lower(lowered, types.VarArg(types.Any))(call)
     return types.BoundFunction(Entry, typ)
-
-
-_ENTRIES: set[Any] = set()
 
 
 def call_function(
@@ -290,25 +282,21 @@ for _words in (Int32s, Int64s, Float32s, Float64s):
 # Elements and parts of arrays.
 
 
-@infer_global(operator.getitem)
-class _GetItem(numba_types.FirstTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        array, index = args
-        if isinstance(array, SpanType) and isinstance(index, types.Integer):
-            if array.record is not None:
-                return signature(RecordType(array.record), array, types.int64)
-            assert array.words is not None
-            return signature(WIDE[array.words.WORD.name], array, types.int64)
-        return None
+@numba_types.typed(operator.getitem)
+def _typed_element(array: Any, index: Any) -> Any:
+    if isinstance(array, SpanType) and isinstance(index, types.Integer):
+        if array.record is not None:
+            return signature(RecordType(array.record), array, types.int64)
+        assert array.words is not None
+        return signature(WIDE[array.words.WORD.name], array, types.int64)
+    return None
 
 
-@infer_global(operator.setitem)
-class _SetItem(numba_types.FirstTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        array, index, _ = args
-        if isinstance(array, SpanType) and array.words and isinstance(index, types.Integer):
-            return signature(types.void, array, types.int64, WIDE[array.words.WORD.name])
-        return None
+@numba_types.typed(operator.setitem)
+def _typed_change(array: Any, index: Any, value: Any) -> Any:
+    if isinstance(array, SpanType) and array.words and isinstance(index, types.Integer):
+        return signature(types.void, array, types.int64, WIDE[array.words.WORD.name])
+    return None
 
 
 def _element(builder: Any, typ: Any, value: Any, i: Any) -> Any:

@@ -10,9 +10,10 @@ stack of the kernel that calls them. `new_array` and `new_int64s` allocate memor
 """
 
 import ctypes
-import inspect
+import functools
 import operator
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from llvmlite import ir
@@ -20,12 +21,15 @@ from numba import types
 from numba.core import cgutils
 from numba.core.imputils import lower_builtin, lower_cast
 from numba.core.typeconv.castgraph import Conversion
+from numba.core.typing.context import Context
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import NativeValue, box, models, register_model, typeof_impl
 from numba.extending import unbox as register_unbox
 
 from .arrays import Array, Int64s, Packed, Room, Span, Table, Words
 from .record import CHECKS, WORD_BYTES, Record, Word
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 BITS = ir.IntType(64)
 WIDE: dict[str, types.Type] = {"int32": types.int64, "int64": types.int64, "uint64": types.uint64}
@@ -248,96 +252,125 @@ def _is_span_there(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.icmp_unsigned("!=", address_in(builder, args[0]), BITS(0))
 
 
-class FirstTemplate(AbstractTemplate):
-    """Types of a function's calls that numba looks at before its own, since they name the target.
+# Types of calls within kernels.
 
-    Numba would compare the arguments of each operation with all types of numbers and arrays.
+# To find the type of a call, numba compares the arguments with all types that the function takes.
+# Compilers of kernels (`pipelines`) ask these rules first, whose types are numba's own. The rules
+# are not registered with numba, so users' functions keep numba's types, errors and overloads.
+_RULES: dict[Any, Callable[..., Any]] = {}
+
+# The keys of code for functions that numba would compile.
+_OWN_CODE: dict[Any, Any] = {function: ("kernels", function) for function in (max, min, int)}
+
+
+def typed(*functions: Any) -> Callable[[F], F]:
+    """Return a decorator for the rule of some functions' calls within kernels.
+
+    The rule returns the signature for the types of the arguments, or None if numba must find it.
     """
 
-    metadata = {"target": "cpu"}  # noqa: RUF012
+    def register(rule: F) -> F:
+        _RULES.update(dict.fromkeys(functions, rule))
+        return rule
 
-    def wide(self, args: Any) -> Any:
-        """Return the type in which numbers are combined, or None for other types."""
-        if not all(arg in (types.int64, types.float64) for arg in args):
-            return None
-        return types.float64 if types.float64 in args else types.int64
+    return register
 
 
-@infer_global(operator.add)
-@infer_global(operator.iadd)
-@infer_global(operator.sub)
-@infer_global(operator.isub)
-@infer_global(operator.mul)
-@infer_global(operator.imul)
-@infer_global(max)
-@infer_global(min)
-class _Arithmetic(FirstTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        wide = self.wide(args) if len(args) == 2 else None
-        return None if wide is None else signature(wide, wide, wide)
+class _Ruled(types.Function):
+    """The type of a function that has a rule."""
+
+    _impl_keys: dict[Any, Any]
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        found = _RULES[self.typing_key](*map(types.unliteral, args))
+        if found is None:
+            return super().get_call_type(context, args, kws)
+        self._impl_keys[found.args] = _OWN_CODE.get(self.typing_key, self.typing_key)
+        return found
 
 
-@infer_global(operator.truediv)
-@infer_global(operator.itruediv)
-class _Division(FirstTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        wide = self.wide(args)
-        return signature(wide, wide, wide) if wide == types.float64 else None
+register_model(_Ruled)(models.OpaqueModel)
 
 
-@infer_global(operator.lt)
-@infer_global(operator.le)
-@infer_global(operator.gt)
-@infer_global(operator.ge)
-@infer_global(operator.eq)
-@infer_global(operator.ne)
-class _Comparison(FirstTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        wide = self.wide(args)
-        return None if wide is None else signature(types.boolean, wide, wide)
+@functools.cache
+def _ruled(known: types.Function) -> _Ruled:
+    return _Ruled(known.templates)
 
 
-def _make_extreme(function: Any, passes: Any) -> None:
-    @lower_builtin(function, types.int64, types.int64)
-    @lower_builtin(function, types.float64, types.float64)
+class KernelContext(Context):
+    """Numba's context of types, with rules for functions within kernels."""
+
+    def __init__(self, context: Any) -> None:
+        # Everything else is shared, also what is declared later.
+        self.__dict__ = context.__dict__
+
+    def resolve_value_type(self, val: Any) -> Any:
+        """Return the type of a constant."""
+        return self._find(val) or super().resolve_value_type(val)
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of a call."""
+        return super().resolve_function_type(self._find(func) or func, args, kws)
+
+    def _find(self, value: Any) -> _Ruled | None:
+        is_known = type(value) in (type, BuiltinFunctionType) and value in _RULES
+        return _ruled(self._lookup_global(value)) if is_known else None
+
+
+def _wide(*args: Any) -> Any:
+    """Return the type in which two numbers are combined, or None for other arguments."""
+    if len(args) != 2 or not {types.int64, types.float64}.issuperset(args):
+        return None
+    return types.float64 if types.float64 in args else types.int64
+
+
+@typed(operator.add, operator.iadd, operator.sub, operator.isub, operator.mul, operator.imul)
+@typed(max, min)
+def _arithmetic(*args: Any) -> Any:
+    wide = _wide(*args)
+    return wide and signature(wide, wide, wide)
+
+
+@typed(operator.truediv, operator.itruediv)
+def _division(*args: Any) -> Any:
+    wide = _wide(*args)
+    return wide and signature(types.float64, wide, wide)
+
+
+@typed(operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+def _comparison(*args: Any) -> Any:
+    if all(isinstance(arg, RecordType) for arg in args):
+        return signature(types.boolean, *args)
+    wide = _wide(*args)
+    return wide and signature(types.boolean, wide, wide)
+
+
+@typed(bool)
+def _truth(value: Any) -> Any:
+    return signature(types.boolean, value) if isinstance(value, RecordType | SpanType) else None
+
+
+@typed(int)
+def _int(number: Any) -> Any:
+    is_known = number in (types.int64, types.float64, types.boolean)
+    return signature(types.int64, number) if is_known else None
+
+
+@lower_builtin(_OWN_CODE[int], types.Any)
+def _to_int(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return context.cast(builder, args[0], sig.args[0], types.int64)
+
+
+def _lower_extreme(function: Any, passes: Any) -> None:
+    @lower_builtin(_OWN_CODE[function], types.Any, types.Any)
     def extreme(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         # As Python does: the first argument unless the second one passes it.
         compare = context.get_function(passes, signature(types.boolean, *sig.args))
         return builder.select(compare(builder, args[::-1]), *args[::-1])
 
 
-_make_extreme(max, operator.gt)
-_make_extreme(min, operator.lt)
-
-
-@infer_global(int)
-class _Int(FirstTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        known = args[0] in (types.int64, types.float64, types.boolean)
-        return signature(types.int64, args[0]) if known else None
-
-
-@lower_builtin(int, types.int64)
-@lower_builtin(int, types.float64)
-@lower_builtin(int, types.boolean)
-def _to_int(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return context.cast(builder, args[0], sig.args[0], types.int64)
-
-
-@infer_global(bool)
-class _Bool(FirstTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        known = isinstance(args[0], types.Boolean | RecordType | SpanType)
-        return signature(types.boolean, args[0]) if known else None
-
-
-@infer_global(operator.eq)
-@infer_global(operator.ne)
-class _Equal(FirstTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
-        if isinstance(args[0], RecordType) and isinstance(args[1], RecordType):
-            return signature(types.boolean, *args)
-        return None
+_lower_extreme(max, operator.gt)
+_lower_extreme(min, operator.lt)
 
 
 @lower_builtin(operator.eq, RecordType, RecordType)
@@ -350,9 +383,34 @@ def _unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.icmp_unsigned("!=", *args)
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 # Python functions with their own LLVM code in compiled kernels.
+
+
+def coded(function: Any, typer: Callable[..., Any]) -> Any:
+    """Return a decorator for the code generator of calls of `function`.
+
+    `typer` returns the signature for the types of the arguments; None refuses the arguments.
+    """
+
+    class Template(AbstractTemplate):
+        key = function
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            return typer(*args)
+
+    infer_global(function, types.Function(Template))
+    return lower_builtin(function, types.VarArg(types.Any))
+
+
+def compiles(function: Any, result: Callable[..., Any]) -> Any:
+    """Return a decorator as `coded` does; `result` returns only the type of the result."""
+
+    def typer(*args: Any) -> Any:
+        found = result(*args)
+        taken = [types.int64 if isinstance(arg, types.Integer) else arg for arg in args]
+        return None if found is None else signature(found, *taken)
+
+    return coded(function, typer)
 
 
 def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
@@ -362,29 +420,18 @@ def lowered(codegen: Callable[..., Any]) -> Callable[[F], F]:
     """
 
     def register(function: F) -> F:
-        hints: dict[str, Any] = {}
+        hints: Any = functools.cache(get_type_hints)
 
-        def types_of() -> tuple[Any, list[Any]]:
-            if not hints:
-                hints.update(get_type_hints(function))
-            taken = [numba_type(hints[name]) for name in inspect.signature(function).parameters]
-            return numba_type(hints["return"]), taken
+        def typer(*args: Any) -> Any:
+            *taken, result = map(numba_type, hints(function).values())
+            # A record of a subclass is also a record of its base.
+            given = [
+                arg if isinstance(want, RecordType) and isinstance(arg, RecordType) else want
+                for arg, want in zip(args, taken, strict=True)
+            ]
+            return signature(result, *given)
 
-        class Template(AbstractTemplate):
-            key = function
-
-            def generic(self, args: Any, kws: Any) -> Any:
-                result, taken = types_of()
-                # A record of a subclass is also a record of its base.
-                given = [
-                    arg if isinstance(want, RecordType) and isinstance(arg, RecordType) else want
-                    for arg, want in zip(args, taken, strict=True)
-                ]
-                return signature(result, *given)
-
-        infer_global(function, types.Function(Template))
-
-        @lower_builtin(function, types.VarArg(types.Any))
+        @coded(function, typer)
         def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             found = codegen(context, builder, *args)
             return context.get_dummy_value() if sig.return_type == types.none else found
@@ -406,25 +453,6 @@ _MOST_BYTES = 512
 def _python_memory(n_bytes: int) -> tuple[int, Any]:
     buffer = ctypes.create_string_buffer(n_bytes + 8)
     return (ctypes.addressof(buffer) + 7) // 8 * 8, buffer
-
-
-def compiles(function: Any, result: Callable[..., Any]) -> Any:
-    """Return a decorator for the code generator of calls of `function`.
-
-    `result` returns numba's type of the call's result for the types of the arguments; None refuses
-    the arguments.
-    """
-
-    class Template(AbstractTemplate):
-        key = function
-
-        def generic(self, args: Any, kws: Any) -> Any:
-            found = result(*args)
-            taken = [types.int64 if isinstance(arg, types.Integer) else arg for arg in args]
-            return None if found is None else signature(found, *taken)
-
-    infer_global(function, types.Function(Template))
-    return lower_builtin(function, types.VarArg(types.Any))
 
 
 def _make_room(function: Any, result: SpanType, length: int) -> None:

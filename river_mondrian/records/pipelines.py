@@ -21,6 +21,8 @@ import llvmlite.binding as _llvm
 import numba
 from numba.core import compiler
 
+from .numba_types import KernelContext
+
 LOG = logging.getLogger("river_mondrian")
 
 # Parts of numba without annotations.
@@ -160,6 +162,11 @@ def _compiler(kind: str, is_tried: bool = False) -> Any:
     """
 
     class Compiler(_Compiler):  # type: ignore[misc]
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            state = self.state
+            state.typingctx = state.targetctx.typing_context = KernelContext(state.typingctx)
+
         def define_pipelines(self) -> Pipelines:
             pipelines: Pipelines = super().define_pipelines()
             return _changed(pipelines, kind) if is_tried or is_numba_known() else pipelines

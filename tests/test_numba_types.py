@@ -1,0 +1,71 @@
+"""Tests of numba's types of calls, within kernels and in functions of users."""
+
+import math
+import weakref
+
+import numba
+import pytest
+from numba.core import config, imputils
+from numba.core.registry import cpu_target
+
+from river_mondrian.compiling.kernels import kernel
+
+pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+
+
+@kernel
+def combined(i: int, j: int, x: float, y: float) -> tuple:
+    """Combine numbers in all ways for which kernels have rules."""
+    k, z = i, x
+    k += j
+    k -= 3
+    k *= i
+    z += i
+    z -= y
+    z *= 2
+    both = i + j, i + x, i - j, y - j, i * j, i * x, x * y, i / 3, x / 3, i / x, k, z
+    compared = i < j, i <= x, y > 1, x >= y, i == j, i == 2.0, x != x, j != 1
+    extremes = max(i, j), max(x, y), max(y, x), max(i, x), max(x, 1), min(i, 2), min(x, y)
+    return both, compared, extremes, min(y, x), max(i, x, j), int(x > y), int(i), int(y)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (3, -4, 2.5, -3.7),
+        (2, 2, math.nan, 1.0),
+        (0, 1, 1.0, math.nan),
+        (-1, 2**62, math.inf, -0.0),
+        (2**53 + 1, 1, 0.0, -0.0),
+    ],
+)
+def test_kernels_combine_numbers_as_numba_does(given):
+    as_numba = numba.njit(error_model="numpy")(combined.function)
+    assert repr(combined(*given)) == repr(as_numba(*given))
+
+
+def is_ours(value):
+    """Return whether the package defines a function, or a class or its base."""
+    defined = getattr(value, "__mro__", None) or [value]
+    return any((one.__module__ or "").startswith("river_mondrian") for one in defined)
+
+
+def test_functions_of_users_keep_numbas_types_and_code():
+    """The package registers types and code only for functions and types that are its own."""
+    combined(1, 2, 3.0, 4.0)
+    context = cpu_target.typing_context
+    context.refresh()
+    known = [
+        (key() if isinstance(key, weakref.ref) else key, typ, getattr(typ, "templates", ()))
+        for key, typ in context._globals.items()
+    ]
+    typed = [value for value, typ, rules in known if any(map(is_ours, (type(typ), *rules)))]
+    coded = [
+        (key, given)
+        for code, key, given in imputils.builtin_registry.functions
+        if is_ours(code) and callable(key)
+    ]
+    assert min(len(typed), len(coded)) > 20
+    assert [value for value in typed if not is_ours(value)] == []
+    others = [call for call in coded if not any(map(is_ours, (call[0], *call[1])))]
+    assert others == []
