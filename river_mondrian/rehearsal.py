@@ -74,7 +74,8 @@ def rehearse(make: Callable[[], Any]) -> None:
             for inputs in (x, {0: x[0]}):
                 _read_one(model, inputs)
     _learn_and_read_rows(model, given)
-    _learn_wide(model)
+    if getattr(getattr(model, "_trees", None), "_may_have_light", False):
+        _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
     _store_and_load(model)
 
 
@@ -97,18 +98,15 @@ def _read_one(model: Any, x: Values) -> None:
             _read_law(model, x)
 
 
-def _may(model: Any, name: str) -> bool:
-    """Return whether a model can be read by a method: a map may have no points yet."""
-    return name not in ("cells", "transform") or bool(getattr(model, "frozen", True))
-
-
 def _readings(model: Any, suffix: str) -> list[tuple[str, Callable[[Any], Any]]]:
     """Return the methods, defined in this package, that can read a model now."""
-    methods = ((name, getattr(model, f"{name}_{suffix}", None)) for name in READINGS)
+    # A map may have no points yet.
+    unread = () if getattr(model, "frozen", True) else ("cells", "transform")
+    methods = {name: getattr(model, f"{name}_{suffix}", None) for name in READINGS}
     return [
         (name, method)
-        for name, method in methods
-        if method is not None and method.__module__.startswith(PACKAGE) and _may(model, name)
+        for name, method in methods.items()
+        if method is not None and method.__module__.startswith(PACKAGE) and name not in unread
     ]
 
 
@@ -133,12 +131,6 @@ def _learn_and_read_rows(model: Any, given: list[tuple[Values, int]]) -> None:
     for _, method in _readings(model, "many"):
         with contextlib.suppress(NotImplementedError):
             method(rows)
-
-
-def _learn_wide(model: Any) -> None:
-    """Make a forest learn a sample with enough features for light nodes."""
-    if getattr(getattr(model, "_trees", None), "_may_have_light", False):
-        _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
 
 
 def _array(given: list[tuple[Values, int]]) -> NDArray[np.float64]:

@@ -27,16 +27,14 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import config
-from numba.core.imputils import lower_builtin
 from numba.core.registry import CPUDispatcher
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import signature
 from numba.extending import typeof_impl
 
 from ..records.arrays import record_of
 from ..records.numba_fields import FASTMATH, call_function
-from ..records.numba_types import numba_type
+from ..records.numba_types import coded, numba_type
 from ..records.pipelines import HelperCompiler, KernelCompiler, RareCompiler
-from ..records.record import register_entry
 from . import cache
 from .first_calls import WATCH
 
@@ -322,24 +320,23 @@ def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -
 
 
 @functools.cache
-def address_of(function: Any, **classes: Any) -> Any:
-    """Return the address of a separate function, compiled by its annotations.
-
-    Fields of records hold such addresses (`records.entry`). `classes` has the classes of the
-    function's type variables.
-    """
-    if not COMPILES:
-        return register_entry(function)
-    taken = _taken(function, classes)
+def _address_of(function: Any, kind: Any) -> int:
+    """Return the address of a separate function, compiled by its annotations."""
+    taken = _taken(function, dict.fromkeys(_type_variables(function), kind))
     with contextlib.suppress(LookupError):
         return instance_of(function, taken, packaged=True).address
     return instance_of(function, taken).address
 
 
-def set_entries(record: Any, *functions: Any, **classes: Any) -> None:
-    """Compile separate functions, and set the record's fields of their names to their addresses."""
-    for function in functions:
-        setattr(record, function.__name__, address_of(function, **classes))
+def set_entries(record: Any, *functions: Any, **others: Any) -> None:
+    """Compile separate functions, and let a record's entries call them (`records.entry`).
+
+    An entry has the name of its function. `others` are functions by names of entries. Type
+    variables of the functions are the class of the record.
+    """
+    kind: Any = type(record)
+    for name, function in ({own.__name__: own for own in functions} | others).items():
+        setattr(record, name, _address_of(function, kind) if COMPILES else function)
 
 
 def _plain(typ: Any) -> Any:
@@ -358,16 +355,11 @@ def _separate(function: F, **options: Any) -> F:
     _DISPATCHERS[function] = _compiled(function, is_separate=True, **options)
     _SEPARATE[f"{function.__module__}:{function.__qualname__}"] = function
 
-    class Template(AbstractTemplate):
-        key = function
+    def typer(*args: Any) -> Any:
+        taken = tuple(map(_plain, args))
+        return signature(instance_of(function, taken).result, *taken)
 
-        def generic(self, args: Any, kws: Any) -> Any:
-            taken = tuple(_plain(arg) for arg in args)
-            return signature(instance_of(function, taken).result, *taken)
-
-    infer_global(function, types.Function(Template))
-
-    @lower_builtin(function, types.VarArg(types.Any))
+    @coded(function, typer)
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         found = instance_of(function, sig.args)
         function_type = context.call_conv.get_function_type(sig.return_type, sig.args)

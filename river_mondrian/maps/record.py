@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import checks
-from ..compiling.kernels import address_of, exact_batch_kernel, exact_inlined, exact_kernel
+from ..compiling.kernels import exact_batch_kernel, exact_inlined, exact_kernel, set_entries
 from ..limits import DONE, FARTHEST, LARGEST
 from ..records import Float32s, Float64, Float64s, Int32s, Int64, Int64s, Memory, Record
 from ..records.memory import OwnsArrays, grown
@@ -344,7 +344,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     def _finish(self) -> None:
         """Set derived attributes, once the arrays exist and again whenever they move."""
-        self.record.transform = address_of(self._transform())
+        set_entries(self.record, transform=self._transform())
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
@@ -442,8 +442,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         values = np.ascontiguousarray(values)
         n, width = values.shape
         out = np.empty((n, self.n_out), dtype=self.dtype)
-        found = outputs_of(out)
-        return out, map_rows(self.record, Float64s.of(values), width, n, found[0])
+        return out, map_rows(self.record, Float64s.of(values), width, n, outputs_of(out)[0])
 
     def transform_csr(self, places: Places, values: Values, starts: Starts) -> tuple[Array, int]:
         """Map the rows of a CSR matrix; return the same as `transform_rows`."""

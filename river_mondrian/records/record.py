@@ -464,7 +464,10 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     if field.is_entry:
 
         def set_entry(self: Record, value: Any) -> None:
-            write_address(int(self) + offset, register_entry(value))
+            # Without compilation the value is a function.
+            if not isinstance(value, int):
+                _ENTRIES[id(value)], value = value, id(value)
+            write_address(int(self) + offset, value)
 
         return set_entry
     if field.embedded:
@@ -492,14 +495,5 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
     return set_array
 
 
-# Kernels that records refer to, by the value of the field: the address of compiled code or, if
-# nothing is compiled, a number.
+# Functions that records call if nothing is compiled, by the value of the field.
 _ENTRIES: dict[int, Callable[..., Any]] = {}
-
-
-def register_entry(kernel: Any) -> int:
-    """Return the value of a field for a kernel, or for a result of `address_of`."""
-    if isinstance(kernel, int):
-        return kernel
-    _ENTRIES[id(kernel)] = kernel
-    return id(kernel)

@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from ...checks import check_equal, check_number, check_types
-from ...compiling.kernels import address_of
+from ...compiling.kernels import set_entries
 from ...limits import NO_ROOM
 from ...maps.record import CompiledMap, Pool, Sample, outputs_of
 from ...records import Float64s, Floats, Int32s, Int64s, Ints, OwnsArrays
@@ -207,7 +207,7 @@ class Posterior(Weights):
     def _learn(self) -> tuple[Callable[..., int], Callable[..., int]]:
         """The kernels that learn one sample and rows."""
         learn = rotations.learn_sample if self.numbers.held is None else windows.learn_held
-        self.numbers.record.learn = address_of(learn)
+        set_entries(self.numbers.record, learn=learn)
         return windows.learn_one.of(), windows.learn_rows
 
     @functools.cached_property
@@ -240,8 +240,7 @@ class Posterior(Weights):
     def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
         """Return the places, in order of arrival, of the held samples that equal a sample."""
         assert self.numbers.held is not None
-        key = windows.key_of(self.compiled.record, sample)
-        return self.numbers.held.equal(key, target, weight)
+        return self.numbers.held.equal(windows.key_of(self.compiled.record, sample), target, weight)
 
     @property
     def window(self) -> int | None:

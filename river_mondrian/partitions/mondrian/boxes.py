@@ -9,11 +9,11 @@ import numpy as np
 
 from ...compiling import box_vectors
 from ...compiling.box_vectors import BLOCK
-from ...compiling.kernels import helper, inlined, kernel, separate, set_entries
+from ...compiling.kernels import helper, inlined, kernel, separate
 from ...records import Array, Float32s, Float64s, Int32s, Int64s, Record
 from ...records.numba_types import lowered, prefetch, room_of_array, room_of_words
 from .constants import EMPTY, LEFT, NONE, RIGHT
-from .records import F, Forest, LightBoxes, Point, Tree
+from .records import F, Forest, Point, Tree
 
 # Number of points whose boxes are joined at once, with the sides in registers.
 BATCH = 64
@@ -242,8 +242,7 @@ def hold_below(forest: F, tree: Tree, ref: int, box: Float32s) -> int:
     """Grow a box until it contains the points below a light node."""
     tree = forest.trees.known(tree)
     batch = room_of_batch()
-    n = gather(forest, tree, ref, batch, 0)
-    hold_all(forest, tree, batch, n, box)
+    hold_all(forest, tree, batch, gather(forest, tree, ref, batch, 0), box)
     return 0
 
 
@@ -253,7 +252,7 @@ def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
     if ref >= 0 or ref == EMPTY:
         begin_box(forest, box)
         if ref >= 0:
-            forest.light.hold_below(forest, tree, ref, box)
+            forest.hold_below(forest, tree, ref, box)
         return
     # A point's values are both sides of its box.
     values, capacity = forest.values_of(tree, ~ref), forest.dim_capacity
@@ -288,7 +287,7 @@ def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
 
 
 @separate
-def distance(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
+def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
     """Return how far `x` is outside the box of a point or of a node, which may be light."""
     tree = forest.trees.known(tree)
     if ref < 0:
@@ -334,6 +333,5 @@ def distances_down(
     return 0
 
 
-def compile_light(record: LightBoxes, kind: type[Forest]) -> None:
-    """Compile the kernels over light nodes for a kind of forest, and store them in a record."""
-    set_entries(record, distance, distances_down, hold_below, F=kind)
+# The entries of forests with light nodes.
+OF_LIGHT = hold_below, distance_to_light, distances_down

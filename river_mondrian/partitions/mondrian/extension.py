@@ -250,9 +250,9 @@ def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
     """Return how far a point is outside the box at its present node, in a wide forest."""
     x = forest.values_in(tree, lane.point)
     if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
-        return forest.light.distance(forest, tree, tree.walk_ref, x)
+        return forest.distance_to_light(forest, tree, tree.walk_ref, x)
     if lane.n_light == 0:
-        forest.light.distances_down(forest, tree, tree.walk_ref, x, 0, lane.rates)
+        forest.distances_down(forest, tree, tree.walk_ref, x, 0, lane.rates)
     rate = lane.rates[lane.n_light]
     lane.n_light = lane.n_light + 1
     return rate

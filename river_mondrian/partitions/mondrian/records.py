@@ -215,20 +215,6 @@ class BoxRow(rec.Record):
         return rec.Float32s(self, 0, 2 * forest.dim_capacity)
 
 
-class LightBoxes(rec.Record):
-    """Kernels of `boxes`, which are compiled only for forests with light nodes.
-
-    Their arguments begin with the forest, a tree and a reference. Kernels without a result return
-    0.
-    """
-
-    distance: Callable[[rec.Record, rec.Record, int, rec.Float32s], float] = rec.entry()
-    distances_down: Callable[
-        [rec.Record, rec.Record, int, rec.Float32s, int, rec.Float64s], int
-    ] = rec.entry()
-    hold_below: Callable[[rec.Record, rec.Record, int, rec.Float32s], int] = rec.entry()
-
-
 class LightNode(Node):
     """A node that, in a forest of many dimensions, has its box in another row, or has no box.
 
@@ -377,11 +363,13 @@ class Forest(rec.Record):
     links_word: rec.Int64 = rec.derived()
     # Most samples of a node without a box; 0 if all nodes have boxes in their rows.
     light_size: rec.Int64
-    # Kernels for boxes of light nodes; none if there are no light nodes.
-    light: LightBoxes = rec.derived()
-    # Kernels that few forests need. They are compiled when a forest first needs them. The first one
-    # writes the values of sets. While trees are redrawn, the others move a new point and do owed
-    # work.
+    # Functions that few forests need (`set_entries`): of `boxes` for forests with light nodes, of
+    # `scaling` for sets of values, and of `scaling` and `widths` while trees are redrawn.
+    hold_below: Callable[[rec.Record, rec.Record, int, rec.Float32s], int] = rec.entry()
+    distance_to_light: Callable[[rec.Record, rec.Record, int, rec.Float32s], float] = rec.entry()
+    distances_down: Callable[
+        [rec.Record, rec.Record, int, rec.Float32s, int, rec.Float64s], int
+    ] = rec.entry()
     scale_sets: Callable[[rec.Record, rec.Float32s, rec.Float64s], int] = rec.entry()
     bring: Callable[[rec.Record, int], int] = rec.entry()
     do_owed: Callable[[rec.Record], int] = rec.entry()
@@ -506,6 +494,9 @@ class Forest(rec.Record):
     def n_drawn(self) -> int:
         """Return the number of trees with nodes: trees that predict, and a redrawn tree."""
         return self.n_slots if self.draws() else self.n_trees
+
+    def update_drawn(self) -> None:
+        """Update the kind's fields of the tree that is being redrawn, after more points."""
 
     def sample_leaf(self, t: int, j: int, start: float, most: int) -> None:
         """Sample a leaf's block with `sampling.sample_block`, unless blocks always pause."""

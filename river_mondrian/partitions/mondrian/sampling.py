@@ -72,7 +72,7 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
     node = tree.nodes.row(ref)
     # Kinds whose nodes always have a box compile without this branch.
     if not node.has_box(forest):
-        return forest.light.distance(forest, tree, ref, x)
+        return forest.distance_to_light(forest, tree, ref, x)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     return boxes.distance_outside(x, lower, upper, forest.n_dims)
 
@@ -404,8 +404,7 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
             if passed > threshold:
                 break
     # Line 7: the cut.
-    cut = uniform_cut(tree, lower[dim], upper[dim])
-    part_leaf(forest, tree, j, dim, cut, time, start)
+    part_leaf(forest, tree, j, dim, uniform_cut(tree, lower[dim], upper[dim]), time, start)
     return time
 
 

@@ -85,7 +85,7 @@ def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
                 known = target.part(before.first_value, capacity)
                 for d in range(capacity):
                     own[d] = known[d]
-            levels.place(levels, own, inputs, s)
+            levels.place_levels(levels, own, inputs, s)
     return find_too_large(forest, inputs)
 
 
@@ -98,7 +98,7 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
         oblique.project(oblique, own, inputs, s, frame)
     else:
         scale_to(forest, own, inputs, frame)
-        levels.place(levels, own, inputs, s)
+        levels.place_levels(levels, own, inputs, s)
 
 
 # Two frames: points have values under other widths, in addition to the values that trees now cut.
@@ -304,7 +304,7 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
             for d in range(forest.n_values):
                 if values[d] != values[d]:
                     forest.has_missing = 1
-            oblique.learn(oblique, inputs)
+            oblique.learn_moments(oblique, inputs)
     return bad
 
 
@@ -329,9 +329,9 @@ class GrowingTrees(TreeMemory[AnyForest]):
     """The memory of trees, with methods that add features: rows then become wider."""
 
     def _show_scaling(self) -> None:
-        super()._show_scaling()
         if self.directions is not None or self.categories is not None:
-            set_entries(self.forest, scale_sets, F=self._FOREST)
+            set_entries(self.forest, scale_sets)
+        super()._show_scaling()
 
     def add_inputs(
         self, names: Sequence[Hashable], first_values: Floats, gaps: Floats | float = math.nan
@@ -409,8 +409,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         frames[:, :, :old] = self.frames
         self.frames = frames
         if self.warm_up is not None:
-            more = (0, 0), (0, new - old)
-            self.warm_up = np.pad(self.warm_up, more, constant_values=np.nan)
+            self.warm_up = np.pad(self.warm_up, ((0, 0), (0, new - old)), constant_values=np.nan)
 
     def _note_categories(self, are_categories: NDArray[np.bool_]) -> list[int]:
         """Record which new inputs are categories, and return the old column for each new column.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ... import arguments
 from ... import records as rec
 from ...checks import check_arrays, check_number, check_types
-from ...compiling.kernels import address_of, inlined, kernel, merged, separate
+from ...compiling.kernels import inlined, kernel, merged, separate, set_entries
 from ...elementary import mixed, state_after, uniform_of
 from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 
@@ -60,7 +60,7 @@ class ObliqueTransform(rec.Record):
     lacks: rec.Int64
     prepare: Callable[[ObliqueTransform, rec.Float64s, int, int], int] = rec.entry()
     project: Callable[[ObliqueTransform, rec.Float32s, rec.Float64s, int, int], int] = rec.entry()
-    learn: Callable[[ObliqueTransform, rec.Float64s], int] = rec.entry()
+    learn_moments: Callable[[ObliqueTransform, rec.Float64s], int] = rec.entry()
     keep_means: Callable[[ObliqueTransform], int] = rec.entry()
     change_frame: Callable[[ObliqueTransform], int] = rec.entry()
 
@@ -105,9 +105,7 @@ def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
 
 
 @separate
-def prepare_inputs(
-    oblique: ObliqueTransform, inputs: rec.Float64s, frame: int, is_stored: int
-) -> int:
+def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, frame: int, is_stored: int) -> int:
     """Scale inputs by a frame; `is_stored` is 1 for a stored sample. Returns DONE."""
     scaled, offsets, factors = oblique.scaled(frame), oblique.offsets(frame), oblique.factors(frame)
     lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
@@ -126,7 +124,7 @@ def prepare_inputs(
 
 
 @separate
-def project_inputs(
+def project(
     oblique: ObliqueTransform, target: rec.Float32s, inputs: rec.Float64s, s: int, frame: int
 ) -> int:
     """Write the projections of scaled inputs on a set of directions, and return DONE."""
@@ -291,11 +289,7 @@ class CutDirections(OfTrees):
         record.frame = frame
         self.memory.own("inputs", np.empty(2 * self.coefficients.shape[1]))
         self.memory.own("projected", np.empty(self.n_dims))
-        record.prepare = address_of(prepare_inputs)
-        record.project = address_of(project_inputs)
-        record.learn = address_of(learn_moments)
-        record.keep_means = address_of(keep_means)
-        record.change_frame = address_of(change_frame)
+        set_entries(record, prepare, project, learn_moments, keep_means, change_frame)
         return record
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -373,7 +367,7 @@ class LevelPlaces(rec.Record):
     # 1 for each input that is a category, and the key of each tree.
     is_category: rec.Int64s
     keys: rec.Int64s
-    place: Callable[[LevelPlaces, rec.Float32s, rec.Float64s, int], int] = rec.entry()
+    place_levels: Callable[[LevelPlaces, rec.Float32s, rec.Float64s, int], int] = rec.entry()
 
 
 @inlined
@@ -426,7 +420,7 @@ class Categories(OfTrees):
         record.n_inputs = len(self.flags)
         self.memory.own("keys", self.keys)
         self.memory.own("is_category", self.flags)
-        record.place = address_of(place_levels)
+        set_entries(record, place_levels)
         return record
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from ... import arguments, checks
 from ... import records as rec
+from ...compiling.kernels import set_entries
 from ...elementary import mixed
 from ...restored import Edges, Followed, Rows
 from . import checking, transforms
-from .boxes import compile_light, light_size_for
+from .boxes import OF_LIGHT, light_size_for
 from .constants import CLOSED, DRAWING, EMPTY, NEVER, NONE, STEADY, UNLIMITED
-from .records import Arrival, BoxRow, Forest, LightBoxes, LightNode, Node, Point, Tree
+from .records import Arrival, BoxRow, Forest, LightNode, Node, Point, Tree
 
 # The tables of which each tree has its own rows.
 TABLES = ("nodes", "boxes", "side_rows")
@@ -106,7 +107,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     # Attributes that `_finish` computes from other attributes, or that are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
-        *("inputs", "rooms", "light", "vector", "row", "forest", "_learn_one", "_predict_one")
+        *("inputs", "rooms", "vector", "row", "forest", "_learn_one", "_predict_one")
     }
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
@@ -348,10 +349,8 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.rooms = np.empty((len(self.trees), 2 * int(forest.dim_capacity)), dtype=np.float32)
         for tree in self.trees:
             tree.room = rec.Float32s.of(self.rooms[int(tree.slot)])
-        self.light = rec.Memory(LightBoxes)
         if forest.light_size > 0:
-            compile_light(self.light[0], self._FOREST)
-            forest.light = self.light[0]
+            set_entries(forest, *OF_LIGHT)
         TreeMemory._show(self)
 
     def _show_scaling(self) -> None:

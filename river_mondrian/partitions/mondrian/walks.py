@@ -143,9 +143,9 @@ def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
     if lacks_nothing and (is_light or walk.light_depth > 0):
         if walk.light_depth == 0:
             walk.light_depth = walk.depth
-            forest.light.distances_down(forest, tree, step.ref, walk.sample, 1, walk.etas)
+            forest.distances_down(forest, tree, step.ref, walk.sample, 1, walk.etas)
         return walk.etas[walk.depth - walk.light_depth]
-    return forest.light.distance(forest, tree, step.ref, walk.sample)
+    return forest.distance_to_light(forest, tree, step.ref, walk.sample)
 
 
 @inlined

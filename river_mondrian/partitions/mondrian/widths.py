@@ -25,7 +25,7 @@ tree, points are counted and moved, and no tree is extended by them.
 """
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +133,7 @@ def begin_again(forest: F) -> None:
 
 
 @helper
-def take_points(forest: F) -> int:
+def _take_points(forest: F) -> int:
     """Extend the spare tree by the points that are due for the owed samples.
 
     In the turn of another part's tree, these points are only counted. Returns DONE, or the spare
@@ -180,7 +180,7 @@ def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
 
 
 @helper
-def finish_owed(forest: F) -> None:
+def _finish_owed(forest: F) -> None:
     """Complete the owed work after the spare tree has been extended."""
     if forest.phase == DRAWING:
         forest.taken = forest.trees[forest.n_trees].walk_end
@@ -210,16 +210,18 @@ def finish_owed(forest: F) -> None:
 
 @separate
 def do_owed(forest: F) -> int:
-    """Do the work of `take_points` and `finish_owed`, and return the result of `take_points`."""
-    status = take_points(forest)
+    """Do the work that is owed, and return the result of `_take_points`."""
+    status = _take_points(forest)
     if status == DONE:
-        finish_owed(forest)
+        if forest.draws():
+            forest.update_drawn()
+        _finish_owed(forest)
     return status
 
 
 @batch_kernel
 def go_on(forest: F) -> int:
-    """Do the owed work with the `do_owed` of the forest's kind."""
+    """Call `do_owed` from Python."""
     return forest.do_owed(forest)
 
 
@@ -280,8 +282,6 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     # Whether `enter` checks widths. Other kinds have their own schedule.
     _LOOKS_AT_ONCE: ClassVar[bool] = True
-    # The function that does the owed work.
-    _DO_OWED: ClassVar[Any] = staticmethod(do_owed)
 
     def _finish(self) -> None:
         super()._finish()
@@ -290,7 +290,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _show_renewal(self) -> None:
         """Compile the kernels that learning calls while trees are redrawn."""
-        set_entries(self.forest, bring, self._DO_OWED, F=self._FOREST)
+        set_entries(self.forest, bring, do_owed)
 
     def enter(self) -> None:
         """Close the trees, complete or undo an interrupted change, and check widths if this is due.

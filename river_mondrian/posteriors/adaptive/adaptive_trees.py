@@ -337,7 +337,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         forest.experts, forest.discriminants = mixture.record, discriminants.record
         if forest.is_sparse:
             of_many = seen.find, seen.list_many, weighting.add_seen, prediction.average_many
-            set_entries(forest, *of_many, A=self._FOREST)
+            set_entries(forest, *of_many)
         if forest.is_weighted:
             self._show_weighted()
         self._show_classes()
@@ -345,7 +345,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def _show_weighted(self) -> None:
         """Compile the kernels for weights other than 1, and pass them to the others."""
         of_weights = prediction.clear_below, prediction.count_tables, weighting.update_by_logs
-        set_entries(self.forest, *of_weights, A=self._FOREST)
+        set_entries(self.forest, *of_weights)
 
     def _own_prediction(self, shared: Memory[ClassForest]) -> None:
         super()._own_prediction(shared)

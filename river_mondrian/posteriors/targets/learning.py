@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...compiling.kernels import batch_kernel, exact_separate, inlined, kernel, separate
+from ...compiling.kernels import batch_kernel, exact_separate, inlined, kernel
 from ...limits import DONE, LARGEST_TARGET, TOO_LARGE, WAITS
-from ...partitions.mondrian import boxes, extension, forgetting, scaling, walks, widths
+from ...partitions.mondrian import boxes, extension, forgetting, scaling, walks
 from ...partitions.mondrian.constants import CLOSED, DRAWING, FREE, NONE, START
 from ...partitions.mondrian.extension import LANES, count_walked, extend_trees, must_wait, set_walks
 from ...partitions.ranges import robust_ranges
@@ -173,8 +173,7 @@ def find_densities(forest: T, p: int, out: Array[TargetDensity]) -> None:
             density.densities[j] = 0.0
     prediction = _room_of_prediction()[0]
     prediction.trees = out
-    values = Float32s(point, forest.values_word, forest.n_values)
-    walks.predict_rows(forest, values, 1, prediction)
+    walks.predict_rows(forest, Float32s(point, forest.values_word, forest.n_values), 1, prediction)
 
 
 @batch_kernel
@@ -214,17 +213,6 @@ def put_hyperparameters(
             tree.gamma2 = own
             tree.noise = noise
             messages.forget_messages(tree)
-
-
-@separate
-def do_owed(forest: T) -> int:
-    """Do owed work in the same way as `widths.do_owed`."""
-    status = widths.take_points(forest)
-    if status == DONE:
-        if forest.draws():
-            messages.update_messages(forest, forest.n_trees, forest.n_trees + 1)
-        widths.finish_owed(forest)
-    return status
 
 
 @inlined

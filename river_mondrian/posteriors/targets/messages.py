@@ -215,6 +215,10 @@ class TargetForest(SampledForest):
         """Return True: samples may be forgotten."""
         return True
 
+    def update_drawn(self) -> None:
+        """Update the messages of the tree that is being redrawn."""
+        update_messages(self, self.n_trees, self.n_trees + 1)
+
     def forget_sample(self, p: int) -> None:
         """Remove the target of a stored point from the running moments.
 

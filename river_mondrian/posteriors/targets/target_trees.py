@@ -79,7 +79,6 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     _POINT: ClassVar[type[Point]] = TargetPoint
     _VIEW = TargetView
     _RENEWS: ClassVar[bool] = True
-    _DO_OWED: ClassVar[Any] = staticmethod(learning.do_owed)
     _learn_one: Callable[[TargetForest, float, float], int] | None
     _predict_one: Callable[[TargetForest, MomentsPrediction], int] | None
     # Used targets and densities of a part of a forest's trees. The distribution for all parts is
