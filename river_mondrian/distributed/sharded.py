@@ -183,8 +183,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         """Return the whole model; workers continue."""
         state = self._state
         if isinstance(state, Crew):
-            parts = state.ask("part")
-            return united(parts, state.law)
+            return united(state.ask("part"), state.law)
         return state
 
     def gather(self) -> Any:

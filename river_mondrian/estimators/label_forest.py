@@ -102,8 +102,7 @@ class Prepared:
 
     def too_large(self, place: int, inputs: bytes) -> ValueError:
         """Return the error for a packed value that is too large."""
-        value = struct.unpack_from("d", inputs, 8 * place)[0]
-        return too_large(self.features.names[place], value)
+        return too_large(self.features.names[place], struct.unpack_from("d", inputs, 8 * place)[0])
 
 
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):

@@ -37,8 +37,7 @@ class NumbersLabels(Model):
 
     @property
     def _raw_memory_usage(self) -> int:
-        labels = sum(map(sys.getsizeof, (self._labels, *self._labels)))
-        return super()._raw_memory_usage + labels
+        return super()._raw_memory_usage + sum(map(sys.getsizeof, (self._labels, *self._labels)))
 
 
 class ClassifiesRows(NumbersLabels):

@@ -421,8 +421,7 @@ def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
         number = 0
         while number >= 0:
             node = nodes[stride * i + number]
-            side = BELOW if row[node.feature] <= node.cut else ABOVE
-            number = node.children[side]
+            number = node.children[BELOW if row[node.feature] <= node.cut else ABOVE]
         cells[i] = ~number
 
 
@@ -471,8 +470,7 @@ class IsolationTreesMap(PointPartitions):
 
     def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
         self.starts, self.places, self.values = parts_of(points)
-        shape = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
-        self.nodes = np.zeros(shape, dtype=np.int32)
+        self.nodes = np.zeros((self.n_out, max(1, self.psi - 1), Cut.WORDS), dtype=np.int32)
 
     @property
     def ready(self) -> bool:

@@ -112,8 +112,7 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
     if rounding is not None:
         ordered = without_rounding(ordered, rounding)
     n_columns, n = ordered.shape
-    counts = n - np.isnan(ordered).sum(axis=1)
-    return _found(ordered, n * np.arange(n_columns), counts, fence)
+    return _found(ordered, n * np.arange(n_columns), n - np.isnan(ordered).sum(axis=1), fence)
 
 
 def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:

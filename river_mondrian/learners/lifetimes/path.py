@@ -466,5 +466,4 @@ def lifetime_path(
             times.append(stop)
             for learner in running.values():
                 learner.finish_step()
-    averaged = None if average is None else mean + average.result
-    return trace.path(float(lifetime_max), averaged)
+    return trace.path(float(lifetime_max), None if average is None else mean + average.result)
