@@ -127,7 +127,7 @@ COUNTS = (
     "n_estimators n_partitions n_candidates n_neighbors n_cells max_samples max_columns shingle "
     "n_ready n_shards save_every in_flight max_restarts"
 )
-FLAGS = "scale rescale split_pure autoregressive fit_intercept linear trusted"
+FLAGS = "skip_anomalies scale rescale split_pure autoregressive fit_intercept linear trusted"
 # Checks of parameters that mean the same in all classes.
 RULES: dict[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(COUNTS.split(), lambda name, value: check_integer(name, value, 1)),

@@ -52,7 +52,9 @@ CHOICES = SIZES | {
     "shingle": [1, 1, 4],
     "directions": [None, None, 1, 5, [{"a": 1.0, "b": -2.0}, {"late": 1e-3, 1: 5.0}]],
     **dict.fromkeys(["scale", "rescale"], (True, True, False)),
-    **dict.fromkeys(["split_pure", "autoregressive", "fit_intercept"], (False, True)),
+    **dict.fromkeys(
+        ["split_pure", "autoregressive", "fit_intercept", "skip_anomalies"], (False, True)
+    ),
     "missing": ["unknown", "zero"],
     "n_jobs": [1, 2],
     "drift_detector": [None, drift.NoDrift(), drift.PageHinkley(threshold=3)],

@@ -59,7 +59,7 @@ def test_every_class_is_here():
 COUNTS = (
     "n_estimators n_partitions n_candidates n_neighbors n_cells max_samples max_columns shingle"
 )
-FLAGS = "scale rescale split_pure autoregressive fit_intercept linear"
+FLAGS = "skip_anomalies scale rescale split_pure autoregressive fit_intercept linear"
 POSITIVE = "gamma noise_variance prior_rate prior_variance"
 SIZES = "n_components n_landmarks pool_size"
 CHOICES = "device drift_detector kernel loss metric method multiclass posterior tails"

@@ -94,6 +94,30 @@ def test_a_window_holds_a_random_part_of_the_latest_samples():
     assert (np.diff(ages) < 0).all()
 
 
+def test_single_unusual_samples_are_skipped():
+    size = {"max_samples": 100, "window": 100}
+    model = NearestNeighborDetector(**size, skip_anomalies=True, seed=1)
+    twin, scores, n_skipped = naive.Detector(capacity=100), [], 0
+    samples = stream(300)
+    for x in samples[200:212]:
+        x["a"] += 500.0
+    for x in samples:
+        is_skipped = False
+        if len(twin.held) >= 32:
+            score = model.raw_score_one(x)
+            assert score == pytest.approx(twin.score(x), rel=1e-5)
+            ranks = [cuts.rank(s, scores) for s in (score, *scores[-1:])]
+            is_skipped = ranks[0] >= 0.9 and ranks[-1] < 0.9
+            scores.append(score)
+        n_skipped += is_skipped
+        model.learn_one(x)
+        if not is_skipped:
+            twin.hold(x)
+    assert n_skipped > 10
+    assert model.recent_scores == scores
+    assert max(model._table.samples[:, 0]) > 300.0
+
+
 def test_scoring_ahead_of_learning_changes_nothing():
     one, other = learned(stream(100)), learned(stream(100))
     for x in stream(200, seed=2):

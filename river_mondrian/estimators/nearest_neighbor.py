@@ -41,6 +41,10 @@ class NearestNeighborDetector(ScoringDetector):
     max_samples
         Largest number of stored samples. If `window` is larger and there is no room, a sample is
         stored with the probability `max_samples` / `window`, and replaces the oldest stored sample.
+    skip_anomalies
+        Whether not to store a sample with a score of at least .9, unless the score before it was
+        also at least .9. Set it if anomalies recur and samples are not a time series. Then fewer
+        anomalies are stored, so later anomalies are farther from the stored samples.
     shingle
         Number of successive mappings that are compared as one sample. So the detector also finds
         anomalous courses of a series. A sample is the mapping and the `shingle` - 1 mappings
@@ -113,6 +117,7 @@ class NearestNeighborDetector(ScoringDetector):
     n_neighbors: int = 16
     window: int | None = 2048
     max_samples: int = 512
+    skip_anomalies: bool = False
     shingle: int = 1
     scale: bool = True
     ranges: Mapping[Any, tuple[float, float]] | None = None
@@ -136,7 +141,8 @@ class NearestNeighborDetector(ScoringDetector):
         window = self.window or math.inf
         capacity = int(min(self.max_samples, window))
         sizes = self.n_neighbors, capacity, self.shingle
-        return NeighborTable(*sizes, capacity / window, self.missing, self.seed)
+        entering = capacity / window, self.skip_anomalies
+        return NeighborTable(*sizes, *entering, self.missing, self.seed)
 
     @property
     def _mutable_attributes(self) -> set[str]:

@@ -42,7 +42,7 @@ from ..elementary import mixed, sort, state_after, uniform_of
 from ..inputs import FeatureIndex
 from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
-from .displacement import Ranks, RecentScores, add_score, rank_of
+from .displacement import KEPT, Ranks, RecentScores, add_score, rank_of
 
 # A feature's distance in widths above which distances grow with their logarithm.
 CAP = 10.0
@@ -54,6 +54,8 @@ CLIPPED = 3.0
 RENEWED_AFTER = 64
 # Scores are stored once this many samples are held: among few samples, each is far from the others.
 LEAST_HELD = 32
+# A sample with at least this rank is unusual (`Neighbors.skips`).
+UNUSUAL = 0.9
 # Number of intervals for sorting distances.
 N_BUCKETS = 256
 # Readings of a sample: its score, and its rank among the scores of recently learned samples.
@@ -63,12 +65,13 @@ RAW, RANK, N_READINGS = 0, 1, 2
 class Neighbors(rec.Record):
     """The held samples, in a ring, and widths and buffers for comparisons with a sample."""
 
-    # The user's parameters: k, capacity for samples, length of shingles, and the probability with
-    # which a sample enters if there is no room.
+    # The user's parameters: k, capacity for samples, length of shingles, the probability with which
+    # a sample enters if there is no room, and whether single unusual samples do not enter.
     n_neighbors: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     capacity: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     shingle: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     entering: rec.Float64 = rec.stored(rec.Bounds(0.0, 1.0))
+    skips: rec.Int64 = rec.stored(rec.Bounds(0, 1))
     # Numbers of features, columns, held samples, learned samples, and samples entered since widths
     # were set. Place of the oldest held sample. State of the draws for entering.
     n_inputs: rec.Int64
@@ -326,6 +329,18 @@ def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) 
 
 
 @inlined
+def _is_skipped(table: Neighbors, score: float) -> bool:
+    """Return whether the next sample's score is unusual, and the score before it was not.
+
+    Successive unusual samples are a change of the distribution, and all but the first enter.
+    """
+    ranks = table.ranks
+    if table.skips == 0 or rank_of(ranks, score) < UNUSUAL:
+        return False
+    return rank_of(ranks, ranks.scores[(ranks.next_score - 1) % KEPT]) < UNUSUAL
+
+
+@inlined
 def _learn(table: Neighbors, is_noted: bool) -> int:
     """Learn the next sample, and return the place of a number that is too large, or DONE."""
     bad = _convert(table, table.recent, int(table.shingle - 1), table.row)
@@ -336,10 +351,13 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
     if table.n_samples < table.shingle - 1:
         table.n_samples = table.n_samples + 1
         return DONE
+    is_skipped = False
     if table.n_held >= min(LEAST_HELD, table.capacity):
-        add_score(table.ranks, table.noted_score if is_noted else score_of(table))
+        score = table.noted_score if is_noted else score_of(table)
+        is_skipped = _is_skipped(table, score)
+        add_score(table.ranks, score)
     bits = mixed(state_after(table.entry_state, table.n_samples))
-    if table.n_held < table.capacity or uniform_of(bits) < table.entering:
+    if not is_skipped and (table.n_held < table.capacity or uniform_of(bits) < table.entering):
         # If there is no room, replace the oldest sample.
         place = (table.oldest + table.n_held) % table.capacity
         if table.n_held < table.capacity:
@@ -400,6 +418,8 @@ class NeighborTable(Learned[Neighbors]):
         Number of successive samples in a shingle.
     entering
         Probability with which a sample enters if there is no room.
+    skips
+        Whether single unusual samples do not enter.
     missing
         The meaning of an absent feature: the detector's parameter of the same name.
     seed
@@ -418,12 +438,12 @@ class NeighborTable(Learned[Neighbors]):
         capacity: int,
         shingle: int,
         entering: float,
+        skips: bool,
         missing: Any,
         seed: int | None,
     ) -> None:
-        super().__init__(
-            n_neighbors=n_neighbors, capacity=capacity, shingle=shingle, entering=entering
-        )
+        sizes = {"n_neighbors": n_neighbors, "capacity": capacity, "shingle": shingle}
+        super().__init__(**sizes, entering=entering, skips=skips)
         self.features, self.scores = FeatureIndex(missing), RecentScores()
         seeds = np.random.SeedSequence(seed, spawn_key=(ENTRY_DRAWS,))
         self.record.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
