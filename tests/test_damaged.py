@@ -71,6 +71,16 @@ def start_late(model):
     trees_of(model).schedule = schedule._replace(starts=(7, *schedule.starts[1:]))
 
 
+def scheduled(**values):
+    """Return a function that damages a model: it sets fields of the schedule."""
+
+    def damage(model):
+        owner = trees_of(model)
+        owner.schedule = owner.schedule._replace(**values)
+
+    return damage
+
+
 def region(model):
     assert tree(model).root == 0
     return forest(model).regions.row(0)
@@ -182,6 +192,9 @@ DAMAGES = {
     ("classifier, weights", 40): WEIGHTS,
     ("adaptive, weights", 40): WEIGHTS,
     ("adaptive regressor", 40): [(put(tree, extends=2), "extends is 2, not from 0 to 1")],
+    ("adaptive, ADWIN", 1100): [
+        (scheduled(first=95), "first is 95, but it should be from 96 to 1100")
+    ],
     ("regressor", 300): INNER,
     ("regressor, normal", 300): LEAVES,
     ("adaptive", 300): [
@@ -190,6 +203,8 @@ DAMAGES = {
         (put(tree, queue=5_000), "tree 0, tree 0 is damaged: queue is 5000, which is no row"),
         (put(forest, is_weighted=2), "is_weighted is 2, not from 0 to 1"),
         (start_late, "tree 0 is damaged: n_samples of its root is"),
+        (scheduled(max_samples=1), "max_samples is 1, but it should be from 512 to 50000"),
+        (scheduled(max_samples=50_001), "max_samples is 50001, but it should be from 512 to 50000"),
         (number(sizes, 3, 7), "sizes"),
         (number(sizes, 3, -1), "sizes"),
         (number(sizes, -1, 1), "sizes"),

@@ -19,7 +19,7 @@ from . import building
 from . import forest as rebuilt
 from .building import GROWTH, ROOM, SPLIT_ROWS
 from .forest import BUILT, GATHERING, IDLE, LONG, PATH_LENGTH, R
-from .schedule import BUILD_EVERY, RECENT_SAMPLES, STORED, Schedule
+from .schedule import BUILD_EVERY, LEAST_WINDOW, RECENT_SAMPLES, STORED, Schedule
 
 # Budget of a call for rebuilding, in points for each sample and tree.
 BUILD_BUDGET = 80
@@ -30,11 +30,9 @@ MOVED = 64
 # Roles of a tree that is being built.
 UNFINISHED = (GATHERING, rebuilt.SPLITTING, rebuilt.REPLAYING, BUILT)
 
-# Number of samples between counts of bytes, factor for the growth of trees during a rebuild, and
-# least size of the window if bytes are limited.
+# Number of samples between counts of bytes, and factor for the growth of trees during a rebuild.
 WEIGH_EVERY = 64
 GROWING = 1.3
-LEAST_WINDOW = 512
 
 # Fraction of the dimensions' weights for candidates that gains of earlier trees determine.
 GAIN_SHARE = 0.7
@@ -408,7 +406,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
     def _fitted(self, limit: int) -> Schedule:
         """Return a schedule with the current window as its limit if bytes may exceed `limit`."""
         schedule, n = self.schedule, self.n_samples
-        kept = n - schedule.first
+        kept = min(n - schedule.first, schedule.max_samples)
         if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
             return schedule
         if min(schedule.starts[t] for t in schedule.of_role(LONG)) < schedule.first:

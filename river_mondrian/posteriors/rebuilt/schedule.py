@@ -22,6 +22,9 @@ RECENT_SAMPLES = 1000
 # One call in this many samples continues to build.
 BUILD_EVERY = 4
 
+# Least size of the window, also if bytes are limited.
+LEAST_WINDOW = 512
+
 # First sample of a tree without samples.
 NEVER = 2**62
 
@@ -113,11 +116,13 @@ class Schedule(NamedTuple):
         """
         n_trees, n, capacity = len(roles), int(forest.n_samples), self.capacity
         first = max(0, n - capacity)
+        # Otherwise new samples would replace samples of the window.
+        first_kept = max(0, n - self.max_samples - BUILD_EVERY)
         for name, value, least, most in (
             ("capacity", capacity, forest.window_capacity, forest.window_capacity),
             ("n_points", forest.n_points, min(n, capacity), min(n, capacity)),
-            ("max_samples", self.max_samples, 1, 1 << 31),
-            ("first", self.first, first, n),
+            ("max_samples", self.max_samples, LEAST_WINDOW, capacity // 2),
+            ("first", self.first, first_kept, n),
             ("built_at", self.built_at, 0, n),
             ("n_long", self.n_long, 1, n_trees - 1),
             ("n_recent", self.n_recent, n_trees - 1 - self.n_long, n_trees - 1 - self.n_long),
