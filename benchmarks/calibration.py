@@ -315,16 +315,16 @@ def _error(model: Any, predict: Callable[..., Any], samples: Stream, delay: int)
 def late(data: DataFolder, report: Report, quick: bool) -> None:
     """Intervals with targets that come 1, 10 and 100 samples late, and errors with `Calibrated`."""
     totals = _compare(data, report, quick, DELAYS[1:], MOST_LATE)
+    counts = []
     for asked in DELAYS[1:]:
-        runs = totals[asked, OURS].held
-        n_off = sum(not all(h.holds for h in held) for held in runs)
-        n_lost = sum(any(h.is_lost for h in held) for held in runs)
-        report.note(
-            f"With targets {asked} samples late, {n_off} runs of calibrated intervals are outside "
-            f"the limits. {n_lost} of these miss more targets than allowed before the first "
-            f"target of a prediction by {N_FIRST} learned samples comes. Until then, no target "
-            "moves a threshold."
-        )
+        outside = [held for held in totals[asked, OURS].held if not all(h.holds for h in held)]
+        counts.append([asked, len(outside), sum(any(h.is_lost for h in held) for held in outside)])
+    report.note(
+        "Runs of calibrated intervals outside the limits. In runs out of reach, more targets than "
+        "allowed are missed before the first target of a prediction by a model that had learned "
+        f"{N_FIRST} samples comes. Until then, no target moves a threshold."
+    )
+    report.table(["delay", "runs outside", "out of reach"], counts)
     rows, logs = [], []
     for name, samples, own_delay in _streams(data, quick, 400 if quick else MOST_LATE):
         ratios = []
