@@ -122,6 +122,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     """
 
     _KINDS: ClassVar[dict[type[Any], type[Calibrated]]] = {}
+    # Thresholds before any label. An update returns new thresholds.
+    _UNTRACKED: ClassVar[Any]
 
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Self:
         """Return a regressor or a classifier, like the model."""
@@ -144,14 +146,10 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         self._n_learned = 0
         # Predictions of samples that wait for their label, the oldest first.
         self._waiting: dict[Hashable, tuple[Any, ...]] = {}
-        self._tracked: Any = self._begin()
+        self._tracked: Any = self._UNTRACKED
         self._has_distribution = "with_dist" in inspect.signature(final.predict_one).parameters
         # Whether the model learns from remembered predictions.
         self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
-
-    def _begin(self) -> Any:
-        """Return the tracked thresholds before any label."""
-        raise NotImplementedError
 
     @staticmethod
     def _read(y: Any, n: int, like: Any) -> Any:
@@ -366,14 +364,13 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
     """A calibrated regressor: `Calibrated` whose model is a regressor."""
 
+    _UNTRACKED: ClassVar[Errors] = NO_ERRORS
+
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         from river import linear_model
 
         yield {"model": linear_model.LinearRegression()}
-
-    def _begin(self) -> Errors:
-        return NO_ERRORS
 
     @staticmethod
     def _read(y: Any, n: int, like: Any) -> Any:
@@ -423,14 +420,13 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
 class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
     """A calibrated classifier: `Calibrated` whose model is a classifier."""
 
+    _UNTRACKED: ClassVar[Mapping[Hashable, Odds]] = {}
+
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         from river import linear_model
 
         yield {"model": linear_model.LogisticRegression()}
-
-    def _begin(self) -> Mapping[Hashable, Odds]:
-        return {}
 
     @staticmethod
     def _read(y: Any, n: int, like: Any) -> Any:
