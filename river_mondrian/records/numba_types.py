@@ -347,7 +347,8 @@ def _comparison(*args: Any) -> Any:
 
 @typed(bool)
 def _truth(value: Any) -> Any:
-    return signature(types.boolean, value) if isinstance(value, RecordType | SpanType) else None
+    is_known = isinstance(value, types.Boolean | RecordType | SpanType)
+    return signature(types.boolean, value) if is_known else None
 
 
 @typed(int)
