@@ -1,15 +1,16 @@
 """Damage pickles and forge files; load them, then predict and learn, in child processes.
 
-In a pickle one bit is flipped. In a file one number of an array is replaced, and the checksum is
-corrected. `python tests/attack/bitflips.py --flips 2000` makes 2,000 of both for each kind of
-model. Accesses outside of arrays raise an error if nothing is compiled (`NUMBA_DISABLE_JIT=1`) or
-if accesses are checked (`RIVER_MONDRIAN_CHECKS=1`).
+In a pickle one bit is flipped. In a file one number of an array or of the document is replaced, and
+the checksum is corrected. `python tests/attack/bitflips.py --flips 2000` makes 2,000 of both for
+each kind of model. Accesses outside of arrays raise an error if nothing is compiled
+(`NUMBA_DISABLE_JIT=1`) or if accesses are checked (`RIVER_MONDRIAN_CHECKS=1`).
 """
 
 import argparse
 import faulthandler
 import os
 import pickle
+import re
 import resource
 import select
 import signal
@@ -90,9 +91,11 @@ def flipped(state, bit):
 
 
 def forged(content, number):
-    """Return the name of an array of a file, and the array with one number replaced."""
+    """Return the name of an array or of the document of a file, and it with one number replaced."""
     arrays, _ = content
     rng = np.random.default_rng(number)
+    if rng.random() < 0.3:
+        return store.DOCUMENT, forged_document(arrays[store.DOCUMENT].tobytes(), rng)
     names = [name for name, array in arrays.items() if array.size and name != store.DOCUMENT]
     name = str(rng.choice(names))
     array = arrays[name].copy().reshape(-1)
@@ -108,6 +111,17 @@ def forged(content, number):
     flipped.view(np.uint8)[rng.integers(array.itemsize)] ^= 1 << rng.integers(8)
     array[place] = [*choices, flipped[0]][rng.integers(len(choices) + 1)]
     return name, array.reshape(arrays[name].shape)
+
+
+def forged_document(text, rng):
+    """Return a document with one whole number replaced."""
+    found = list(re.finditer(rb"(?<=[:,\[])-?\d+(?=[],}])", text))
+    old, other = (found[i] for i in rng.integers(len(found), size=2))
+    value = int(old[0])
+    choices = [b"0", b"1", b"-1", b"null", other[0]]
+    choices += [b"%d" % (value + d) for d in (-1, 1, 7, value, -value // 2)]
+    new = text[: old.start()] + choices[rng.integers(len(choices))] + text[old.end() :]
+    return np.frombuffer(new, np.uint8)
 
 
 def load_forged(content, number):
