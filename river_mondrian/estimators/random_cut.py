@@ -473,7 +473,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         """
         with self._lock:
             found = self._readings(x)
-        return {name: float(found[place]) for name, place in RAW_SCORES.items()}
+            return {name: float(found[place]) for name, place in RAW_SCORES.items()}
 
     @property
     @locked
