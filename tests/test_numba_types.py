@@ -50,8 +50,14 @@ def is_ours(value):
     return any((one.__module__ or "").startswith("river_mondrian") for one in defined)
 
 
+def is_numbas(value):
+    """Return whether a function or class is Python's, NumPy's or numba's own."""
+    module = getattr(value, "__module__", None) or "builtins"
+    return module.partition(".")[0] in {"_operator", "builtins", "math", "numba", "numpy"}
+
+
 def test_functions_of_users_keep_numbas_types_and_code():
-    """The package registers types and code only for functions and types that are its own."""
+    """The package registers no types or code for functions that numba knows."""
     combined(1, 2, 3.0, 4.0)
     context = cpu_target.typing_context
     context.refresh()
@@ -66,6 +72,6 @@ def test_functions_of_users_keep_numbas_types_and_code():
         if is_ours(code) and callable(key)
     ]
     assert min(len(typed), len(coded)) > 20
-    assert [value for value in typed if not is_ours(value)] == []
-    others = [call for call in coded if not any(map(is_ours, (call[0], *call[1])))]
-    assert others == []
+    # Users may register functions of their own by the package's decorators.
+    assert [value for value in typed if is_numbas(value)] == []
+    assert [call for call in coded if is_numbas(call[0]) and not any(map(is_ours, call[1]))] == []
