@@ -89,11 +89,12 @@ def cost(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
         "Time to learn if widths hold and if a stream starts in a corner. CPU microseconds "
         f"of a learn_one with {N_TREES} trees, {DIMENSION} normal features and {n} samples. "
         f"Each call's time is the median of {repeats} repeats with one seed, in one process "
-        "in which models take turns. Told: the model gets inputs scaled by the stream's range, "
-        f"scale=False. Corner: the first {START} samples (at most a third) have the smallest "
-        "values of one feature in ascending order, and half of the features are within a "
-        "twentieth of their range. First and later are the longest calls in milliseconds, "
-        f"within the first {WARM_UP} samples and after them."
+        "in which models take turns. In columns with the word told, the range of the whole stream "
+        "scales the inputs, and the model has scale=False. Corner: the first "
+        f"{START} samples (at most a third) have the smallest values of one feature in ascending "
+        "order, and half of the features are within a twentieth of their range. First and "
+        f"later are the longest calls in milliseconds, within the first {WARM_UP} samples and "
+        "after them."
     )
     headers = ["model", "stream", "us", "told, us", "ratio", "first", "later"]
     headers += ["told, first", "told, later"]
