@@ -74,6 +74,7 @@ def rehearse(make: Callable[[], Any]) -> None:
             for inputs in (x, {0: x[0]}):
                 _read_one(model, inputs)
     _learn_and_read_rows(model, given)
+    # A sample with enough features for light nodes.
     if getattr(getattr(model, "_trees", None), "_may_have_light", False):
         _learn_one(model, {i: i / N_WIDE for i in range(N_WIDE)}, 0)
     _store_and_load(model)

@@ -165,6 +165,7 @@ def _compiler(kind: str, is_tried: bool = False) -> Any:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             state = self.state
+            # The context of the target is a copy of numba's, for this compilation.
             state.typingctx = state.targetctx.typing_context = KernelContext(state.typingctx)
 
         def define_pipelines(self) -> Pipelines:

@@ -465,9 +465,10 @@ def _setter(field: Field) -> Callable[[Record, Any], None]:
 
         def set_entry(self: Record, value: Any) -> None:
             # Without compilation the value is a function.
-            if not isinstance(value, int):
-                _ENTRIES[id(value)], value = value, id(value)
-            write_address(int(self) + offset, value)
+            address = value if isinstance(value, int) else id(value)
+            if address is not value:
+                _ENTRIES[address] = value
+            write_address(int(self) + offset, address)
 
         return set_entry
     if field.embedded:
