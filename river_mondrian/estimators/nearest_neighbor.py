@@ -140,9 +140,8 @@ class NearestNeighborDetector(ScoringDetector):
             return self._table
         window = self.window or math.inf
         capacity = int(min(self.max_samples, window))
-        sizes = self.n_neighbors, capacity, self.shingle
-        entering = capacity / window, self.skip_anomalies
-        return NeighborTable(*sizes, *entering, self.missing, self.seed)
+        sizes = self.n_neighbors, capacity, self.shingle, capacity / window
+        return NeighborTable(*sizes, self.skip_anomalies, self.missing, self.seed)
 
     @property
     def _mutable_attributes(self) -> set[str]:

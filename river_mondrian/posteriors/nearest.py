@@ -442,8 +442,13 @@ class NeighborTable(Learned[Neighbors]):
         missing: Any,
         seed: int | None,
     ) -> None:
-        sizes = {"n_neighbors": n_neighbors, "capacity": capacity, "shingle": shingle}
-        super().__init__(**sizes, entering=entering, skips=skips)
+        super().__init__(
+            n_neighbors=n_neighbors,
+            capacity=capacity,
+            shingle=shingle,
+            entering=entering,
+            skips=skips,
+        )
         self.features, self.scores = FeatureIndex(missing), RecentScores()
         seeds = np.random.SeedSequence(seed, spawn_key=(ENTRY_DRAWS,))
         self.record.entry_state = int(seeds.generate_state(1, np.uint64).view(np.int64)[0])
