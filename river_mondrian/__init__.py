@@ -82,7 +82,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f".{_HOMES.get(name) or HOMES[name]}", __name__), name)
+    home = _HOMES.get(name) or HOMES[name]
+    found = getattr(importlib.import_module(f".{home}", __name__), name)
     globals()[name] = found
     return found
 

@@ -150,7 +150,8 @@ def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Ha
         kind, column = X.dtype.kind, X[:, place]
         are_numbers, is_category, check = _kinds(name, features, kind == "b")
         if kind in "biuf" and are_numbers:
-            values[:, place] = _plain(name, np.ma.filled(column.astype(np.float64), math.nan))
+            given = np.ma.filled(column.astype(np.float64), math.nan)
+            values[:, place] = _plain(name, given)
         else:
             # `tolist` may turn dates into plain integers.
             found: list[Any] = list(column) if kind in "mM" else column.tolist()
@@ -206,7 +207,8 @@ def _read_column(frame: Native, name: Any, features: FeatureIndex | None) -> Flo
         array = column.to_numpy()
         if array.dtype != object:
             return _plain(name, array.astype(np.float64))
-    pairs = zip(column.to_list(), (~column.is_null().to_numpy()).tolist(), strict=True)
+    there = ~column.is_null().to_numpy()
+    pairs = zip(column.to_list(), there.tolist(), strict=True)
     given = [value if is_there else None for value, is_there in pairs]
     return _one_by_one(name, given, is_category, check)
 

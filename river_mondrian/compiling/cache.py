@@ -205,7 +205,8 @@ class FunctionCache:
             found = self._load(self._package.folder, target, signature, target_context)
         if found is None:
             package = self._package
-            WATCH.compiles(package.name(self._function), package.folder, package.packaged.unused)
+            name = package.name(self._function)
+            WATCH.compiles(name, package.folder, package.packaged.unused)
         return found
 
     def load_packaged(self, signature: Any, target_context: Any) -> Any:

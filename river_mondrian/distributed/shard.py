@@ -225,7 +225,8 @@ class Shard:
         """Return the probabilities of classes, or means and variances, by these trees."""
         model: Any = self._model
         trees = self._tell(law)
-        return trees.predict_rows(model._arrange(rows.names, rows.columns), model.n_jobs)
+        values = model._arrange(rows.names, rows.columns)
+        return trees.predict_rows(values, model.n_jobs)
 
     def predict_mixture(self, rows: Block, law: Told) -> Floats:
         """Return weights, centres and scales of the mixture for one row."""

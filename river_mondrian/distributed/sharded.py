@@ -183,7 +183,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
         """Return the whole model; workers continue."""
         state = self._state
         if isinstance(state, Crew):
-            return united(state.ask("part"), state.law)
+            parts = state.ask("part")
+            return united(parts, state.law)
         return state
 
     def gather(self) -> Any:

@@ -226,7 +226,8 @@ class AdaptiveMondrianForestRegressor(
                     return
             trees = self._whole()
             if trees is None or not self._features.read_known(x, trees.vector):
-                self._learn_new(self._read(x), lambda trees: self._learn(trees, y, w, remembered))
+                values = self._read(x)
+                self._learn_new(values, lambda trees: self._learn(trees, y, w, remembered))
                 return
             self._learn(trees, y, w, remembered)
 

@@ -162,7 +162,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
     @property
     def _raw_memory_usage(self) -> int:
-        return len(pickle.dumps((self._waiting, self._tracked))) + int(self.model._raw_memory_usage)
+        own = len(pickle.dumps((self._waiting, self._tracked)))
+        return own + int(self.model._raw_memory_usage)
 
     def _predict(self, x: Mapping[Any, Any], point: Any = None) -> Any:
         """Return a new prediction of a sample; `point` is the model's prediction if known."""
@@ -295,7 +296,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
         """
         frame, rows = rows_of(X)
-        return native_series([self.predict_one(x, **kwargs) for x in rows], name=None, like=frame)
+        found = [self.predict_one(x, **kwargs) for x in rows]
+        return native_series(found, name=None, like=frame)
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], coverage: float = 0.9

@@ -360,4 +360,5 @@ class TargetExplanations(ExplainedForest):
             If a value is infinite or too large for single precision.
 
         """
-        return dict(zip(self.feature_names, self._explain(x).sum(axis=1).tolist(), strict=True))
+        found = self._explain(x)
+        return dict(zip(self.feature_names, found.sum(axis=1).tolist(), strict=True))

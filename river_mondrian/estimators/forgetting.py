@@ -216,7 +216,8 @@ class ForgettingForest(WindowForest):
         Online Random Forests. Advances in Neural Information Processing Systems 27. Section 4.1.
 
         """
-        self._forget(self._read(x), self._CHECK_Y(y), check_weight(w), x)
+        values = self._read(x)
+        self._forget(values, self._CHECK_Y(y), check_weight(w), x)
 
     @model.locked
     def forget_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:

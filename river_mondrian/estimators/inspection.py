@@ -162,7 +162,8 @@ class InspectableForest(Model, abc.ABC):
             math.nan if n.is_leaf else trees.cut_of(tree, n.dim, n.cut)[1] for n in nodes
         ]
         columns["n_samples"] = [n.n_samples for n in nodes]
-        return pd.DataFrame(columns | self._columns(nodes), pd.RangeIndex(len(nodes), name="node"))
+        index = pd.RangeIndex(len(nodes), name="node")
+        return pd.DataFrame(columns | self._columns(nodes), index)
 
     @locked
     def _tree_view(self, tree: int) -> reading.TreeView:

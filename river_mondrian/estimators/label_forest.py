@@ -102,7 +102,8 @@ class Prepared:
 
     def too_large(self, place: int, inputs: bytes) -> ValueError:
         """Return the error for a packed value that is too large."""
-        return too_large(self.features.names[place], struct.unpack_from("d", inputs, 8 * place)[0])
+        value = struct.unpack_from("d", inputs, 8 * place)[0]
+        return too_large(self.features.names[place], value)
 
 
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):

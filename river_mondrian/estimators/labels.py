@@ -37,7 +37,8 @@ class NumbersLabels(Model):
 
     @property
     def _raw_memory_usage(self) -> int:
-        return super()._raw_memory_usage + sum(map(sys.getsizeof, (self._labels, *self._labels)))
+        labels = sum(map(sys.getsizeof, (self._labels, *self._labels)))
+        return super()._raw_memory_usage + labels
 
 
 class ClassifiesRows(NumbersLabels):

@@ -133,7 +133,8 @@ class RidgeRegressor(TargetLearner):
                 checks.refuse(self, "window", self.window, f"but it holds {posterior.window}")
 
     def _make_weights(self, compiled: CompiledMap) -> Posterior:
-        return Posterior(compiled, self.l2, bool(self.fit_intercept), self.max_columns, self.window)
+        intercept = bool(self.fit_intercept)
+        return Posterior(compiled, self.l2, intercept, self.max_columns, self.window)
 
     # With a window, samples are learned in order of arrival, so that the oldest sample is known.
 
@@ -283,7 +284,8 @@ class RidgeRegressor(TargetLearner):
         if pool is None:
             if posterior is None:
                 return []
-            return posterior.places_of(features._locate(values, posterior.compiled), target, weight)
+            sample = features._locate(values, posterior.compiled)
+            return posterior.places_of(sample, target, weight)
         entries, found = features._reader.entries(values), []
         for k, i in enumerate(self._stored_in_window().tolist()):
             if self._targets[i] == target and self._weights[i] == weight:

@@ -173,8 +173,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     def _learn_new(self, values: Mapping[Hashable, float]) -> None:
         """Learn a checked sample for which the map has to change."""
         self._pending = Snapshot(self._changing())
+        steps = self._observe(values)
         # Once this is assigned, the sample counts as learned.
-        self._pending = Steps(self._observe(values))
+        self._pending = Steps(steps)
         self._settle()
 
     def _rows(self, names: Sequence[Hashable], columns: Floats) -> Iterator[Sample] | None:
@@ -286,7 +287,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         if compiled.dense:
             return scipy.sparse.csr_matrix(out)
         n, t = out.shape
-        parts = np.full(n * t, compiled.record.value), out.ravel(), np.arange(0, n * t + 1, t)
+        starts = np.arange(0, n * t + 1, t)
+        parts = np.full(n * t, compiled.record.value), out.ravel(), starts
         return scipy.sparse.csr_matrix(parts, shape=(n, compiled.n_columns))
 
     @locked

@@ -354,7 +354,8 @@ class NystromFeatures(Pooled):
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
         if len(pool) > self.n_landmarks:
             self._entropy = draw_seed(self._entropy)
-            rng = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(number,)))
+            sequence = np.random.SeedSequence(self._entropy, spawn_key=(number,))
+            rng = np.random.default_rng(sequence)
             drawn = rng.choice(len(pool), self.n_landmarks, replace=False)
             pool = pool.taken(np.sort(drawn).tolist())
         rank = self.n_components or max(1, self.n_landmarks // 5)
@@ -490,7 +491,8 @@ class IsolationFeatures(Pooled, CellFeatures):
         n = len(pool)
         psi = max(1, min(self.n_cells, n // 4))
         rng = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(number,)))
-        known = number, self.n_partitions, psi, pool, len(self._reader.index), self.scale, rng
+        n_inputs = len(self._reader.index)
+        known = number, self.n_partitions, psi, pool, n_inputs, self.scale, rng
         return (
             diagrams.VoronoiMap(*known, self.metric)
             if self.method == "anne"

@@ -189,7 +189,8 @@ class Pooled(FeatureMap):
         return self._pool is None
 
     def _changing(self) -> list[Any]:
-        return [part for part in (self._reader, self._pool, self._next, self) if part is not None]
+        parts = (self._reader, self._pool, self._next, self)
+        return [part for part in parts if part is not None]
 
     def _knows(self, x: Mapping[Any, Any]) -> bool:
         return self._pool is None

@@ -249,7 +249,8 @@ class MondrianFeatures(kinds.CellFeatures):
         return made
 
     def _changing(self) -> list[Any]:
-        return [*super()._changing(), *([] if self._map is None else [self._map.trees])]
+        trees = [] if self._map is None else [self._map.trees]
+        return [*super()._changing(), *trees]
 
     def _knows(self, x: Mapping[Any, Any]) -> bool:
         return self._map is not None and self._pool is None and self._reader.knows(x)
@@ -353,7 +354,8 @@ class MondrianFeatures(kinds.CellFeatures):
                 self._learn_known(sample)
 
     def _cells(self, columns: Array) -> Array:
-        return self._map.trees.owners[columns, 1].astype(np.int64)
+        compiled = self._map
+        return compiled.trees.owners[columns, 1].astype(np.int64)
 
     @locked
     def limit_kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:

@@ -321,8 +321,9 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
         means = class_means.part(columns * k, columns)
         by_small[k] = score(small_weights.part(columns * k, columns), standardized, n_inputs)
         by_large[k] = score(large_weights.part(columns * k, columns), standardized, n_inputs)
+        distance = squared_distance(discriminants, values, counts, means)
         # log p(k) + log p(x | k), without the terms that all classes share.
-        by_bayes[k] -= 0.5 * squared_distance(discriminants, values, counts, means)
+        by_bayes[k] -= 0.5 * distance
         if discriminants.n_categories > 0:
             discriminants.add_levels(discriminants, k)
     for e in range(N_DISCRIMINANTS):

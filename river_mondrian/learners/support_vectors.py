@@ -102,11 +102,8 @@ class CellSupports(SupportVectors[CellSample]):
 
     def parts(self) -> list[Any]:
         """Return the objects that `observe` and `add` change."""
-        return [
-            *self.features._changing(),
-            *([] if self._samples is None else [self._samples]),
-            self,
-        ]
+        samples = [] if self._samples is None else [self._samples]
+        return [*self.features._changing(), *samples, self]
 
     def __getstate__(self) -> dict[str, Any]:
         # Leave out spare capacity.
@@ -287,7 +284,8 @@ class SparseSupports(SupportVectors[Values]):
         places = np.array([place for place, _ in entries], dtype=np.int32)
         values = np.array([value for _, value in entries], dtype=float)
         given = Int32s.of(places), Float64s.of(values), len(entries)
-        weighted_sums(rows, given, len(sample), self._size(sample), Float64s.of(coefficients))
+        size = self._size(sample)
+        weighted_sums(rows, given, len(sample), size, Float64s.of(coefficients))
         return self._sums
 
     @property

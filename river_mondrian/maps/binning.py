@@ -251,7 +251,8 @@ class BinningMap(RowPerFeature):
     def _check(self) -> None:
         super()._check()
         checks.check_types(self, {"lifetime": float, "table": np.ndarray})
-        checks.check_number(self, "lifetime", self.lifetime, checks.LEAST_RATE, checks.LARGEST_RATE)
+        most = checks.LARGEST_RATE
+        checks.check_number(self, "lifetime", self.lifetime, checks.LEAST_RATE, most)
         checks.check_number(self, "n_columns", self.n_columns, 1, maps.MOST_OUT)
         n = len(self.table)
         if n < SMALLEST_TABLE or n & (n - 1):
@@ -330,7 +331,8 @@ class BinningMap(RowPerFeature):
         cells = np.ascontiguousarray(cells[np.argsort(cells[:, -1])])
         found, start = np.zeros(len(cells), dtype=np.int64), 0
         while start < len(cells):
-            start = add_known(self.record, _slots(cells), start, len(cells), Int64s.of(found))
+            columns = Int64s.of(found)
+            start = add_known(self.record, _slots(cells), start, len(cells), columns)
             if start < len(cells):
                 self._grow()
         return np.append(UNKNOWN, found)

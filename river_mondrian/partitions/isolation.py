@@ -421,7 +421,8 @@ def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
         number = 0
         while number >= 0:
             node = nodes[stride * i + number]
-            number = node.children[BELOW if row[node.feature] <= node.cut else ABOVE]
+            side = BELOW if row[node.feature] <= node.cut else ABOVE
+            number = node.children[side]
         cells[i] = ~number
 
 
@@ -470,7 +471,8 @@ class IsolationTreesMap(PointPartitions):
 
     def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
         self.starts, self.places, self.values = parts_of(points)
-        self.nodes = np.zeros((self.n_out, max(1, self.psi - 1), Cut.WORDS), dtype=np.int32)
+        shape = (self.n_out, max(1, self.psi - 1), Cut.WORDS)
+        self.nodes = np.zeros(shape, dtype=np.int32)
 
     @property
     def ready(self) -> bool:

@@ -112,7 +112,8 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
     if rounding is not None:
         ordered = without_rounding(ordered, rounding)
     n_columns, n = ordered.shape
-    return _found(ordered, n * np.arange(n_columns), n - np.isnan(ordered).sum(axis=1), fence)
+    counts = n - np.isnan(ordered).sum(axis=1)
+    return _found(ordered, n * np.arange(n_columns), counts, fence)
 
 
 def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:

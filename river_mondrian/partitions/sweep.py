@@ -199,7 +199,8 @@ class LifetimeSweep:
         self.record.ranges = self._ranges.array
 
     def _draw(self, cell: int, start: float) -> None:
-        wait, feature, place = draw_cut.of()(self.record, cell, *self._rng.random(3).tolist())
+        draws = self._rng.random(3).tolist()
+        wait, feature, place = draw_cut.of()(self.record, cell, *draws)
         if wait < math.inf:
             heapq.heappush(self._due, (start + wait, cell, feature, place))
 

@@ -219,7 +219,8 @@ class Scores(Prediction):
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
         """Add the readings of the `row`-th sample from tree `t`."""
-        add_readings(CutForest(forest), t, walk, self.readings.part(N_READINGS * row, N_READINGS))
+        own = self.readings.part(N_READINGS * row, N_READINGS)
+        add_readings(CutForest(forest), t, walk, own)
 
 
 @separate

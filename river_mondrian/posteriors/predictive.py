@@ -77,7 +77,8 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
         # half.
         among = 0.5 * weights[i] * mean_absolute(0.0, 2.0 * variances[i])
         for j in range(i):
-            among += weights[j] * mean_absolute(means[i] - means[j], variances[i] + variances[j])
+            gap = mean_absolute(means[i] - means[j], variances[i] + variances[j])
+            among += weights[j] * gap
         apart += weights[i] * among
     return away - apart
 
@@ -304,7 +305,8 @@ class PredictiveDistribution:
         # This import is slow.
         from scipy import optimize
 
-        return float(optimize.brentq(excess, low, high, xtol=1e-12 * (high - low), rtol=1e-15))
+        close = 1e-12 * (high - low)
+        return float(optimize.brentq(excess, low, high, xtol=close, rtol=1e-15))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the central interval of a probability.

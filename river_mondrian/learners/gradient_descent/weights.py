@@ -306,7 +306,8 @@ class DescentWeights(Weights):
         most = sample.places[n - 1] + 1 if n else 0
         if most > record.n_words:
             self.memory.settle()
-            self._bind_words({name: grown(self.memory.arrays[name], most) for name in WORD_ARRAYS})
+            arrays = self.memory.arrays
+            self._bind_words({name: grown(arrays[name], most) for name in WORD_ARRAYS})
         if n > len(self.memory.arrays["word_values"]):
             self.memory.own("word_values", grown(np.zeros(0), n))
 

@@ -466,4 +466,5 @@ def lifetime_path(
             times.append(stop)
             for learner in running.values():
                 learner.finish_step()
-    return trace.path(float(lifetime_max), None if average is None else mean + average.result)
+    averaged = None if average is None else mean + average.result
+    return trace.path(float(lifetime_max), averaged)

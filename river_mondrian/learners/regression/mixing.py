@@ -306,7 +306,8 @@ def learn(mixture: TargetMixture, target: float, weight: float) -> None:
     part = weight / largest
     rate = 1.0 / min(1.0 + n_samples, N_OF_LATE)
     if n_samples > 0:
-        mixture.move = faded_mean(mixture.move, abs(target - mixture.last_target), rate, n_samples)
+        moved = abs(target - mixture.last_target)
+        mixture.move = faded_mean(mixture.move, moved, rate, n_samples)
     mixture.last_target = target
     mixture.difference += rate * (mixture.spread - mixture.difference)
     least = LEAST_WIDTH * mixture.move

@@ -100,7 +100,8 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     copied = copy.deepcopy(rest)
     made = type(like).__new__(type(like))
     # Keep the order of `like`, which files depend on.
-    made._restore({name: copied.get(name, given.get(name)) for name in like.__getstate__()})
+    state = {name: copied.get(name, given.get(name)) for name in like.__getstate__()}
+    made._restore(state)
     return made
 
 

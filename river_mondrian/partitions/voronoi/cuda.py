@@ -116,7 +116,8 @@ def owners_by_tile(
     order = np.argsort(part, kind="stable")
     owners = (within + POINTS * columns).ravel()[order].astype(np.uint32)
     counts = np.bincount(part, minlength=-(-n_points // POINTS) * t)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), owners
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return starts, owners
 
 
 @dataclass

@@ -190,7 +190,8 @@ class VoronoiMap(PointPartitions):
         out = np.empty((len(values), self.n_out), dtype=self.dtype)
         block = min(256, max(PRODUCT_LEAST, PRODUCT_SIZE // len(self.rows)))
         for start in range(0, len(values), block):
-            bad = self._multiply(values[start : start + block], out[start : start + block])
+            part = values[start : start + block]
+            bad = self._multiply(part, out[start : start + block])
             if bad >= 0:
                 return out, start * self.n_inputs + bad
         return out, DONE

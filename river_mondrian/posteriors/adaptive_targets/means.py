@@ -258,7 +258,8 @@ def predict_anew(forest: T, inputs: rec.Float64s) -> int:
         second[i] = first[i]
     second[N_FIRST] = point
     for g in range(N_FIRST_GROUPS, N_GROUPS):
-        _take(forest, second, N_FIRST + 1 + (g - N_FIRST_GROUPS) * N_READINGS, g, point, point)
+        place = N_FIRST + 1 + (g - N_FIRST_GROUPS) * N_READINGS
+        _take(forest, second, place, g, point, point)
     if forest.lags:
         lags.predict(forest.lags, point)
     forest.point = mixing.predict(forest.second)

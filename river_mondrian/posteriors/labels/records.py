@@ -215,7 +215,8 @@ class LabelNode(mondrian.LightNode):
     def ends_pause(self, forest: Forest, point: Point) -> bool:
         """Return whether a point's class differs from a paused leaf's (Algorithm 10, line 4)."""
         labels = LabelForest(forest)
-        return LabelPoint(point).label != first_class(self.classes(labels, 0), labels.n_set_words)
+        own = first_class(self.classes(labels, 0), labels.n_set_words)
+        return LabelPoint(point).label != own
 
     def hides(self, forest: Forest) -> bool:
         """Return whether there is only one class below, so that the nodes below are hidden."""
