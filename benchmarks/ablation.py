@@ -19,6 +19,7 @@ from river_mondrian.learners.experts import FIRST_SQUARES, Experts, Mixture
 from river_mondrian.learners.regression import mixing
 from river_mondrian.learners.regression.mixing import N_FINALISTS, TargetMixture, TargetMixtures
 from river_mondrian.posteriors.adaptive.adaptive_trees import EXPERTS as OF_CLASSES
+from river_mondrian.posteriors.adaptive.adaptive_trees import N_EXPERTS
 from river_mondrian.posteriors.adaptive_targets.adaptive_target_trees import EXPERTS as OF_TARGETS
 from river_mondrian.posteriors.adaptive_targets.means import N_FIRST
 from river_mondrian.records import Float64s, Int64s
@@ -43,11 +44,15 @@ def replay_classes(
     labels: Int64s,
     n_classes: Int64s,
     drifts: Int64s,
+    is_shared: int,
     n: int,
     out: Float64s,
 ) -> None:
-    """Write the probability of each label before the mixture learns it."""
-    size = mixture.n_experts * mixture.width
+    """Write the probability of each label before the mixture learns it.
+
+    If `is_shared` is 0, the fixed share of the experts keeps the exponent 0.
+    """
+    size = (mixture.n_experts - 1) * mixture.width
     for i in range(n):
         mixture.n_classes = n_classes[i]
         for j in range(size):
@@ -56,6 +61,7 @@ def replay_classes(
             experts.combine(mixture)
             out[i] = mixture.mixed[labels[i]]
             experts.learn(mixture, labels[i], 1.0)
+            mixture.exponents[mixture.n_experts - 1] *= is_shared
         for e in range(mixture.n_experts * drifts[i]):
             mixture.squares[e] = FIRST_SQUARES
 
@@ -102,23 +108,27 @@ def classes(samples: Stream, seed: int) -> Run:
     model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     numbers = {y: k for k, y in enumerate(dict.fromkeys(y for _, y in samples))}
     labels = np.array([numbers[y] for _, y in samples])
-    said = np.zeros((len(samples), len(OF_CLASSES), len(numbers)))
+    said = np.zeros((len(samples), N_EXPERTS, len(numbers)))
     n_classes, drifts = np.zeros((2, len(samples)), dtype=np.int64)
     for i, (x, y) in enumerate(samples):
         if model.predict_proba_one(x):
             mixture = model._trees.mixture
             n = n_classes[i] = mixture.record.n_classes
-            said[i, :, :n] = mixture.predicted[:, :n]
+            said[i, :, :n] = mixture.predicted[:-1, :n]
         n_drifts = len(model.drift_log)
         model.learn_one(x, y)
         drifts[i] = len(model.drift_log) > n_drifts
 
     def run(kept: Sequence[int], _: Sequence[int]) -> float:
-        mixture, found = Mixture(len(kept)), np.zeros(len(samples))
+        own, is_shared = [e for e in kept if e < N_EXPERTS], N_EXPERTS in kept
+        mixture, found = Mixture(len(own)), np.zeros(len(samples))
+        if not is_shared:
+            mixture.exponents[:] = [*([1.0 / len(own)] * len(own)), 0.0]
         mixture.reserve(len(numbers))
-        own = np.ascontiguousarray(said[:, kept]).ravel()
+        of_own = Float64s.of(np.ascontiguousarray(said[:, own]).ravel())
         whole = (Int64s.of(one) for one in (labels, n_classes, drifts))
-        replay_classes(mixture.record, Float64s.of(own), *whole, len(samples), Float64s.of(found))
+        n = len(samples)
+        replay_classes(mixture.record, of_own, *whole, is_shared, n, Float64s.of(found))
         return float(-np.log(np.maximum(found, FLOOR)).mean())
 
     return run

@@ -11,6 +11,8 @@ from common import answers, fed, raises, refused, stream
 from stored_models import IN_GOLDEN, MODELS, learned
 
 import river_mondrian as rm
+from river_mondrian.learners.experts import Mixture
+from river_mondrian.learners.regression.mixing import TargetMixtures
 
 
 def trees_of(model):
@@ -191,7 +193,11 @@ DAMAGES = {
     ],
     ("classifier, weights", 40): WEIGHTS,
     ("adaptive, weights", 40): WEIGHTS,
-    ("adaptive regressor", 40): [(put(tree, extends=2), "extends is 2, not from 0 to 1")],
+    ("adaptive regressor", 40): [
+        (put(tree, extends=2), "extends is 2, not from 0 to 1"),
+        (put(trees_of, mixture=TargetMixtures(3)), "n_experts is 3"),
+        (put(trees_of, first_mixture=TargetMixtures(2)), "n_experts is 2"),
+    ],
     ("adaptive, ADWIN", 1100): [
         (scheduled(first=95), "first is 95, but it should be from 96 to 1100")
     ],
@@ -216,6 +222,7 @@ DAMAGES = {
         (put(whole, _fed=(1, 0, 1)), "_fed"),
         (put(trees_of, drifts=((1, "2"),)), "drifts"),
         (put(trees_of, drifts=3), "drifts"),
+        (put(trees_of, mixture=Mixture(3)), "n_experts is 4"),
     ],
     ("classifier, window", 300): [*WINDOW, (put(leaf, list_end=40_000), NODES + "its box")],
     ("regressor, window", 300): WINDOW,

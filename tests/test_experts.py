@@ -26,7 +26,7 @@ def run_mixture(predicted, labels, room, weights, drifts):
     for i, (one, label) in enumerate(zip(predicted, labels, strict=True)):
         if i in drifts:
             mixture.follow_drift()
-        mixture.predicted[:, :n_classes] = one
+        mixture.predicted[:-1, :n_classes] = one
         experts.combine(mixture.record)
         yield mixture.memory.arrays["mixed"][:n_classes].copy()
         experts.learn(mixture.record, label, weights[i])
@@ -36,7 +36,8 @@ def run_mixture(predicted, labels, room, weights, drifts):
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_the_mixture_is_the_twins(seed, room, spread):
     predicted, labels = recorded(np.random.default_rng(seed), 300, 5, 4)
-    twin = Twin(5, experts.FLOOR, experts.STEP, experts.FIRST_SQUARES, experts.LARGEST_EXPONENT)
+    rates = experts.STEP, experts.FIRST_SQUARES, experts.LARGEST_EXPONENT, experts.SHARE_RATE
+    twin = Twin(5, experts.FLOOR, *rates)
     weights = np.exp(spread * np.random.default_rng(seed).normal(size=300)).tolist()
     drifts = (100, 101, 250)
     runs = run_mixture(predicted, labels, room, weights, drifts)

@@ -17,7 +17,14 @@ from test_kernels import as_twin, draw, grow, weights_of
 
 import river_mondrian as rm
 from river_mondrian.learners import experts as attribution
-from river_mondrian.learners.experts import FIRST_SQUARES, FLOOR, LARGEST_EXPONENT, STEP, Mixture
+from river_mondrian.learners.experts import (
+    FIRST_SQUARES,
+    FLOOR,
+    LARGEST_EXPONENT,
+    SHARE_RATE,
+    STEP,
+    Mixture,
+)
 from river_mondrian.posteriors.adaptive.adaptive_trees import Explanation
 
 # Sums of at most some hundred terms below 1 in float64.
@@ -197,11 +204,12 @@ def learned_mixture(n_experts, seed):
     """Return a mixture that has learned, and its twin."""
     rng = np.random.default_rng(seed)
     own = Mixture(n_experts)
-    twin = naive_adaptive.Mixture(n_experts, FLOOR, STEP, FIRST_SQUARES, LARGEST_EXPONENT)
+    rates = STEP, FIRST_SQUARES, LARGEST_EXPONENT, SHARE_RATE
+    twin = naive_adaptive.Mixture(n_experts, FLOOR, *rates)
     for _ in range(200):
         twin.predict(rng.dirichlet(np.ones(3), n_experts).tolist())
         twin.learn(int(rng.integers(3)))
-    own.exponents[:] = twin.exponents
+    own.exponents[:], own.learned["shares"][:-1] = twin.exponents, twin.shares
     return own, twin
 
 

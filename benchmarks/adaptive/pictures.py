@@ -49,8 +49,13 @@ def pictures(data: DataFolder, report: Report, quick: bool) -> None:
         column[0].legend()
         rows = np.array(kept)
         weights = rows[:, 1:].T
-        parts = np.split(weights, len(POSTERIORS) * np.arange(1, 3))
-        labels = ("trees of all samples", "trees of all and of recent samples", "lines")
+        parts = np.split(weights, len(POSTERIORS) * np.arange(1, 4))
+        labels = (
+            "trees of all samples",
+            "trees of all and of recent samples",
+            "lines",
+            "fixed share",
+        )
         for part, label in zip(parts, labels, strict=True):
             column[1].plot(rows[:, 0], part.sum(axis=0), label=label)
         column[1].set(xlabel="samples", ylabel="exponents")

@@ -183,7 +183,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Six experts are posteriors of trees: the exact forest's hierarchical posterior and two
         averages over prunings, once for the trees of all samples and once for all trees. Three
         experts are linear models: softmax regression with small and with large steps, and naive
-        Bayes. Empty before the first sample.
+        Bayes. The last expert is the fixed share of the others. Empty before the first sample.
         """
         if self._trees is None:
             return {}

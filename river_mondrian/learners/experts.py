@@ -4,12 +4,16 @@ With p_ek the probability that expert e gives class k, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
+The last expert is the fixed share of the others (Herbster and Warmuth 1998). It finds the best
+expert within a few samples after a change, when the exponents are still wrong.
+
 AdaGrad learns the exponents a_e on the log loss (Duchi, Hazan and Singer 2011): steps shrink with
 the sum of the squared gradients. The sum of the exponents is the pool's inverse temperature. It is
 1 at first, and grows if all experts are underconfident.
 
 The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
-Otherwise one heavy sample would make all later steps small.
+Otherwise one heavy sample would make all later steps small. The log loss in the fixed share is also
+multiplied by w / W, since the share's bound assumes at most one log loss at a time.
 """
 
 import math
@@ -17,7 +21,7 @@ import math
 import numpy as np
 
 from ..compiling.kernels import kernel
-from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
+from ..elementary import FEW, divide, exponential, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
 from ..records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from .learned import Learned
@@ -34,6 +38,8 @@ STEP = 0.1
 FIRST_SQUARES = 20.0
 LARGEST_EXPONENT = 4.0
 LEAST_EXPONENT = -1.0
+# Fraction of the fixed share's weights that is spread evenly at each sample.
+SHARE_RATE = 0.01
 
 
 class Experts(Record):
@@ -42,7 +48,7 @@ class Experts(Record):
     Probabilities are in rows of `width`; the first `n_classes` of a row are used.
     """
 
-    n_experts: Int64 = stored(Bounds(1, LARGEST_WIDTH))
+    n_experts: Int64 = stored(Bounds(2, LARGEST_WIDTH))
     # Number of classes so far.
     n_classes: Int64
     # Number of classes for which a row has room.
@@ -50,6 +56,8 @@ class Experts(Record):
     # Exponent of each expert, and the sum of its squared gradients.
     exponents: Float64s = sized("n_experts")
     squares: Float64s = sized("n_experts")
+    # Weight of each expert in the fixed share; the sum is 1. The share itself has weight 0.
+    shares: Float64s = sized("n_experts", bounds=Bounds(0.0, 1.0))
     # Largest weight of a sample, which is slowly forgotten; at least 1.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
     # The last sample: predictions of the experts and their logarithms, a row per expert, and the
@@ -64,15 +72,19 @@ def combine(experts: Experts) -> None:
     """Raise small predictions of the experts to the floor in place, and mix them."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
+    shared = predicted.part(width * (n - 1), width)
     for k in range(n_classes):
         mixed[k] = 0.0
-    for e in range(n):
+        shared[k] = 0.0
+    for e in range(n - 1):
         # Otherwise a single probability near 0 would dominate the pool.
         expert, total = predicted.part(width * e, width), 0.0
         for k in range(n_classes):
             expert[k] = max(expert[k], FLOOR / n_classes)
             total += expert[k]
         divide(expert, n_classes, total)
+        for k in range(n_classes):
+            shared[k] += experts.shares[e] * expert[k]
     if n_classes <= FEW:
         # One call for all rows, including the unused columns.
         logarithms(predicted, n * width, logs)
@@ -88,22 +100,30 @@ def combine(experts: Experts) -> None:
 
 @kernel
 def learn(experts: Experts, label: int, weight: float) -> None:
-    """Update the exponents with the class and the weight of the sample, after `combine`."""
-    width, mixed = experts.width, experts.mixed
-    exponents, squares = experts.exponents, experts.squares
+    """Update exponents and shares with the class and weight of the sample, after `combine`."""
+    n, width, mixed = experts.n_experts, experts.width, experts.mixed
+    exponents, squares, shares = experts.exponents, experts.squares, experts.shares
     largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
     experts.largest_weight = largest
-    for e in range(experts.n_experts):
+    part, total = weight / largest, 0.0
+    for e in range(n):
         # The derivative of the log loss by an exponent a. As log p_k is a l_k + ... - log sum_j
         # exp(a l_j + ...), the derivative is sum_k p_k l_k - l_label.
         logs = experts.logs.part(width * e, width)
         gradient = -logs[label]
         for k in range(experts.n_classes):
             gradient += mixed[k] * logs[k]
-        gradient *= weight / largest
+        gradient *= part
         squares[e] += gradient * gradient
         moved = exponents[e] - STEP * gradient / math.sqrt(squares[e])
         exponents[e] = min(max(moved, LEAST_EXPONENT), LARGEST_EXPONENT)
+        # Loss update: multiply the share by exp(-loss).
+        shares[e] *= exponential(part * logs[label])
+        total += shares[e]
+    # Share update.
+    rate = SHARE_RATE * part
+    for e in range(n - 1):
+        shares[e] = (1.0 - rate) * shares[e] / total + rate / (n - 1)
 
 
 class Mixture(Learned[Experts]):
@@ -112,15 +132,16 @@ class Mixture(Learned[Experts]):
     Parameters
     ----------
     n
-        Number of experts.
+        Number of experts, without their fixed share.
 
     """
 
     _KIND = Experts
 
     def __init__(self, n: int) -> None:
-        super().__init__(n_experts=n, largest_weight=1.0)
-        self.learned["exponents"][:], self.learned["squares"][:] = 1.0 / n, FIRST_SQUARES
+        super().__init__(n_experts=n + 1, largest_weight=1.0)
+        self.learned["exponents"][:], self.learned["squares"][:] = 1.0 / (n + 1), FIRST_SQUARES
+        self.learned["shares"][:n] = 1.0 / n
         self.show()
 
     def reserve(self, width: int) -> None:
@@ -137,6 +158,11 @@ class Mixture(Learned[Experts]):
     def predicted(self) -> Floats:
         """Predictions of the experts for the last sample, shape (experts, width)."""
         return super().predicted.reshape(self.record.n_experts, self.record.width)
+
+    def with_share(self, experts: Floats) -> Floats:
+        """Append the fixed share to predictions of the other experts, or to parts of them."""
+        shared = np.tensordot(self.learned["shares"][:-1], experts, 1)
+        return np.concatenate([experts, shared[np.newaxis]])
 
     def follow_drift(self) -> None:
         """Reset steps to their initial size."""
@@ -205,8 +231,11 @@ def parts_of_softmax(start: Floats, parts: Floats) -> Floats:
 
 
 def mixed(mixture: Mixture, experts: Floats) -> Floats:
-    """Mix predictions of experts, shape (experts, classes), as `combine` does."""
-    return _softmax(mixture.exponents @ np.log(experts))
+    """Mix predictions of experts, shape (experts, classes), as `combine` does.
+
+    Like the functions below, it adds the fixed share of the experts itself.
+    """
+    return _softmax(mixture.exponents @ np.log(mixture.with_share(experts)))
 
 
 def parts_of_mixture(mixture: Mixture, start: Floats, end: Floats, parts: Floats) -> Floats:
@@ -226,9 +255,10 @@ def parts_of_mixture(mixture: Mixture, start: Floats, end: Floats, parts: Floats
     Contributions of the features to the mixture, shape (features, classes).
 
     """
-    found = np.zeros_like(parts[0])
+    found, whole = np.zeros_like(parts[0]), mixture.with_share(parts)
     for position, length in zip(POSITIONS.tolist(), LENGTHS.tolist(), strict=True):
         experts = start + position * (end - start)
-        moved = np.einsum("ek,efk->fk", mixture.exponents[:, None] / experts, parts)
+        factors = mixture.exponents[:, None] / mixture.with_share(experts)
+        moved = np.einsum("ek,efk->fk", factors, whole)
         found += length * _moved(mixed(mixture, experts), moved)
     return shared_out(found, mixed(mixture, end) - mixed(mixture, start))

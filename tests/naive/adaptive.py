@@ -118,12 +118,14 @@ def gains(nodes, X, targets, weights, loss):
 
 
 class Mixture:
-    """A log-linear pool of experts."""
+    """A log-linear pool of experts and of their fixed share."""
 
-    def __init__(self, n, floor, step, first, largest):
+    def __init__(self, n, floor, step, first, largest, rate):
         self.floor, self.step, self.first, self.largest = floor, step, first, largest
-        self.exponents = np.full(n, 1.0 / n)
-        self.squares = np.full(n, first)
+        self.rate = rate
+        self.exponents = np.full(n + 1, 1.0 / (n + 1))
+        self.squares = np.full(n + 1, first)
+        self.shares = np.full(n, 1.0 / n)
         self.heaviest = 1.0
 
     def follow_drift(self):
@@ -131,7 +133,8 @@ class Mixture:
 
     def predict(self, experts):
         floored = np.maximum(experts, self.floor / np.shape(experts)[1])
-        self.logs = np.log(floored / floored.sum(axis=1, keepdims=True))
+        experts = floored / floored.sum(axis=1, keepdims=True)
+        self.logs = np.log(np.vstack([experts, self.shares @ experts]))
         pooled = np.exp(self.exponents @ self.logs)
         self.pool = pooled / pooled.sum()
         return self.pool
@@ -139,7 +142,12 @@ class Mixture:
     def learn(self, label, weight=1.0):
         # Gradients are in units of the largest recent weight.
         self.heaviest = max(weight, 1.0, 0.999 * self.heaviest)
-        gradients = (self.logs @ self.pool - self.logs[:, label]) * weight / self.heaviest
+        part = weight / self.heaviest
+        gradients = (self.logs @ self.pool - self.logs[:, label]) * part
         self.squares += gradients**2
         moved = self.exponents - self.step * gradients / np.sqrt(self.squares)
         self.exponents = np.clip(moved, -1.0, self.largest)
+        # Herbster and Warmuth 1998: the loss update, then the share update.
+        kept = self.shares * np.exp(part * self.logs[:-1, label])
+        rate = self.rate * part
+        self.shares = (1.0 - rate) * kept / kept.sum() + rate / len(kept)

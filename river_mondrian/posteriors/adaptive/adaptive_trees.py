@@ -41,8 +41,9 @@ DISCRIMINANTS = ("softmax, small steps", "softmax, large steps", "naive Bayes")
 EXPERTS = (
     *(f"{name}, {of}" for of in ("trees of all samples", "all trees") for name in POSTERIORS),
     *DISCRIMINANTS,
+    "fixed share of the others",
 )
-# Experts that are posteriors: of trees of all samples, and of all trees.
+# Experts that are posteriors: of trees of all samples, and of all trees. Experts without the share.
 N_TREE_EXPERTS = 2 * nodes.N_POSTERIORS
 N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
@@ -144,7 +145,7 @@ class Explanation:
         # Raise small probabilities to the floor of the mixture (`experts.combine`).
         raised = np.maximum(starts, experts.FLOOR / n_classes)
         start = raised / raised.sum(axis=-1, keepdims=True)
-        end = trees.mixture.predicted[:, :n_classes]
+        end = trees.mixture.predicted[:N_EXPERTS, :n_classes]
         moved = np.array([experts.shared_out(*one) for one in zip(parts, end - start, strict=True)])
         self.baseline = experts.mixed(trees.mixture, start)
         self.contributions = experts.parts_of_mixture(trees.mixture, start, end, moved)
@@ -274,6 +275,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
 
     def _check_kind(self) -> None:
         super()._check_kind()
+        checks.check_equal(self, self.mixture.record, n_experts=N_EXPERTS + 1)
         n, capacity = self.forest.n_classes, self.forest.class_capacity
         checks.check_number(
             self, "class_capacity", capacity, max(nodes.BLOCK, n), 2 * nodes.MOST_CLASSES
@@ -332,7 +334,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         mixture, discriminants = self.mixture, self.discriminants
         mixture.reserve(capacity)
         discriminants.record.n_inputs = self.n_inputs
-        predicted, categories = mixture.predicted[N_TREE_EXPERTS:], self.category_places
+        predicted, categories = mixture.predicted[N_TREE_EXPERTS:N_EXPERTS], self.category_places
         discriminants.reserve(capacity, self.inputs.shape[1], predicted, categories)
         forest.experts, forest.discriminants = mixture.record, discriminants.record
         if forest.is_sparse:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ...checks import check_equal
 from ...learners.drift import DriftWatch
 from ...learners.regression import error_law, lags, mixing
 from ...learners.regression.records import N_RIDGES, NAMES
@@ -135,6 +136,12 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         self.laws = error_law.ErrorLaws()
         n_long = self.n_long_of(partitions.n_trees - 1)
         super().__init__(partitions, n_long, n_candidates, max_samples, max_bytes, watch)
+
+    def _check_kind(self) -> None:
+        super()._check_kind()
+        n_lagged = 0 if self.lags is None else lags.N_PREDICTIONS
+        check_equal(self, self.first_mixture.record, n_experts=means.N_FIRST)
+        check_equal(self, self.mixture.record, n_experts=N_SECOND + n_lagged)
 
     @staticmethod
     def n_long_of(n_trees: int) -> int:
