@@ -92,11 +92,6 @@ class Report:
         self._add(f"![{path.stem}]({path.name})\n")
 
 
-def verdict(reached: bool) -> str:
-    """Return "yes" or "NO"."""
-    return "yes" if reached else "NO"
-
-
 def pyplot() -> Any:
     """Return matplotlib.pyplot on a backend without windows, or None without matplotlib."""
     try:

@@ -32,7 +32,11 @@ def no_gc() -> Iterator[None]:
         gc.enable()
 
 
-def alternate(peers: Mapping[str, Iterator[str]], steps: int) -> Seconds:
+def alternate(
+    peers: Mapping[str, Iterator[str]],
+    steps: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Seconds:
     """Run iterators in turn, some steps each, in an order that is reversed every round.
 
     Each iterator yields the name of the phase of its step. Returns the sums of the seconds.
@@ -43,9 +47,9 @@ def alternate(peers: Mapping[str, Iterator[str]], steps: int) -> Seconds:
         while running:
             for name in list(running):
                 for _ in range(steps):
-                    start = time.perf_counter()
+                    start = clock()
                     phase = next(running[name], None)
-                    spent = time.perf_counter() - start
+                    spent = clock() - start
                     if phase is None:
                         del running[name]
                         break
@@ -70,10 +74,13 @@ def test_then_learn(
 
 
 def repeated(
-    repeats: int, peers: Callable[[int], Mapping[str, Iterator[str]]], steps: int = 1
+    repeats: int,
+    peers: Callable[[int], Mapping[str, Iterator[str]]],
+    steps: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[Seconds]:
     """Run `alternate` on new models, which get the number of the repeat as their seed."""
-    return [alternate(peers(i), steps) for i in range(repeats)]
+    return [alternate(peers(i), steps, clock) for i in range(repeats)]
 
 
 def median(runs: list[Seconds], peer: str, phase: str) -> float:

@@ -57,7 +57,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         # This compiles kernels.
         for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):
             scores(model, samples[:300])
-        runs = repeated(repeats, peers, TURN)
+        runs = repeated(repeats, peers, TURN, time.process_time)
         own = 1e6 * median(runs, "adaptive", "both") / len(samples)
         times = {peer: ratio(runs, peer, "adaptive", "both")[0] for peer in ("AMF", "ARF", "exact")}
         cells = [f"{times[peer]:.1f}" for peer in ("AMF", "ARF")] + [f"{1 / times['exact']:.1f}"]
@@ -65,7 +65,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         longest = math.nan if whole is None else _longest(adaptive_forest(1), whole)
         table.append([name, len(samples), f"{own:.0f}", *cells, f"{longest:.1f}"])
     report.note(
-        "Time to predict and learn, compared with River's forests of as many trees. Each "
+        "Processor time to predict and learn, compared with River's forests of as many trees. Each "
         "sample is predicted and learned, with 10 trees. The columns are microseconds of the "
         "adaptive forest, the ratios of River's forests to it, and its ratio to the exact "
         f"forest. All are medians of {repeats} repeats in one process. The last column is the "

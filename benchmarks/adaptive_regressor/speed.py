@@ -61,7 +61,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         for peer in ("adaptive", "exact"):  # This compiles kernels.
             if peer in timed:
                 list(_progressive(timed[peer].make(0), samples[:300]))
-        runs = repeated(repeats, peers, TURN)
+        runs = repeated(repeats, peers, TURN, time.process_time)
         for peer in timed:
             us = 1e6 * median(runs, peer, "both") / len(samples)
             times = ratio(runs, peer, "adaptive", "both")[0] if "adaptive" in timed else None
@@ -74,7 +74,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 ]
             )
     report.note(
-        "Time to predict and learn, compared with River's forests of as many trees. Each of "
+        "Processor time to predict and learn, compared with River's forests of as many trees. Each of "
         f"the first {n} samples is predicted and learned, with 10 trees. Medians of {repeats} "
         "repeats, in which the models take turns. The last column is the time relative to "
         "the adaptive regressor."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..report import Report, verdict
+from ..report import Report
 from .models import (
     ADAPTIVE,
     AUTOREGRESSIVE,
@@ -117,14 +117,11 @@ def _report_best(results: Results, report: Report, what: str) -> None:
                 _number(ours),
                 f"{best} {rivals[best]:.4g}",
                 f"{ours / rivals[best]:.3f}",
-                verdict(ours <= rivals[best]),
                 _number(last),
                 _number(regressive),
             ]
         )
-    report.table(
-        ["stream", own, "best peer", "ratio", "at or above", "last", "autoregressive"], rows
-    )
+    report.table(["stream", own, "best peer", "ratio", "last", "autoregressive"], rows)
     report.note(
         f"The adaptive forest is at or above the best peer on {ahead} of {len(rows)} streams."
     )
@@ -172,9 +169,8 @@ def _report_laws(results: Results, report: Report) -> None:
             is_near, is_local = holds(mean)
             near, local = near + is_near, local + is_local
             parts = [", ".join(f"{c:.2f}" for c in part) for part in mean]
-            rows.append([_named(stream), *parts, verdict(is_near), verdict(is_local)])
-        headers = ["stream", "all", *(f"quarter {k}" for k in range(1, 5))]
-        report.table([*headers, "within 3 points", "quarters within 8"], rows)
+            rows.append([_named(stream), *parts])
+        report.table(["stream", "all", *(f"quarter {k}" for k in range(1, 5))], rows)
         report.note(
             f"The coverage is within 3 points on {near} of {len(rows)} streams. In each "
             f"quarter by predicted variance, it is within 8 points on {local}."

@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from ..data import DataFolder
-from ..distributed.runs import WARM_UP, Block, blocks_of, same_trees, streams
+from ..distributed.runs import WARM_UP, Block, blocks_of, streams
 from ..distributed.sharding import begun, one_process, two_of_their_own
-from ..report import Report, progress, verdict
+from ..report import Report, progress
 from ..timing import no_gc
 
 N_TREES = 10
@@ -26,16 +26,6 @@ def _one_by_one(model: Any, frame: Any, labels: list[Any]) -> float:
         for x, y in samples:
             model.learn_one(x, y)
         return time.perf_counter() - started
-
-
-def _is_same(start: Block, frame: Any, labels: list[Any]) -> bool:
-    """Return whether all ways to learn rows lead to the same model."""
-    single, whole, threads = (begun(start, N_TREES, n_jobs=n) for n in (1, 1, 2))
-    _one_by_one(single, frame, labels)
-    whole.learn_many(frame, labels)
-    threads.learn_many(frame, labels)
-    threads.n_jobs = 1
-    return same_trees(single, whole) and same_trees(single, threads)
 
 
 def _seconds(start: Block, frame: Any, labels: list[Any]) -> dict[str, float]:
@@ -57,8 +47,7 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
         start = blocks_of(X[:WARM_UP], y[:WARM_UP], WARM_UP)[0]
         frame, labels = blocks_of(X[WARM_UP:], y[WARM_UP:], len(X))[0]
         progress(f"batches: {name}")
-        # This compiles or loads kernels.
-        is_same = _is_same(start, frame, labels)
+        _seconds(start, frame, labels)  # This compiles or loads kernels.
         found = []
         for repeat in range(QUICK_REPEATS if quick else REPEATS):
             progress(f"batches: {name}, repeat {repeat}")
@@ -71,7 +60,6 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
                 f"{len(labels):,}",
                 *(f"{each[peer]:.1f}" for peer in PEERS),
                 f"{share:.2f}",
-                verdict(is_same),
             ]
         )
     report.note(
@@ -80,10 +68,6 @@ def batches(data: DataFolder, report: Report, quick: bool) -> None:
         "clock, medians of repeats in which all ways take turns: one by one, in one call, by "
         "two threads, by two parallel processes with half of the trees each, and by one such "
         "process alone. The share is the rate of two threads relative to that of two "
-        "processes, a median over the repeats. All ways must lead to the same model, bit for "
-        "bit."
+        "processes, a median over the repeats."
     )
-    report.table(
-        ["stream", "rows", *PEERS, "share", "same"],
-        rows,
-    )
+    report.table(["stream", "rows", *PEERS, "share"], rows)

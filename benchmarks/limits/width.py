@@ -40,16 +40,16 @@ def _cost(model: Any, samples: Stream, n_first: int = N_FIRST) -> Cost:
     spent = np.empty(len(learned))
     with no_gc():
         for i, (x, y) in enumerate(learned):
-            start = time.perf_counter()
+            start = time.process_time()
             model.learn_one(x, y)
-            spent[i] = time.perf_counter() - start
+            spent[i] = time.process_time() - start
         # The first call compiles kernels.
         model.predict_one(fresh[0][0])
         predicted = np.empty(len(fresh))
         for i, (x, _) in enumerate(fresh):
-            start = time.perf_counter()
+            start = time.process_time()
             model.predict_one(x)
-            predicted[i] = time.perf_counter() - start
+            predicted[i] = time.process_time() - start
     longest = 1e3 * spent[min(n_first, len(spent) // 2) :].max()
     medians = (1e6 * float(np.median(times)) for times in (spent[-N_TIMED:], predicted))
     return Cost(*medians, float(longest), int(model._raw_memory_usage))
@@ -121,7 +121,7 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
     rows.append(_line(f"normal, {SIDE**2}", len(X) - N_PREDICTED, "exact", 10, cost))
     report.note(
         "Time and memory against the number of features, and on long streams. Pixels are "
-        "those in the middle of MNIST's images, shuffled. Times are medians of a call in "
+        "those in the middle of MNIST's images, shuffled. Processor times are medians of a call in "
         f"microseconds: learn_one for the latest {N_TIMED} samples, predict_one for "
         f"{N_PREDICTED} other samples. The longest call is in milliseconds and excludes the "
         f"first {N_FIRST} samples. Bytes are those of the whole model per sample and tree, MB "
