@@ -74,10 +74,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
                 ]
             )
     report.note(
-        "Processor time to predict and learn, compared with River's forests of as many trees. Each of "
-        f"the first {n} samples is predicted and learned, with 10 trees. Medians of {repeats} "
-        "repeats, in which the models take turns. The last column is the time relative to "
-        "the adaptive regressor."
+        "Processor time to predict and learn, compared with River's forests of as many trees. "
+        f"Each of the first {n} samples is predicted and learned, with 10 trees. Medians of "
+        f"{repeats} repeats, in which the models take turns. The last column is the time "
+        "relative to the adaptive regressor."
     )
     report.table(["stream", "model", "us", "ratio"], rows)
     letters = _letters(data, n)

@@ -45,8 +45,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             _speed_row(name, "end to end", whole, n),
         ]
     report.note(
-        "Processor time to learn and predict a sample, compared with River's AMFClassifier. The first "
-        f"{n} samples of each stream are used, with 10 trees. Figures are medians (smallest "
+        "Processor time to learn and predict a sample, compared with River's AMFClassifier. The "
+        f"first {n} samples of each stream are used, with 10 trees. Figures are medians (smallest "
         f"to largest) of {repeats} repeats in one process. learn_one and predict_proba_one "
         f"get the same min-max scaled stream, in blocks of {BLOCK} samples that are predicted "
         f"and then learned. The two forests alternate every {TURN} blocks. End to end is "

@@ -52,8 +52,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
         per = model._raw_memory_usage / len(samples) / model.n_estimators
         memory.append((name, len(samples), len(names), f"{per:.0f}"))
     report.note(
-        "Processor time to learn and predict a sample, compared with AMFRegressor. At most the first "
-        f"{n} samples, with 10 trees, medians of {repeats} repeats in one process. Both "
+        "Processor time to learn and predict a sample, compared with AMFRegressor. At most the "
+        f"first {n} samples, with 10 trees, medians of {repeats} repeats in one process. Both "
         f"models get the same min-max scaled stream, in blocks of {BLOCK} samples that are "
         "predicted and then learned. The ratio is AMF's time relative to the Gaussian "
         "posterior, including choices of hyperparameters. Learn, later: after the first "
