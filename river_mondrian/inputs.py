@@ -202,6 +202,14 @@ def read_values(x: Mapping[Any, Any], levels: bool = False) -> dict[Hashable, fl
     return {name: value for name, value in values.items() if value == value}
 
 
+def _warn(text: str) -> None:
+    """Warn at the line of the user: the innermost line outside of this package and of River."""
+    level, frame, packages = 1, sys._getframe(), ("river_mondrian", "river")
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
+
+
 def _warn_of_text(name: Hashable, text: Any) -> None:
     """Warn if the first value of a feature is text that reads as a number or a date."""
     if not isinstance(text, str):
@@ -211,11 +219,10 @@ def _warn_of_text(name: Hashable, text: Any) -> None:
             parse(text)
         except ValueError:
             continue
-        warnings.warn(
+        _warn(
             f"feature {name!r} begins with the text {text!r}, so it is a category. If it is a "
             f"{what}, convert it, such as by river.stream.iter_csv(converters={{{name!r}: ...}}). "
-            "If it is a category, ignore this warning",
-            stacklevel=2,
+            "If it is a category, ignore this warning"
         )
         return
 
@@ -225,10 +232,9 @@ def warn_of_numbers(labels: Mapping[Hashable, int]) -> None:
     if len(labels) == MANY_LABELS and all(
         isinstance(label, (float, np.floating)) and not label.is_integer() for label in labels
     ):
-        warnings.warn(
+        _warn(
             f"the first {MANY_LABELS} classes are all fractions, such as {next(iter(labels))!r}: "
-            "use a regressor if they are numbers to be predicted",
-            stacklevel=2,
+            "use a regressor if they are numbers to be predicted"
         )
 
 
@@ -237,12 +243,11 @@ def warn_of_words(features: FeatureIndex, n_given: int) -> None:
     features.n_growths += 1
     if features.n_growths >= MANY_GROWTHS and n_given < FEW_KNOWN * len(features):
         features.n_growths = -sys.maxsize
-        warnings.warn(
+        _warn(
             f"{MANY_GROWTHS} samples had new features, and this one lacks most of the "
             f'{len(features)} known features. Use missing="zero" if an absent feature means 0, as '
             'in bags of words. Use a mapping such as missing={"word_": "zero"} if this holds only '
-            "for names with this prefix",
-            stacklevel=2,
+            "for names with this prefix"
         )
 
 

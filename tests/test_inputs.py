@@ -155,9 +155,11 @@ def test_a_missing_name_of_a_feature_is_refused(model, name):
 
 @pytest.mark.parametrize(("text", "what"), [("3.5", "number"), ("2020-01-31 12:00", "date")])
 def test_text_that_is_a_number_or_a_date_is_warned_of_once(text, what):
-    model = rm.MondrianForestClassifier(2, seed=1)
-    with pytest.warns(UserWarning, match=f"'a' begins with the text '{text}'.*{what}.*converters"):
+    model = compose.Discard("c") | rm.MondrianForestClassifier(2, seed=1)
+    message = f"'a' begins with the text '{text}'.*{what}.*converters"
+    with pytest.warns(UserWarning, match=message) as seen:
         model.learn_one({"a": text, "b": "3 red"}, 1)
+    assert seen[0].filename == __file__
     with warnings.catch_warnings(action="error"):
         model.learn_one({"a": "4.5", "b": "red"}, 1)
         model.predict_one({"a": "4.5"})

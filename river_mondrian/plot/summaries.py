@@ -141,7 +141,10 @@ def explanation(
     """
     check_integer("most", most, 1)
     if not hasattr(model, "explain_one"):
-        raise TypeError(f"an explanation needs a model with explain_one, got {told(model)}")
+        raise TypeError(
+            f"an explanation needs a model with explain_one, got {told(model)}. Pass the last step "
+            "of a pipeline, and the sample of pipeline.transform_one"
+        )
     found, start = model.explain_one(x), getattr(model, "baseline", 0.0)
     what = "score" if hasattr(model, "score_one") else "prediction"
     if isinstance(start, Mapping):
