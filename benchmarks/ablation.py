@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from river import drift as river_drift
 
 from river_mondrian import AdaptiveMondrianForestClassifier, AdaptiveMondrianForestRegressor
 from river_mondrian.compiling.kernels import exact_kernel, kernel
@@ -29,6 +31,7 @@ from .adaptive_regressor.streams import SOURCES
 from .adaptive_regressor.streams import load as load_targets
 from .data import DataFolder, Stream
 from .report import Report, progress
+from .robustness.runs import deviations
 
 N_TREES, PREFIX = comparing.N_TREES, 6000
 FLOOR = 1e-3
@@ -226,4 +229,54 @@ def regressor(data: DataFolder, report: Report, quick: bool) -> None:
     _compare(report, samples, targets, parts, loss, 1 if quick else 3)
 
 
-PARTS: dict[str, Callable[..., None]] = {"classifier": classifier, "regressor": regressor}
+def detector(data: DataFolder, report: Report, quick: bool) -> None:
+    """Losses of the adaptive forests with and without a drift detector."""
+    n, seeds = (600, 1) if quick else (None, 3)
+    streams = {name: load_targets(data, name, n) for name in SOURCES}
+    _without(report, streams, AdaptiveMondrianForestRegressor, _mean_absolute_error, seeds)
+    names = [name for name in (*comparing.MADE, *comparing.FILES) if name not in comparing.WIDE]
+    streams = {name: comparing.load(data, name, n or comparing.PREFIX) for name in names}
+    _without(report, streams, AdaptiveMondrianForestClassifier, _log_loss, seeds)
+
+
+def _mean_absolute_error(model: Any, samples: Stream) -> float:
+    return float(deviations(model, samples).mean())
+
+
+def _log_loss(model: Any, samples: Stream) -> float:
+    return comparing.scores(model, samples)[1]
+
+
+def _without(
+    report: Report,
+    streams: Mapping[str, Stream | None],
+    kind: Callable[..., Any],
+    loss: Callable[[Any, Stream], float],
+    seeds: int,
+) -> None:
+    """Report losses with the default detector and with none."""
+    rows = []
+    for name, samples in streams.items():
+        if samples is None:
+            continue
+        progress(name)
+        found = np.empty((2, seeds))
+        for which, chosen in enumerate(({}, {"drift_detector": river_drift.NoDrift()})):
+            for seed in range(seeds):
+                model = kind(N_TREES, seed=seed + 1, **chosen)
+                found[which, seed] = loss(model, samples)
+        own, less = found.mean(axis=1)
+        change = 100.0 * math.log(less / own)
+        rows.append([name, len(samples), f"{own:.4g}", f"{less:.4g}", f"{change:+.1f}"])
+    report.note(
+        f"{loss.__name__[1:].replace('_', ' ').capitalize()} of {kind.__name__} with and without "
+        f"the drift detector, means over {seeds} seeds, with {N_TREES} trees."
+    )
+    report.table(["stream", "n", "with", "without", "change, %"], rows)
+
+
+PARTS: dict[str, Callable[..., None]] = {
+    "classifier": classifier,
+    "regressor": regressor,
+    "detector": detector,
+}

@@ -5,18 +5,22 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import time
+import tracemalloc
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from river import base, conf
+from river import base, conf, linear_model, preprocessing
+from river.datasets import synth
 
 from river_mondrian import (
     AdaptiveMondrianForestClassifier,
     AdaptiveMondrianForestRegressor,
     Calibrated,
+    MondrianForestRegressor,
 )
 from river_mondrian.learners.quantile_tracking import N_FIRST
 
@@ -26,6 +30,7 @@ from .adaptive_regressor.streams import SOURCES, load
 from .data import Array, DataFolder, Stream, stream
 from .regressor.peers import PEERS
 from .report import Report, progress, pyplot
+from .timing import TURN, median, repeated
 
 LEVELS = (0.5, 0.8, 0.95)
 DELAYS = (0, 1, 10, 100)
@@ -569,6 +574,73 @@ def held_out(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["set", "n", "coverage, %", "size"], rows)
 
 
+# Time and memory.
+
+COSTLY: dict[str, Callable[[], Any]] = {
+    "River's linear regression": (
+        lambda: preprocessing.StandardScaler() | linear_model.LinearRegression()
+    ),
+    "exact regressor": lambda: MondrianForestRegressor(seed=1),
+    "adaptive regressor": lambda: AdaptiveMondrianForestRegressor(seed=1),
+    "adaptive classifier": lambda: AdaptiveMondrianForestClassifier(seed=1),
+}
+
+
+def _learned(model: Any, samples: Stream, *predict: str) -> Iterator[str]:
+    calls = [getattr(model, name) for name in predict]
+    for start in range(0, len(samples), 100):
+        for x, y in samples[start : start + 100]:
+            for call in calls:
+                call(x)
+            model.learn_one(x, y)
+        yield ""
+
+
+def cost(data: DataFolder, report: Report, quick: bool) -> None:
+    """Processor time and memory of `Calibrated`, with ten features."""
+    n, repeats = (600, 1) if quick else (3000, 5)
+    samples, rows = list(synth.Friedman(seed=1).take(n)), []
+    for name, make in COSTLY.items():
+        progress(name)
+        point, sets, own = "predict_one", "predict_interval_one", samples
+        if "classifier" in name:
+            point, sets = "predict_proba_one", "predict_set_one"
+            own = [(x, y > 14.0) for x, y in samples]
+
+        def peers(
+            seed: int, make: Any = make, own: Stream = own, point: str = point, sets: str = sets
+        ) -> dict[str, Iterator[str]]:
+            return {
+                "alone": _learned(make(), own, point),
+                "sets": _learned(Calibrated(make()), own, sets),
+                "both": _learned(Calibrated(make()), own, point, sets),
+            }
+
+        for steps in peers(0).values():  # This compiles kernels.
+            list(steps)
+        runs = repeated(repeats, peers, TURN, time.process_time)
+        us = [1e6 * median(runs, peer, "") / n for peer in ("alone", "sets", "both")]
+        model = Calibrated(make())
+        list(_learned(model, own[:100], sets))
+        tracemalloc.start()
+        for x, _ in synth.Friedman(seed=2).take(1000):
+            getattr(model, sets)(x)
+        size = tracemalloc.get_traced_memory()[0] / 1000
+        tracemalloc.stop()
+        rows.append(
+            [name, *(f"{t:.1f}" for t in (us[0], us[1] - us[0], us[2] - us[0])), f"{size:.0f}"]
+        )
+    report.note(
+        "Processor time and memory of `Calibrated`, with ten features. The columns are "
+        f"microseconds to predict and learn one of the first {n} samples of Friedman without the "
+        "wrapper, additional microseconds if only intervals or sets are predicted with the "
+        "wrapper, and additional microseconds if points or probabilities are predicted as well. "
+        f"Times are medians of {repeats} repeats, in which the models take turns. The last column "
+        "is the memory of a sample that waits for its label."
+    )
+    report.table(["model", "us", "+ us", "+ us, with points", "bytes"], rows)
+
+
 # Pictures.
 
 
@@ -633,5 +705,6 @@ PARTS: dict[str, Callable[..., None]] = {
     "late": late,
     "sets": sets,
     "held_out": held_out,
+    "cost": cost,
     "pictures": pictures,
 }
