@@ -15,7 +15,7 @@ from river.datasets import synth
 
 from river_mondrian import AdaptiveMondrianForestClassifier, MondrianForestClassifier
 
-from ..data import DataFolder, Stream, stream, take
+from ..data import Array, DataFolder, Stream, stream, take
 from ..report import Report, progress
 
 FLOOR = 1e-3
@@ -154,8 +154,8 @@ def scores(model: Any, samples: Stream) -> tuple[float, float, float]:
     return right / n, loss / n, brier / n
 
 
-def _mean(name: str, make: Callable[[int], Any], samples: Stream, seeds: int) -> list[float]:
-    """Return mean scores over seeds, samples per second of processor time and MiB."""
+def _runs(name: str, make: Callable[[int], Any], samples: Stream, seeds: int) -> Array:
+    """Return scores, samples per second of processor time and MiB, with a row for each seed."""
     found = []
     for seed in range(1, seeds + 1):
         progress(f"{name}, seed {seed}")
@@ -165,8 +165,7 @@ def _mean(name: str, make: Callable[[int], Any], samples: Stream, seeds: int) ->
         rate = len(samples) / (time.process_time() - start)
         size = getattr(model, "_raw_memory_usage", 0) / 2**20
         found.append([*found_scores, rate, size])
-    mean: list[float] = np.mean(found, axis=0).tolist()
-    return mean
+    return np.array(found)
 
 
 def _compare(
@@ -179,6 +178,7 @@ def _compare(
     """
     n_streams, better = 0, {"accuracy": 0, "log loss": 0}
     ours: dict[str, list[float]] = {}
+    errors: dict[str, Array] = {}
     tables: dict[str, list[list[Any]]] = {"scores": [], "samples/s": [], "MiB": []}
     for name in (*MADE, *FILES):
         samples = load(data, name, n)
@@ -192,7 +192,11 @@ def _compare(
                 if model == "SRP":
                     continue
                 model_seeds = 1
-            found[model] = _mean(f"{name}, {model}", MODELS[model], samples, model_seeds)
+            runs = _runs(f"{name}, {model}", MODELS[model], samples, model_seeds)
+            found[model] = runs.mean(axis=0).tolist()
+            if model_seeds > 1:
+                error = runs[:, :3].std(axis=0, ddof=1) / math.sqrt(model_seeds)
+                errors[model] = np.maximum(errors.get(model, 0.0), error)
         own = ours[name] = found["adaptive"]
         rivals = [found[peer] for peer in PEERS if peer in found]
         n_streams += 1
@@ -218,6 +222,11 @@ def _compare(
     for what, rows in tables.items():
         report.note(f"## {what}")
         report.table(["stream", "n", *seeds], rows)
+        if what == "scores" and errors:
+            largest = (
+                f"{model} {a:.4f} / {b:.3f} / {c:.3f}" for model, (a, b, c) in errors.items()
+            )
+            report.note(f"Largest standard errors of these means: {', '.join(largest)}.")
     for what, count in better.items():
         report.note(
             f"The adaptive forest is at or above the best of River's in {what} on {count} of "
@@ -235,13 +244,13 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     _compare(data, report, n, seeds)
     samples = load(data, "elec2", n)
     if samples is not None:
-        found = _mean(
+        found = _runs(
             "elec2, autoregressive",
             lambda seed: AdaptiveMondrianForestClassifier(N_TREES, autoregressive=True, seed=seed),
             samples,
             most,
-        )[0]
-        report.note(f"elec2 with autoregressive: {found:.4f}.")
+        )
+        report.note(f"elec2 with autoregressive: {found[:, 0].mean():.4f}.")
 
 
 def sizes(data: DataFolder, report: Report, quick: bool) -> None:

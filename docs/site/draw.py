@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +29,8 @@ from river_mondrian.plot.canvas import color
 
 import figures
 
-FOLDER = Path(__file__).parents[1] / "pictures"
+DOCS = Path(__file__).parents[1]
+FOLDER = DOCS / "pictures"
 
 # Colours of the site's two schemes: background, text, lines of cells.
 SCHEMES = {"light": ("#ffffff", "#333333", "#666666"), "dark": ("#1e2029", "#dddddd", "#aaaaaa")}
@@ -221,6 +223,25 @@ def insides(_: str) -> Figure:
     return figure
 
 
+def explained(_: str) -> Figure:
+    """Draw the explanation of one prediction."""
+    model = AdaptiveMondrianForestClassifier(seed=1)
+    for x, y in datasets.Phishing():
+        model.learn_one(x, y)
+    return plot.explanation(model, x).figure
+
+
+def drawn_on(page: str, n: int) -> Callable[[str], Figure]:
+    """Return a function that runs the first n examples of a page, of which the last one draws."""
+
+    def draw(_: str) -> Figure:
+        blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+        exec("\n".join(blocks[:n]), {})
+        return plt.gcf()
+
+    return draw
+
+
 def peers(_: str) -> Figure:
     """Draw the mean accuracy and speed of the forests on the streams that all of them finished."""
     scores = figures.streams("scores")
@@ -257,6 +278,9 @@ def main() -> None:
         "kernels": kernels,
         "courses": courses,
         "insides": insides,
+        "explained": explained,
+        "alerts": drawn_on("guide/alerts.md", 2),
+        "intervals": drawn_on("guide/intervals.md", 2),
         "peers": peers,
         **figures.FIGURES,
     }

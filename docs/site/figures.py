@@ -167,7 +167,7 @@ def calibrated(_: str) -> Figure:
     for place, level in enumerate((50, 80, 95)):
         ax.plot([place - 0.45, place + 0.45], [level, level], color="gray", linewidth=1, zorder=0)
     ax.set_xticks(range(3), ["50 %", "80 %", "95 %"])
-    ax.set_xlabel("coverage asked for", fontsize=12)
+    ax.set_xlabel("requested coverage", fontsize=12)
     ax.set_ylabel("targets covered, %", fontsize=12)
     ax.legend(loc="lower right", fontsize=11, frameon=False)
     return figure
