@@ -40,6 +40,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Time to predict and learn, compared with River's forests of as many trees."""
     n, repeats = (500, 1) if quick else (3000, 9)
     table = []
+    AdaptiveMondrianForestClassifier.warmup()
+    MondrianForestClassifier.warmup()
     for name in ("letter", "covtype", "Agrawal"):
         samples = load(data, name, n)
         if samples is None:
@@ -54,9 +56,6 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
             }
 
         progress(f"{name}")
-        # This compiles kernels.
-        for model in (adaptive_forest(0), MondrianForestClassifier(seed=0)):
-            scores(model, samples[:300])
         runs = repeated(repeats, peers, TURN, time.process_time)
         own = 1e6 * median(runs, "adaptive", "both") / len(samples)
         times = {peer: ratio(runs, peer, "adaptive", "both")[0] for peer in ("AMF", "ARF", "exact")}
