@@ -3,6 +3,7 @@
 import inspect
 import os
 import pickle
+import subprocess
 import sys
 import traceback
 from typing import get_type_hints
@@ -10,6 +11,7 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 from river import base
+from scipy import stats
 
 import river_mondrian as rm
 from river_mondrian.compiling.kernels import kernel
@@ -32,6 +34,25 @@ def fed(model, samples):
         x, *rest = sample if isinstance(sample, tuple) else (sample,)
         model.learn_one(x, *(rest if takes_targets else ()))
     return model
+
+
+def progressive(model, samples):
+    """Return the prediction of each sample before the model learns it."""
+    found = []
+    for x, y in samples:
+        found.append(model.predict_one(x))
+        model.learn_one(x, y)
+    return found
+
+
+def weights_of(n, seed):
+    """Return random weights below and above 1, in single precision."""
+    return np.random.default_rng(seed).exponential(size=n).astype(np.float32).tolist()
+
+
+def restored(model):
+    """Return a copy of a model by its pickle, which has passed all checks."""
+    return pickle.loads(pickle.dumps(model))
 
 
 def stream(n, seed=0, names=("a", "b"), n_classes=2):
@@ -114,6 +135,27 @@ def raises(error, message, *calls):
 def refused(model, text=""):
     """Check that a damaged model cannot be unpickled."""
     raises(rm.ModelFormatError, text or None, lambda: pickle.loads(pickle.dumps(model)))
+
+
+def assert_one_law(first, second, level):
+    """Compare the distributions of two samples of rows of numbers, each column at a level."""
+    for one, other in zip(np.transpose(first), np.transpose(second), strict=True):
+        values = np.unique([*one, *other])
+        if len(values) == 1:
+            continue
+        if len(values) < 6:
+            p = stats.chi2_contingency([(own == values[:, None]).sum(1) for own in (one, other)])
+        else:
+            p = stats.ks_2samp(one, other)
+        assert p.pvalue > level
+
+
+def run(*arguments, inherited=os.environ, **environ):
+    """Run Python in a new process; return its output and its errors."""
+    command, environ = [sys.executable, *arguments], inherited | environ
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
 
 
 def forked(call):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from common import has_probabilities
+from common import fed, has_probabilities
 from river import base, drift
 from scipy import stats
 
@@ -145,14 +145,8 @@ WEIGHTS = (1.0, 1.0, 0.0, 0.3, 2, 1e-20, 7.5, 1e25)
 
 
 def learn(model: Any, x: Row, y: Any) -> None:
-    if isinstance(model, UNSUPERVISED):
-        model.learn_one(x)
-    elif isinstance(model, rm.DualOGDClassifier):
-        model.learn_one(x, y if y is None else bool(y))
-    elif isinstance(model, FOREST_CLASSIFIERS):
-        model.learn_one(x, y, weight_of(model, x))
-    else:
-        model.learn_one(x, y)
+    y = bool(y) if isinstance(model, rm.DualOGDClassifier) and y is not None else y
+    fed(model, [(x, y, weight_of(model, x))])
 
 
 def weight_of(model: Any, x: Row) -> float:
@@ -166,10 +160,7 @@ def forget(model: Any, sample: tuple[Row, Any]) -> None:
     x, y = sample
     w = weight_of(model, x)
     try:
-        if isinstance(model, HOLDERS):
-            model.forget_one(x)
-        else:
-            model.forget_one(x, y, w)
+        model.forget_one(x, *(() if isinstance(model, HOLDERS) else (y, w)))
     except KeyError:
         # The sample has left the window, or it is stored in another form.
         is_held = not isinstance(model, rm.NearestNeighborDetector) and model.window is None

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from common import as_kernel, learn_rows
+from common import as_kernel, assert_one_law, learn_rows, weights_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive as naive
@@ -81,11 +81,6 @@ def posteriors(trees, slot, x):
 
 
 # Statistics and posteriors.
-
-
-def weights_of(n, seed):
-    """Return random weights below and above 1."""
-    return np.random.default_rng(seed).exponential(size=n).astype(np.float32).tolist()
 
 
 @pytest.mark.parametrize("forgets", [False, True])
@@ -234,21 +229,15 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, rebuilt):
         trees.build()
     exact = MondrianForestClassifier(n, scale=False, seed=seed + 50)
     exact.learn_many(X, y)
-    pair = ([one.read(t) for t in range(n)] for one in (trees, exact._trees))
-    assert_same_law(*pair, seeds=2 * 3)
+    pair = ([shape_of(one.read(t)) for t in range(n)] for one in (trees, exact._trees))
+    assert_one_law(*pair, LEVEL / (5 * 2 * 3))
 
 
-def assert_same_law(ours, theirs, seeds):
-    """Compare the distributions of root times, root features, leaves and depths of many trees."""
-    for statistic in (
-        lambda read: read[0].time,
-        lambda read: read[0].dim,
-        lambda read: sum(node.is_leaf for node in read),
-        lambda read: max(node.depth for node in read),
-        lambda read: min((node.time for node in read if node.depth == 2), default=9.9),
-    ):
-        own, others = ([statistic(read) for read in trees] for trees in (ours, theirs))
-        assert stats.ks_2samp(own, others).pvalue > LEVEL / (5 * seeds)
+def shape_of(read):
+    """Return summaries of a tree that depend on its distribution."""
+    root, n_leaves = read[0], sum(node.is_leaf for node in read)
+    below = min((node.time for node in read if node.depth == 2), default=9.9)
+    return [root.time, root.dim, n_leaves, max(node.depth for node in read), below]
 
 
 def test_building_in_parts_is_building_at_once():

@@ -10,7 +10,7 @@ import common
 import numpy as np
 import pandas as pd
 import pytest
-from common import Adaptive, learn_rows, raises
+from common import Adaptive, learn_rows, progressive, raises, restored
 from naive import adaptive as naive
 from naive.discriminants import Discriminants
 from river import drift
@@ -64,11 +64,8 @@ def test_discriminants_are_the_twins():
 
 def accuracy(model, data, start=0):
     """Return the accuracy from sample `start` on; each sample is predicted, then learned."""
-    right = []
-    for x, y in data:
-        right.append(model.predict_one(x) == y)
-        model.learn_one(x, y)
-    return np.mean(right[start:])
+    pairs = zip(progressive(model, data), data, strict=True)
+    return np.mean([found == y for found, (_, y) in pairs][start:])
 
 
 @pytest.mark.parametrize("detector", [None, drift.PageHinkley(threshold=10), drift.binary.HDDMA()])
@@ -210,7 +207,7 @@ def test_a_copy_whose_rows_have_other_room_goes_on_alike(seed):
         model.learn_one(x, y)
         other.learn_one(x, y)
         if i % 37 == 0 and i:
-            other = pickle.loads(pickle.dumps(other))
+            other = restored(other)
 
 
 # Enough rows for several threads.

@@ -5,13 +5,13 @@ They cover what compiled code depends on, and which folders of code are removed.
 
 import errno
 import os
-import subprocess
 import sys
 import time
 from unittest import mock
 
 import numba
 import pytest
+from common import run
 from numba.core.caching import NullCache
 from small_package import PACKAGE, SOURCES, changed
 
@@ -263,11 +263,10 @@ assert os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_forks(installed):
-    environ = {"PYTHONPATH": f"{installed.place}{os.pathsep}{PACKAGE.parent}"} | installed.environ
-    command = [sys.executable, "-P", "-c", FORKED]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["6", "5", "5.0", "5", "5.0"]
-    assert "Warning" not in done.stderr
+    paths = f"{installed.place}{os.pathsep}{PACKAGE.parent}"
+    found, told = run("-P", "-c", FORKED, inherited=installed.environ, PYTHONPATH=paths)
+    assert found.split() == ["6", "5", "5.0", "5", "5.0"]
+    assert "Warning" not in told
     assert installed.run(("second", 3), ("first", 2.5)) == ([5, 5.0], 2, [])
 
 

@@ -1,6 +1,5 @@
 """Tests of calibrated intervals and sets: guarantees on any stream, late labels, interruptions."""
 
-import collections
 import copy
 import itertools
 import math
@@ -11,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from attack.judging import Judge
-from common import fed, raises
+from common import fed, raises, restored
 from naive.calibration import NaiveInterval, NaiveSet, NaiveSetByClass
 from river import base, evaluate, linear_model, metrics, naive_bayes, preprocessing
 
@@ -206,18 +205,6 @@ def test_larger_coverages_have_larger_intervals_and_sets():
         sets.learn_one(p, label)
 
 
-def test_classes_hold_by_themselves():
-    rng = np.random.default_rng(2)
-    model, held = rm.Calibrated(Odds(), by_class=True), collections.defaultdict(list)
-    for t in range(6000):
-        y = "rare" if rng.random() < 0.15 else "usual"
-        p = 1.0 / (1.0 + math.exp(rng.normal() - (1.0 if y == "usual" else -0.5)))
-        x = {"usual": p, "rare": 1.0 - p, "t": t}
-        held[y].append(y in model.predict_set_one(x, 0.9))
-        model.learn_one(x, y)
-    assert all(np.mean(one[len(one) // 10 :]) > 0.88 for one in held.values())
-
-
 # Late labels.
 
 
@@ -395,24 +382,26 @@ KINDS = RIVERS | {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_equal_seeds_give_equal_intervals_and_sets(name, tmp_path):
-    one, other = (rm.Calibrated(KINDS[name](), by_class=name == "classes") for _ in range(2))
-    is_classifier, found = isinstance(one, base.Classifier), ([], [])
+def test_copies_give_equal_intervals_and_sets(name, tmp_path):
+    """Predictions that wait for their labels are copied, too. No state is shared."""
+    model = rm.Calibrated(KINDS[name](), by_class=name == "classes")
+    is_classifier, models = isinstance(model, base.Classifier), [model]
     samples = labels(120) if is_classifier else numbers(120)
     for i, (x, _) in enumerate(samples):
         if i == 60:
-            # Predictions that wait for their labels are kept. Files cannot store River's models.
-            if hasattr(other.model, "memory_usage"):
-                rm.save(other, tmp_path / "model")
-                other = rm.load(tmp_path / "model")
-            else:
-                other = pickle.loads(pickle.dumps(other))
-        for model, results in zip((one, other), found, strict=True):
-            ask = model.predict_set_one if is_classifier else model.predict_interval_one
-            results += [ask(x, coverage) for coverage in (0.5, 0.7, 0.9)]
-            if i >= 12:
-                model.learn_one(*samples[i - 12])
-    assert found[0] == found[1]
+            models += [copy.deepcopy(model), model.clone(include_attributes=True), restored(model)]
+            # Files cannot store River's models.
+            if hasattr(model.model, "memory_usage"):
+                rm.save(model, tmp_path / "model")
+                models.append(rm.load(tmp_path / "model"))
+            assert {type(one) for one in models} == {type(model)}
+            assert model.clone()._n_learned == 0
+        asks = [m.predict_set_one if is_classifier else m.predict_interval_one for m in models]
+        for coverage in (0.5, 0.7, 0.9):
+            found = [ask(x, coverage) for ask in asks]
+            assert found == found[:1] * len(models)
+        for one in models if i >= 12 else ():
+            one.learn_one(*samples[i - 12])
 
 
 OF_TARGETS, OF_LABELS = rm.Calibrated(Point()), rm.Calibrated(Odds())
@@ -444,7 +433,7 @@ def test_predictions_that_are_no_numbers():
     assert all(map(math.isfinite, model.predict_interval_one({"p": 0.0})))
 
 
-# Copies and interruptions.
+# Errors and interruptions.
 
 
 def states(model):
@@ -462,20 +451,6 @@ WRAPPED = {
     "regressor": lambda: rm.Calibrated(RIVERS["adaptive"]()),
     "classifier": lambda: rm.Calibrated(rm.MondrianForestClassifier(2, seed=1), by_class=True),
 }
-
-
-@pytest.mark.parametrize("kind", WRAPPED)
-def test_copies_are_independent_and_equal(kind):
-    model, samples = learned(WRAPPED[kind])
-    copies = [copy.deepcopy(model), model.clone(include_attributes=True)]
-    for one in copies:
-        assert type(one) is type(model)
-        assert states(one) == states(model)
-    fed(model, samples[-5:])
-    for one in copies:
-        assert states(one) != states(model)
-        assert states(fed(one, samples[-5:])) == states(model)
-    assert model.clone()._n_learned == 0
 
 
 @pytest.mark.parametrize("kind", WRAPPED)

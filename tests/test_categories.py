@@ -47,13 +47,9 @@ def samples(n, seed=0, missing=0.1):
 
 
 def learn(name, model, pairs):
-    """Let a model learn samples, with weights if its kind accepts them; return the model."""
-    for i, (x, y) in enumerate(pairs):
-        if name == "weights":
-            model.learn_one(x, y, 1.0 + i % 3 / 2)
-        else:
-            model.learn_one(x, y)
-    return model
+    """Let a model learn samples, with weights of some kinds; return the model."""
+    weights = (1.0, 1.5, 2.0) if name == "weights" else (1.0,)
+    return fed(model, [(*pair, w) for pair, w in zip(pairs, itertools.cycle(weights))])
 
 
 # Places.

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from common import Adaptive, AdaptiveTargets, Exact, Targets, has_probabilities, raises
+from common import Adaptive, AdaptiveTargets, Exact, Targets, fed, has_probabilities, raises
 from river import base, optim
 from scipy import stats
 from test_contract import MODELS, SUPERVISED
@@ -101,13 +101,8 @@ def targets(model):
 
 
 def learn(model, first=0, last=N):
-    y = targets(model)
-    for i in range(first, last):
-        if isinstance(model, SUPERVISED):
-            model.learn_one(ROWS[i], y[i], w=WEIGHTS[i])
-        else:
-            model.learn_one(ROWS[i])
-    return model
+    samples = zip(ROWS, targets(model), WEIGHTS, strict=True)
+    return fed(model, itertools.islice(samples, first, last))
 
 
 def learn_frame(model, frame, first=0, last=N):

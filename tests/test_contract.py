@@ -116,17 +116,6 @@ def test_a_sample_that_is_no_mapping(name, n):
     assert pickle.dumps(model) == before
 
 
-@models
-def test_none_is_a_missing_value(name):
-    one, other = MODELS[name](), MODELS[name]()
-    samples = [({**x, "a": None} if i % 3 == 1 else x, y) for i, (x, y) in enumerate(stream(40))]
-    fed(one, samples)
-    nan = [({k: math.nan if v is None else v for k, v in x.items()}, y) for x, y in samples]
-    fed(other, nan)
-    assert answers(one) == answers(other)
-    assert answer(one, {"a": None, "b": 0.3}) == answer(one, {"a": math.nan, "b": 0.3})
-
-
 # The dual classifier stores arrays only.
 with_records = pytest.mark.parametrize("name", sorted(MODELS.keys() - {"dual"}))
 

@@ -100,21 +100,6 @@ def test_values_of_any_size_give_probabilities(size):
         kernels.learn(values, i % 3, 3)
 
 
-# Wild numbers, and numbers that change.
-
-
-@pytest.mark.parametrize("share", [0.5, 0.02, 0.005])
-def test_means_and_variances_of_what_is_rare_are_all_values(seed, share):
-    X = (np.random.default_rng(seed).random((4000, 1)) < share).astype(float)
-    kernels = Kernels(1, 1)
-    for values in X:
-        kernels.predict(values, 1)
-        kernels.learn(values, 0, 1)
-    learned = kernels.memory.learned
-    assert learned["means"][0, 1] == pytest.approx(X.mean())
-    assert learned["squares"][0, 1] / learned["counts"][0, 1] == pytest.approx(X.var())
-
-
 def test_what_has_been_learned_stays_where_rows_grow_and_in_copies():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60).tolist()

@@ -17,33 +17,22 @@ def recorded(rng, n, n_experts, n_classes):
     return predicted / predicted.sum(axis=2, keepdims=True), labels.tolist()
 
 
-def run_mixture(predicted, labels, room, weights, drifts):
-    """Yield the mixed prediction of each sample; a drift comes before each sample of `drifts`."""
-    _, n_experts, n_classes = predicted.shape
-    mixture = experts.Mixture(n_experts)
-    mixture.reserve(n_classes + room)
-    mixture.record.n_classes = n_classes
-    for i, (one, label) in enumerate(zip(predicted, labels, strict=True)):
-        if i in drifts:
-            mixture.follow_drift()
-        mixture.predicted[:-1, :n_classes] = one
-        experts.combine(mixture.record)
-        yield mixture.memory.arrays["mixed"][:n_classes].copy()
-        experts.learn(mixture.record, label, weights[i])
-
-
 @pytest.mark.parametrize("room", [0, 3])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_the_mixture_is_the_twins(seed, room, spread):
     predicted, labels = recorded(np.random.default_rng(seed), 300, 5, 4)
+    mixture = experts.Mixture(5)
+    mixture.reserve(4 + room)
+    mixture.record.n_classes = 4
     rates = experts.STEP, experts.FIRST_SQUARES, experts.LARGEST_EXPONENT, experts.SHARE_RATE
     twin = Twin(5, experts.FLOOR, *rates)
     weights = np.exp(spread * np.random.default_rng(seed).normal(size=300)).tolist()
-    drifts = (100, 101, 250)
-    runs = run_mixture(predicted, labels, room, weights, drifts)
-    rows = zip(predicted, labels, weights, runs, strict=True)
-    for i, (one, label, weight, mixed) in enumerate(rows):
-        if i in drifts:
-            twin.follow_drift()
+    for i, (one, label, weight) in enumerate(zip(predicted, labels, weights, strict=True)):
+        for each in (mixture, twin) if i in (100, 101, 250) else ():
+            each.follow_drift()
+        mixture.predicted[:-1, :4] = one
+        experts.combine(mixture.record)
+        mixed = mixture.memory.arrays["mixed"][:4]
         np.testing.assert_allclose(mixed, twin.predict(one.tolist()), rtol=1e-9)
+        experts.learn(mixture.record, label, weight)
         twin.learn(label, weight)

@@ -1,15 +1,14 @@
 """Tests of the posterior and the feature map of docs/extending.md, against twins."""
 
 import importlib
-import os
 import pickle
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from common import run
 from naive.adaptive import route
 
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
@@ -48,8 +47,7 @@ def test_the_page_runs_as_it_stands(modules, name, code, use, shown, tmp_path):
     exec(use, names)
     path = tmp_path / "whole.py"
     path.write_text(f"{code}{use}\nprint({shown})\n")
-    environ = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    printed = subprocess.check_output([sys.executable, str(path)], env=environ, text=True)
+    printed, _ = run(str(path), NUMBA_DISABLE_JIT="1")
     np.testing.assert_allclose(eval(shown, names), eval(printed), rtol=0, atol=1e-12)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import test_gaussian
-from common import fed, learn_rows, raises
+from common import answer, assert_one_law, fed, learn_rows, raises, restored
 from naive import forgetting as naive
 from naive import hnsp
 from naive.mondrian import route, walk
-from test_kernels import SETTINGS, as_twin, compare, draw, features_of, grow
+from test_kernels import LEVEL, SETTINGS, as_twin, draw, features_of, grow
 
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
 from river_mondrian.limits import LARGEST
@@ -95,7 +95,7 @@ def test_the_law_is_kept_by_learning_and_forgetting(params, seed):
     left, others = (
         [features_of(as_twin(one, t), late, 20) for t in range(n_trees)] for one in (trees, batch)
     )
-    compare(left, others, n_tests=6 * 2 * len(SETTINGS))
+    assert_one_law(left, others, LEVEL / (7 * 2 * len(SETTINGS)))
 
 
 # Models.
@@ -115,16 +115,8 @@ def stream(n, seed=0, missing=0.0, places=0, levels=False, at=None):
     return found
 
 
-def checked(model):
-    """Return a restored copy, which has passed all checks."""
-    return pickle.loads(pickle.dumps(model))
-
-
 def answers(model):
-    asked = [x for x, _ in stream(12, 77, missing=0.2)]
-    if isinstance(model, MondrianForestClassifier):
-        return [model.predict_proba_one(x) for x in asked]
-    return [(d.mean, d.var**0.5) for d in (model.predict_one(x, with_dist=True) for x in asked)]
+    return [answer(model, x) for x, _ in stream(12, 77, missing=0.2)]
 
 
 def stored(model, samples):
@@ -161,7 +153,7 @@ def test_learning_and_forgetting_in_any_order(cls, params, seed):
         if i > 5 and rng.random() < 0.5:
             model.forget_one(*held.pop(int(rng.integers(len(held)))))
         if i % 35 == 0:
-            assert answers(checked(model)) == answers(model)
+            assert answers(restored(model)) == answers(model)
             stored(model, held)
     assert model.n_samples == 420
 
@@ -175,7 +167,7 @@ def test_a_window_holds_the_latest_samples(cls, window, missing):
     for i, (x, y) in enumerate(samples):
         model.learn_one(x, y)
         if i % 150 == 20:
-            stored(checked(model), samples[max(i + 1 - window, 0) : i + 1])
+            stored(restored(model), samples[max(i + 1 - window, 0) : i + 1])
     assert model.n_samples == 700
     fed(model, stream(700, 3, missing, places=200))
     for tree in model._trees.trees:
@@ -188,7 +180,7 @@ def test_the_box_of_equal_points_stays_until_what_is_known_goes():
     model = MondrianForestClassifier(2, window=100, scale=False, seed=1)
     fed(model, [({"a": 0.5}, 0), ({"b": 0.25}, 0), ({"b": 0.25}, 0)])
     model.forget_one({"a": 0.5}, 0)
-    checked(model)
+    restored(model)
     for node in (model._trees.read(t)[0] for t in range(2)):
         np.testing.assert_array_equal(node.lower, [np.nan, 0.25])
 
@@ -253,7 +245,7 @@ def test_a_late_feature_is_missing_from_samples_that_take_a_place_again():
         if i == 4:
             model.forget_one(*samples[3])
             model.forget_one(*samples[1])
-    stored(checked(model), [samples[i] for i in (0, 2, 4, 5, 6, 7, 8)])
+    stored(restored(model), [samples[i] for i in (0, 2, 4, 5, 6, 7, 8)])
     assert sum(np.isnan(row[17]) for row in model._trees.warm_up[:7]) == 6
 
 

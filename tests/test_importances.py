@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import test_gaussian as targets
+from common import weights_of
 from naive import adaptive as naive_adaptive
 from naive import importances as naive
 from naive.mondrian import copied, route
@@ -13,7 +14,7 @@ from river import base
 from scipy import special
 from test_adaptive import grown, long_slots, posteriors
 from test_configurations import CONFIGURATIONS, ROWS, learn
-from test_kernels import as_twin, draw, grow, weights_of
+from test_kernels import as_twin, draw, grow
 
 import river_mondrian as rm
 from river_mondrian.learners import experts as attribution
@@ -200,22 +201,14 @@ def test_the_parts_of_an_adaptive_trees_posteriors_are_the_twins(seed):
             np.testing.assert_allclose(whole, posteriors(trees, slot, x), atol=1e-5)
 
 
-def learned_mixture(n_experts, seed):
-    """Return a mixture that has learned, and its twin."""
-    rng = np.random.default_rng(seed)
-    own = Mixture(n_experts)
+def test_a_mixture_is_shared_out_as_its_experts_move(seed):
+    rng, own = np.random.default_rng(seed), Mixture(5)
     rates = STEP, FIRST_SQUARES, LARGEST_EXPONENT, SHARE_RATE
-    twin = naive_adaptive.Mixture(n_experts, FLOOR, *rates)
+    twin = naive_adaptive.Mixture(5, FLOOR, *rates)
     for _ in range(200):
-        twin.predict(rng.dirichlet(np.ones(3), n_experts).tolist())
+        twin.predict(rng.dirichlet(np.ones(3), 5).tolist())
         twin.learn(int(rng.integers(3)))
     own.exponents[:], own.learned["shares"][:-1] = twin.exponents, twin.shares
-    return own, twin
-
-
-def test_a_mixture_is_shared_out_as_its_experts_move(seed):
-    rng = np.random.default_rng(seed)
-    own, twin = learned_mixture(5, seed)
     # Probabilities far above the twin's floor.
     start, end = (0.1 + 0.7 * rng.dirichlet(np.ones(3), 5) for _ in range(2))
     shares = rng.dirichlet(np.ones(4), 5)

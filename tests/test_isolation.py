@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed
+from common import fed, raises
 from naive import isolation as naive
 from scipy import stats
 
@@ -19,18 +19,17 @@ METHODS = ["anne", "iforest"]
 LEVEL = 0.01
 
 
+KINDS = {
+    "real": lambda rng, shape: rng.normal(size=shape),
+    "binary": lambda rng, shape: rng.integers(0, 2, shape),
+    "tenths": lambda rng, shape: rng.integers(-5, 6, shape) / 10.0,
+    "few": lambda rng, shape: rng.normal(size=shape) * (rng.random(shape) < 0.02),
+    "few binary": lambda rng, shape: rng.random(shape) < 0.02,
+}
+
+
 def samples(kind, n, dims, seed):
-    rng = np.random.default_rng(seed)
-    if kind == "real":
-        X = rng.normal(size=(n, dims))
-    elif kind == "binary":
-        X = rng.integers(0, 2, size=(n, dims)).astype(float)
-    elif kind == "tenths":
-        X = rng.integers(-5, 6, size=(n, dims)) / 10.0
-    elif kind == "few":
-        X = rng.normal(size=(n, dims)) * (rng.random((n, dims)) < 0.02)
-    else:
-        X = (rng.random((n, dims)) < 0.02).astype(float)
+    X = KINDS[kind](np.random.default_rng(seed), (n, dims)).astype(float)
     return [{f"f{j:03d}": v for j, v in enumerate(row) if v != 0.0} for row in X.tolist()]
 
 
@@ -175,8 +174,7 @@ def test_useful_from_two_samples_on_then_frozen(method):
     features = IsolationFeatures(n_partitions=7, n_cells=8, method=method, pool_size=100, seed=1)
     builds = []
     assert features.transform_one({"a": 1.0}) == {}
-    with pytest.raises(RuntimeError, match="has to learn samples first"):
-        features.cells_one({"a": 1.0})
+    raises(RuntimeError, "has to learn samples first", lambda: features.cells_one({"a": 1.0}))
     for n, x in enumerate(samples("real", 120, 4, 0), 1):
         features.learn_one(x)
         mapped = features.transform_one(x)

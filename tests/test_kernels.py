@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from common import as_kernels
+from common import as_kernels, assert_one_law, weights_of
 from naive import hnsp
 from naive import mondrian as naive
 from scipy import stats
@@ -52,11 +52,6 @@ def grow(X, y, n_trees=1, seed=0, gamma=7.0, weights=None, **params):
         trees.vector[: len(x)] = x
         assert trees.learn(label, weight) == -1
     return trees
-
-
-def weights_of(n, seed):
-    """Return random weights below and above 1."""
-    return np.random.default_rng(seed).exponential(size=n).tolist()
 
 
 weighted_or_not = pytest.mark.parametrize("weighted", [False, True])
@@ -204,28 +199,14 @@ def test_a_missing_value_follows_both_sides(seed):
 def features_of(root, X, n_points):
     """Return summaries of a tree that depend on its distribution."""
     routed = naive.leaves(naive.route(root, X))
-    return {
-        "root time": root.time,
-        "root dimension": root.dim,
-        "leaves": len(routed),
-        "mean depth": sum(naive.depth(leaf) * len(leaf.points) for leaf in routed) / n_points,
-        "first two together": any({0, 1} <= {*leaf.points} for leaf in routed),
-        "largest leaf": max(len(leaf.points) for leaf in routed),
-    }
-
-
-def compare(first, second, n_tests):
-    """Compare two samples of summaries at the level that all tests share."""
-    for name in first[0]:
-        a, b = (np.array([float(one[name]) for one in sample]) for sample in (first, second))
-        values = np.unique(np.concatenate([a, b]))
-        if len(values) == 1:
-            continue
-        if len(values) < 6:
-            p = stats.chi2_contingency([[(c == v).sum() for v in values] for c in (a, b)]).pvalue
-        else:
-            p = stats.ks_2samp(a, b).pvalue
-        assert p > LEVEL / n_tests, (name, p)
+    return [
+        # The time, the dimension and the place of the first cut.
+        *(root.time, root.dim, -1.0 if root.is_leaf else root.cut),
+        len(routed),
+        sum(naive.depth(leaf) * len(leaf.points) for leaf in routed) / n_points,
+        any({0, 1} <= {*leaf.points} for leaf in routed),
+        max(len(leaf.points) for leaf in routed),
+    ]
 
 
 LAW_DATA = {
@@ -261,22 +242,8 @@ def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
         for node in naive.walk(root):
             node.points = []
         twin.append(features_of(root, X, len(y)))
-    compare(online, batch, n_tests=6 * 3 * 2)
-    compare(online, twin, n_tests=6 * 3 * 2)
-
-
-def test_the_root_is_cut_as_the_uniform_law_says(seed):
-    X, y = law_data("spread")
-    trees = grow(X, y, n_trees=4000, seed=seed, split_pure=True)
-    roots = [trees.read(t)[0] for t in range(4000)]
-    sides = np.ptp(X, axis=0)
-    times, cuts = [root.time for root in roots], [root.cut for root in roots if root.dim == 0]
-    for p in (
-        stats.kstest(times, stats.expon(scale=1.0 / sides.sum()).cdf).pvalue,
-        stats.binomtest(len(cuts), 4000, sides[0] / sides.sum()).pvalue,
-        stats.kstest(cuts, stats.uniform(0.0, 1.0).cdf).pvalue,
-    ):
-        assert p > LEVEL / 9
+    for other in (batch, twin):
+        assert_one_law(online, other, LEVEL / (7 * 3 * 2))
 
 
 def test_sampling_hidden_cuts_early_keeps_the_law(seed):
@@ -284,7 +251,7 @@ def test_sampling_hidden_cuts_early_keeps_the_law(seed):
     X = np.random.default_rng(0).random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
     X = np.vstack([X, [[0.5, 0.5]]])
     trees = grow(X, [0] * (len(X) - 1) + [1], n_trees=300, seed=seed)
-    compare(*online_and_batch(trees, X), n_tests=6 * 3)
+    assert_one_law(*online_and_batch(trees, X), LEVEL / (7 * 3))
 
 
 # The twin against distributions and sums that the paper states.
@@ -343,8 +310,8 @@ def test_an_opened_block_is_sampled_from_its_parents_time_on(seed):
     trees = grow(X, [0, 0, 1, 1], n_trees=8000, seed=seed, lifetime=3.0)
 
     def leaves():
-        return [{"leaves": sum(n.is_leaf for n in trees.read(t))} for t in range(8000)]
+        return [[sum(n.is_leaf for n in trees.read(t))] for t in range(8000)]
 
     online = leaves()
     trees.build()
-    compare(online, leaves(), n_tests=3)
+    assert_one_law(online, leaves(), LEVEL / 3)

@@ -105,18 +105,11 @@ def test_what_cannot_be_learned_makes_no_model():
 
 def test_arguments():
     pipeline, scaler = KINDS["pipeline"](), preprocessing.StandardScaler()
-    for call, error, message in (
-        (lambda: of_classifiers(max_bytes=1000), ValueError, "max_bytes needs a folder"),
-        (
-            lambda: KeyedModels("user", pipeline, folder="x"),
-            ValueError,
-            "by pickle, which executes",
-        ),
-        (lambda: KeyedModels(3, KINDS["classifier"]()), ValueError, "name of a feature or a func"),
-        (lambda: KeyedModels("user", scaler), TypeError, "a classifier, regressor or detector"),
-        (lambda: of_classifiers().flush(), ValueError, "flush needs a folder"),
-    ):
-        raises(error, message, call)
+    raises(ValueError, "max_bytes needs a folder", lambda: of_classifiers(max_bytes=1000))
+    raises(ValueError, "by pickle, which exec", lambda: KeyedModels("user", pipeline, folder="x"))
+    raises(ValueError, "name of a feature or a func", lambda: KeyedModels(3, KINDS["classifier"]()))
+    raises(TypeError, "a classifier, regressor or detector", lambda: KeyedModels("user", scaler))
+    raises(ValueError, "flush needs a folder", lambda: of_classifiers().flush())
 
 
 def test_a_function_is_a_key_and_models_are_river_estimators():

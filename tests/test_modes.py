@@ -7,10 +7,10 @@ import functools
 import json
 import math
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import common
 import numpy as np
 import pytest
 from test_configurations import CONFIGURATIONS, ROWS, learn, says
@@ -50,7 +50,7 @@ def flat(found):
     """Return all values of nested lists and mappings, and the keys of the mappings."""
     if isinstance(found, dict):
         found = [one for pair in found.items() for one in pair]
-    if isinstance(found, list | np.ndarray):
+    if isinstance(found, list | tuple | np.ndarray):
         return [one for part in found for one in flat(part)]
     return [float(found) if isinstance(found, int | float) else repr(found)]
 
@@ -63,14 +63,8 @@ def run(names, **settings):
         k: v for k, v in os.environ.items() if k in kept or not k.startswith(("NUMBA", "RIVER"))
     }
     paths = os.pathsep.join([str(HERE.parents[1]), str(HERE.parent)])
-    done = subprocess.run(
-        [sys.executable, str(HERE), *names],
-        env={**known, "PYTHONPATH": paths, **settings},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    found, _ = common.run(str(HERE), *names, inherited=known, PYTHONPATH=paths, **settings)
+    return json.loads(found)
 
 
 @functools.cache

@@ -2,11 +2,12 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed
+from common import fed, progressive, raises
 from naive import cells as naive
 from naive.mixture import Mixture
 from river import datasets, optim
@@ -138,14 +139,14 @@ def test_the_mixture_is_the_twins(log):
 
 def test_what_it_refuses():
     features = MondrianFeatures(lifetime="auto")
-    with pytest.raises(ValueError, match='lifetime="auto" is chosen by a loss'):
-        features.learn_one({"a": 1.0})
-    with pytest.raises(ValueError, match='lifetime="auto" is chosen by a loss'):
-        features.learn_many(pd.DataFrame({"a": [1.0]}))
-    with pytest.raises(ValueError, match="in OGDClassifier or OGDRegressor"):
-        features._own_copy()
-    with pytest.raises(ValueError, match="takes a loss by its name"):
-        OGDClassifier(features, optim.losses.BinaryFocalLoss(), multiclass="ovr")
+    frame, focal = pd.DataFrame({"a": [1.0]}), optim.losses.BinaryFocalLoss()
+    for message, call in (
+        ('lifetime="auto" is chosen by a loss', partial(features.learn_one, {"a": 1.0})),
+        ('lifetime="auto" is chosen by a loss', partial(features.learn_many, frame)),
+        ("in OGDClassifier or OGDRegressor", features._own_copy),
+        ("takes a loss by its name", partial(OGDClassifier, features, focal, multiclass="ovr")),
+    ):
+        raises(ValueError, message, call)
     assert OGDRegressor(MondrianFeatures(lifetime=1.0)).lifetimes == {}
 
 
@@ -155,8 +156,6 @@ KINDS = [("softmax", "hinge"), ("ovr", "log"), ("ovr", "hinge")]
 @pytest.mark.parametrize("multiclass, loss", KINDS)
 def test_several_classes(multiclass, loss):
     model = OGDClassifier(MondrianFeatures(8, "auto", seed=1), loss, multiclass=multiclass)
-    right = []
-    for x, y in datasets.ImageSegments().take(700):
-        right.append(model.predict_one(x) == y)
-        model.learn_one(x, y)
-    assert np.mean(right[300:]) > 0.8
+    samples = list(datasets.ImageSegments().take(700))
+    pairs = zip(progressive(model, samples), samples, strict=True)
+    assert np.mean([found == y for found, (_, y) in pairs][300:]) > 0.8

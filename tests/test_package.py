@@ -11,7 +11,7 @@ import types
 from pathlib import Path
 
 import pytest
-from test_warmup import run
+from common import run
 
 import benchmarks
 import river_mondrian

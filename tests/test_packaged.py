@@ -3,10 +3,10 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+import common
 import pytest
 from common import raises
 
@@ -57,15 +57,9 @@ print(json.dumps([found, len(WATCH.names), CACHE._looked]))
 
 
 def run(code, place, argument, **environ):
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code, argument],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.fspath(place)} | environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return (json.loads(done.stdout) if done.stdout else None), done.stderr
+    inherited = {"PATH": os.environ["PATH"], "PYTHONPATH": os.fspath(place)}
+    found, told = common.run("-P", "-c", code, argument, inherited=inherited, **environ)
+    return (json.loads(found) if found else None), told
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
-from test_configurations import CONFIGURATIONS, READINGS
+from common import raises
+from test_configurations import CONFIGURATIONS, readings
 
 import river_mondrian as rm
 from river_mondrian.distributed import sharded
@@ -33,16 +34,10 @@ def arguments(model, n=N, start=0):
     return X[start:n], (LABELS if hasattr(model, "classes") else TARGETS)[start:n]
 
 
-NONE = ("predict_proba", "hinge")
-
-
-def readings(model, **more):
+def results(model, **more):
     """Return a model's results for rows, from all its methods for many."""
-    found = {}
-    for name in READINGS:
-        if hasattr(model, f"{name}_many") and (name, getattr(model, "loss", 0)) != NONE:
-            found[name] = np.asarray(getattr(model, f"{name}_many")(X, **more)).tolist()
-    return found
+    methods = [getattr(model, f"{name}_many") for name in readings(model, "many")]
+    return [np.asarray(method(X, **more)).tolist() for method in methods]
 
 
 class Bar:
@@ -94,9 +89,9 @@ def test_progress_changes_no_result(name, bars):
     shown.learn_many(*arguments(model), progress=True)
     assert len(bars) == 1
     assert_shown(bars, N, 3)
-    said = readings(model)
-    assert said and said == readings(shown)
-    assert not bars and readings(model, progress=True) == said
+    said = results(model)
+    assert said and said == results(shown)
+    assert not bars and results(model, progress=True) == said
     assert len(bars) == len(said)
     assert_shown(bars, N)
 
@@ -105,18 +100,17 @@ def test_progress_changes_no_result(name, bars):
 def test_ctrl_c_leaves_whole_pieces(name, bars, monkeypatch):
     model, same = MODELS[name](), MODELS[name]()
     monkeypatch.setattr(Bar, "stops_at", 2)
-    with pytest.raises(KeyboardInterrupt):
-        model.learn_many(*arguments(model), progress=True)
+    raises(KeyboardInterrupt, None, lambda: model.learn_many(*arguments(model), progress=True))
     (bar,) = bars
     n = sum(bar.steps)
     assert 0 < n < N and bar.is_closed
     same.learn_many(*arguments(model, n))
     assert getattr(model, "n_samples", n) == getattr(same, "n_samples", n)
-    assert readings(model) == readings(same)
+    assert results(model) == results(same)
     # The next call continues to learn.
     for one in (model, same):
         one.learn_many(*arguments(one, n + 50, n))
-    assert readings(model) == readings(same)
+    assert results(model) == results(same)
 
 
 @pytest.mark.parametrize("name", ["classifier", "regressor", "ridge, window"])
@@ -128,7 +122,7 @@ def test_rows_are_forgotten_piece_by_piece(name, bars):
         one.forget_many(*arguments(one, n), **more)
     assert len(bars) == 1
     assert_shown(bars, n, 2)
-    assert readings(shown) == readings(model)
+    assert results(shown) == results(model)
 
 
 @pytest.mark.parametrize("name", ["classifier", "regressor"])
@@ -142,8 +136,8 @@ def test_shards_show_blocks(name, bars, engine, monkeypatch):
     assert len(bars) == 1
     assert_shown(bars, len(rows), 2)
     assert len(forest.describe_shards()) == 2
-    said = readings(forest)
-    assert not bars and readings(forest, progress=True) == said
+    said = results(forest)
+    assert not bars and results(forest, progress=True) == said
     assert len(bars) == len(said)
     assert_shown(bars, N, 5)
 

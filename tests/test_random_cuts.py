@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from common import as_kernels, fed, refused
+from common import as_kernels, fed, raises, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import cuts as naive
@@ -189,8 +189,7 @@ def test_trees_hold_the_latest_samples(window, missing):
         if i % 60 == 0 or i > 340:
             trees = pickle.loads(pickle.dumps(model))._trees
             assert trees.n_points == min(i + 1, window) == trees.read(0)[0].n_samples
-    with pytest.raises(KeyError, match="no stored sample equals"):
-        model.forget_one(samples[349 - window])
+    raises(KeyError, "no stored sample equals", lambda: model.forget_one(samples[349 - window]))
     for x in samples[350 - window :]:
         model.forget_one(x)
     assert model.score_one({"a": 1.0}) == 0.0 and model.n_samples == 0

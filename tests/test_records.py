@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
-import sys
 
 import numpy as np
 import pytest
-from common import raises
+from common import raises, run
 from hypothesis import given
 from hypothesis import strategies as st
-from test_warmup import run
+from test_warmup import PATHS
 
 from river_mondrian import records as rec
 from river_mondrian.compiling.kernels import kernel
@@ -225,8 +223,7 @@ def test_rows_never_lose_what_they_hold(steps):
         grow(rows, table, n)
         assert table.capacity == rows.capacities[0] >= n
         assert counts(table, n) == list(range(n))
-    with pytest.raises(IndexError):
-        table.row(table.capacity)
+    raises(IndexError, None, lambda: table.row(table.capacity))
     state = TableState(rows, [n], RowLayout(Part))
     again = pickle.loads(pickle.dumps(state)).restored(state.layout)
     assert counts(shown(again), n) == list(range(n))
@@ -264,6 +261,5 @@ try:
 except IndexError as error:
     print("refused", error)
 """
-    paths = os.pathsep.join([os.path.dirname(__file__), *sys.path])
     modes = {"RIVER_MONDRIAN_CHECKS": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    assert run("-c", code, PYTHONPATH=paths, **modes)[0].startswith("refused")
+    assert run("-c", code, PYTHONPATH=PATHS, **modes)[0].startswith("refused")

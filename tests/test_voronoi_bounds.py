@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from naive.voronoi import squared_distance
 
 from river_mondrian.partitions.voronoi import nearest
 from river_mondrian.partitions.voronoi.distances import deviation, find_axes, tree_slack
@@ -21,10 +22,6 @@ def points(n, d, seed, unit=1.0):
     return (unit * rows).astype(np.float32)
 
 
-def exact_square(x, p):
-    return sum((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in zip(x, p, strict=True))
-
-
 def distance(x, p):
     """Return the distance that decides, up to the order of its sum."""
     return float((np.float64(x - p) ** 2).sum())
@@ -39,7 +36,7 @@ def norm_sum(a, b):
 def test_the_distance_that_decides_is_near_the_true_one(d, unit):
     rows = points(40, d, d, unit)
     for x, p in zip(rows[:20], rows[20:], strict=True):
-        exact = exact_square(x, p)
+        exact = squared_distance(x, p)
         assert abs(Fraction(distance(x, p)) - exact) <= Fraction(2.5 * nearest.SINGLE) * exact
 
 
@@ -52,7 +49,7 @@ def test_distances_by_an_index_are_off_by_no_more_than_the_bound(d, unit):
         found = float((x * x).sum()) + float((p * p).sum())
         for a, b in zip(x.tolist(), p.tolist(), strict=True):
             found -= 2.0 * a * b
-        error = abs(Fraction(found) - exact_square(x, p))
+        error = abs(Fraction(found) - squared_distance(x, p))
         assert 3 * error <= Fraction(nearest.index_error(d)) * norm_sum(x, p)
 
 
@@ -68,7 +65,7 @@ def test_distances_by_a_product_are_off_by_no_more_than_the_bound(d, unit):
         for j, p in enumerate(centred[20:]):
             norms = [float((np.float64(v) ** 2).sum()) for v in (x, p)]
             found = norms[0] + norms[1] - 2.0 * float(products[i, j])
-            error = abs(Fraction(found) - exact_square(rows[i], rows[20 + j]))
+            error = abs(Fraction(found) - squared_distance(rows[i], rows[20 + j]))
             assert 3 * error <= relative * norm_sum(x, p) + absolute
 
 

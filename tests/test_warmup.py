@@ -6,11 +6,10 @@ import gc
 import json
 import logging
 import os
-import subprocess
 import sys
 
 import pytest
-from common import raises
+from common import raises, run
 from river import base
 
 import river_mondrian
@@ -40,46 +39,37 @@ cls = getattr(river_mondrian, sys.argv[1])
 
 # Calls `warmup`, and then uses a model with other arguments.
 CHILD = f"""{NOTING}
-import inspect, pickle, random
+import inspect, pickle
 import polars
-from river import base
+from common import fed, stream
 
 cls.warmup()
 after_warmup = len(made)
 model = cls()
-rng = random.Random(7)
-rows = [dict(u=rng.gauss(0.0, 1.0), v=rng.random(), w=5.0 * rng.random()) for _ in range(1100)]
-n_classes = 2 if cls.__name__.endswith("OGDClassifier") else 4
-targets = [x["u"] + 0.1 * rng.random() for x in rows]
-if isinstance(model, base.Classifier):
-    targets = ["abcd"[int(x["u"] * 7) % n_classes] for x in rows]
-elif not isinstance(model, base.Regressor):
-    targets = None
-
-def samples(first, last):
-    return zip(rows[first:last], *([targets[first:last]] if targets else []))
-
+samples = stream(1100, 7, "uvw", 2 if cls.__name__.endswith("OGDClassifier") else 3)
 left = ("_", "learn", "forget", "explain", "debug")
 reads = [name for name, one in inspect.getmembers(cls)
          if name.endswith(("_one", "_many")) and not name.startswith(left)
          and one.__module__.startswith("river_mondrian")]
 if cls.__name__ == "DualOGDClassifier":
     reads.remove("predict_proba_one")
-for i, sample in enumerate(samples(0, -8)):
-    model.learn_one(*sample)
+for i, sample in enumerate(samples[:-8]):
+    fed(model, [sample])
     if i % 97 == 0 and getattr(model, "frozen", True):
         for name in reads:
             if name.endswith("_one"):
                 getattr(model, name)(sample[0])
                 getattr(model, name)(dict(v=0.5))
-frame = polars.DataFrame(rows[-8:])
+rows, targets = map(list, zip(*samples[-8:]))
+frame = polars.DataFrame(rows)
 if hasattr(model, "learn_many"):
-    model.learn_many(frame, *([polars.Series(targets[-8:])] if targets else []))
+    takes_targets = "y" in inspect.signature(model.learn_many).parameters
+    model.learn_many(frame, *([polars.Series(targets)] if takes_targets else []))
 for name in reads:
     if name.endswith("_many"):
         getattr(model, name)(frame)
 model = pickle.loads(pickle.dumps(model))
-model.learn_one(*next(samples(0, 1)))
+fed(model, samples[:1])
 print(json.dumps([after_warmup, [f.__qualname__ for f in made[after_warmup:]], sorted(reads)]))
 """
 
@@ -90,6 +80,9 @@ from river_mondrian.rehearsal import call_first
 call_first(cls())
 print(sum(function.__module__.startswith("river_mondrian.") for function in made))
 """
+
+# Where child processes find the helpers of tests.
+PATHS = os.pathsep.join([os.path.dirname(__file__), *sys.path])
 
 needs_compiler = pytest.mark.skipif(not COMPILES, reason="nothing is compiled")
 
@@ -102,23 +95,10 @@ MOST_FUNCTIONS = {
 }
 
 
-def run(*arguments, **environ):
-    """Run Python in a new process; return its output and its errors."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        env=os.environ | environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
-
-
 @needs_compiler
 @pytest.mark.parametrize("name", estimators())
 def test_nothing_is_left_to_compile_after_the_warmup(name):
-    n_before, left, reads = json.loads(run("-c", CHILD, name)[0])
+    n_before, left, reads = json.loads(run("-c", CHILD, name, PYTHONPATH=PATHS)[0])
     assert n_before > 0
     assert left == []
     assert any(one.endswith("_one") for one in reads)

@@ -5,23 +5,15 @@ import pickle
 from pathlib import Path
 
 import pytest
-from common import fed, stream
+from common import fed, raises, stream
 from river import utils
+from test_modes import flat
 
 import river_mondrian as rm
 from tests import wrappers
 from tests.test_contract import MODELS
 
 PAGE = Path(__file__).parent.parent / "docs" / "guide" / "river.md"
-
-
-def numbers_in(found):
-    """Return all numbers in a model's output."""
-    if isinstance(found, dict):
-        found = list(found.values())
-    if isinstance(found, (list, tuple)):
-        return [number for part in found for number in numbers_in(part)]
-    return [found] if isinstance(found, (int, float)) else []
 
 
 @pytest.mark.parametrize(("kind", "path", "name"), list(wrappers.pairs()))
@@ -33,7 +25,7 @@ def test_a_class_in_a_wrapper(kind, path, name):
         return
     found = wrapper.result(path, wrappers.KINDS[kind][name])
     assert found is not None and found != {}
-    assert all(math.isfinite(one) for one in numbers_in(found))
+    assert all(math.isfinite(one) for one in flat(found) if isinstance(one, float))
 
 
 def test_the_table_of_the_docs():
@@ -60,8 +52,7 @@ def test_what_may_be_mutated(name):
     if "n_jobs" in arguments:
         model.mutate({"n_jobs": 2})
         assert model.n_jobs == 2
-    with pytest.raises(ValueError, match="'nothing' is not an attribute"):
-        model.mutate({"nothing": 1})
+    raises(ValueError, "'nothing' is not an attribute", lambda: model.mutate({"nothing": 1}))
 
 
 def test_a_grid_of_parameters():

@@ -1,13 +1,14 @@
 """Tests of absent features that count as 0: bags of words, counts, one-hot encodings."""
 
 import functools
+import itertools
 import math
 import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed
+from common import answer, fed
 
 import river_mondrian as rm
 from river_mondrian.inputs import gap_of
@@ -80,24 +81,13 @@ def mixed(kind, n, seed=0, age_from=300):
 
 
 def teach(kind, model, pairs):
-    for i, (x, y) in enumerate(pairs):
-        if hasattr(model, "score_one"):
-            model.learn_one(x)
-        else:
-            model.learn_one(x, y, 0.5 + i % 2 if kind == "weights" and i % 3 == 0 else 1.0)
-    return model
+    weights = (0.5, 1.0, 1.5) if kind == "weights" else (1.0,)
+    return fed(model, [(*pair, w) for pair, w in zip(pairs, itertools.cycle(weights))])
 
 
 def told(model, pairs):
-    """Return all predictions of a model for samples."""
-    if hasattr(model, "score_one"):
-        return [model.score_one(x) for x, _ in pairs]
-    if hasattr(model, "predict_proba_one"):
-        return [list(model.predict_proba_one(x).values()) for x, _ in pairs]
-    if getattr(model, "posterior", "mean") == "mean":
-        return [model.predict_one(x) for x, _ in pairs]
-    laws = [model.predict_one(x, with_dist=True) for x, _ in pairs]
-    return [(law.mean, law.var) for law in laws]
+    """Return all results of a model for samples."""
+    return [answer(model, x) for x, _ in pairs]
 
 
 def filled(pairs):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import pydoc
 import random
 from collections.abc import Callable, Iterator
@@ -155,6 +156,11 @@ class Wrapper:
         return self.use(model, self.target)
 
 
+def two_of(*more: Any, **named: Any) -> Callable[[Any, Callable[[], Any]], Any]:
+    """Return a function that wraps two models; further arguments are copied for each wrapper."""
+    return lambda kind, make: kind([make(), make()], *copy.deepcopy(more), **named)
+
+
 def scaled(kind: Any, make: Callable[[], Any]) -> Any:
     return kind(preprocessing.StandardScaler(), make())
 
@@ -177,11 +183,9 @@ OF_CLASSIFIERS = {
     "ensemble.VotingClassifier": Wrapper(lambda kind, make: kind([make(), logistic()]), two),
     "imblearn.HardSamplingClassifier": Wrapper(HARD, two),
     **{f"imblearn.{name}": Wrapper(EVEN, two, asks_probabilities=False) for name in SAMPLERS},
-    "model_selection.BanditClassifier": Wrapper(
-        lambda kind, make: kind([make(), make()], metrics.Accuracy(), GREEDY.clone()), two
-    ),
+    "model_selection.BanditClassifier": Wrapper(two_of(metrics.Accuracy(), GREEDY), two),
     "model_selection.SuccessiveHalvingClassifier": Wrapper(
-        lambda kind, make: kind([make(), make()], metrics.Accuracy(), budget=100), two
+        two_of(metrics.Accuracy(), budget=100), two
     ),
     "multiclass.OneVsOneClassifier": Wrapper({}, four, asks_probabilities=False),
     "multiclass.OneVsRestClassifier": Wrapper({}, four),
@@ -208,14 +212,10 @@ OF_REGRESSORS = {
     "imblearn.ChebyshevOverSampler": Wrapper({}, number),
     "imblearn.ChebyshevUnderSampler": Wrapper({"seed": 1}, number),
     "imblearn.HardSamplingRegressor": Wrapper(HARD, number),
-    "model_selection.BanditRegressor": Wrapper(
-        lambda kind, make: kind([make(), make()], metrics.MAE(), GREEDY.clone()), number
-    ),
-    "model_selection.GreedyRegressor": Wrapper(
-        lambda kind, make: kind([make(), make()], metrics.MAE()), number
-    ),
+    "model_selection.BanditRegressor": Wrapper(two_of(metrics.MAE(), GREEDY), number),
+    "model_selection.GreedyRegressor": Wrapper(two_of(metrics.MAE()), number),
     "model_selection.SuccessiveHalvingRegressor": Wrapper(
-        lambda kind, make: kind([make(), make()], metrics.MAE(), budget=100), number
+        two_of(metrics.MAE(), budget=100), number
     ),
     "multioutput.RegressorChain": Wrapper({}, pair_of_numbers),
     "multioutput.PerOutputRegressor": Wrapper({}, pair_of_numbers),

@@ -22,26 +22,31 @@ class Interrupted(BaseException):
     """The exception that is raised."""
 
 
-def count_lines(call):
+def is_traced(code):
+    """Return whether the lines of a function are attacked."""
+    return code.co_filename.startswith(TRACED)
+
+
+def count_lines(call, is_traced=is_traced):
     """Run a call; return how many traced lines it runs."""
-    return _trace(call, 0)
+    return _trace(call, 0, is_traced)
 
 
-def interrupt(call, k):
+def interrupt(call, k, is_traced=is_traced):
     """Run a call with an exception at its k-th line, from 1 on; return whether it was raised."""
     try:
-        _trace(call, k)
+        _trace(call, k, is_traced)
     except Interrupted:
         return True
     return False
 
 
-def _trace(call, k):
+def _trace(call, k, is_traced):
     n = 0
 
     def trace(frame, event, arg):
         nonlocal n
-        if not frame.f_code.co_filename.startswith(TRACED):
+        if not is_traced(frame.f_code):
             return None
         if event == "line":
             n += 1

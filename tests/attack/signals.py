@@ -5,11 +5,8 @@ import signal
 import time
 from functools import partial
 
+from .interrupts import Interrupted
 from .tally import note
-
-
-class Interrupted(BaseException):
-    """The exception that the handler raises."""
 
 
 def _raise(number, frame):

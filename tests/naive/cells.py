@@ -2,14 +2,7 @@
 
 import math
 
-import numpy as np
-
-
-def outside(node, x):
-    """Return a sample's distance outside a node's box, over features that neither lacks."""
-    gaps = (max(a - v, v - b, 0.0) for v, a, b in zip(x, node.lower, node.upper, strict=True))
-    # Distances are rounded to float32, as the values are.
-    return math.fsum(float(np.float32(gap)) for gap in gaps if not math.isnan(gap))
+from .mondrian import outside
 
 
 def path(nodes, x):
@@ -21,7 +14,7 @@ def path(nodes, x):
         is_left = x[node.dim] <= node.cut
         if math.isnan(x[node.dim]):
             # The nearer child; of two equally near, the larger one.
-            nearness = [(outside(side, x), -side.n_samples) for side in (left, right)]
+            nearness = [(math.fsum(outside(side, x)), -side.n_samples) for side in (left, right)]
             is_left = nearness[0] <= nearness[1]
         node = left if is_left else right
         yield node

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .mondrian import n_points
+from .mondrian import n_points, outside
 
 # The index of the inserted sample.
 NEW = -1
@@ -105,7 +105,7 @@ def parts(node, x):
         gone = [((m_above - m) / (m + 1.0), up.dim) for (up, m_above), (_, m) in pairwise(path)]
         most, dim = max(gone, key=lambda part: part[0], default=(0.0, 0))
         if eta > 0.0 and n >= most:
-            for d, gap in enumerate(node.outside(x)):
+            for d, gap in enumerate(outside(node, x)):
                 found[d] += above * (1.0 - stays) * math.log1p(n) * gap / eta
         elif eta > 0.0:
             found[dim] += above * (1.0 - stays) * math.log1p(most)

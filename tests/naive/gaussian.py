@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from .adaptive import route
+from .mondrian import outside
 
 
 def sigmoid(a):
@@ -73,12 +74,6 @@ class Posterior:
         return self.mean[p], self.cov[p, p], self.mean[i], self.cov[i, i], self.cov[p, i]
 
 
-def distance(node, x):
-    """Return a sample's distance outside a node's box, each dimension rounded to float32."""
-    sides = zip(x, node.lower, node.upper, strict=True)
-    return sum(float(np.float32(max(v - hi, 0.0) + max(lo - v, 0.0))) for v, lo, hi in sides)
-
-
 def mixture(posterior, x, scale, lifetime, moments):
     """Return weight, mean and variance of each place where a sample may branch off or stay.
 
@@ -92,7 +87,7 @@ def mixture(posterior, x, scale, lifetime, moments):
     for i in route(nodes, x):
         node = nodes[i]
         start = 0.0 if node.parent < 0 else nodes[node.parent].time
-        eta = distance(node, x)
+        eta = sum(outside(node, x))
         m_p, v_p, m, v, common = posterior.edge(i)
         if eta > 0.0:
             leaves = 1.0 - math.exp(-eta * node.delta)
@@ -120,7 +115,7 @@ def cell_mean(nodes, x, y, time):
         node = nodes[i]
         start = 0.0 if node.parent < 0 else nodes[node.parent].time
         mean = np.mean([y[p] for p in node.points])
-        eta = distance(node, x)
+        eta = sum(outside(node, x))
         leaves = 1.0 - math.exp(-eta * min(node.delta, time - start)) if eta > 0.0 else 0.0
         total += stays * leaves * mean
         stays *= 1.0 - leaves

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import special
 
 from . import gaussian, hnsp
-from .mondrian import leaves, walk
+from .mondrian import leaves, outside, walk
 
 # Classes.
 
@@ -63,14 +63,14 @@ def explain_classes(root, x, gamma, base):
             start = here
         else:
             found[node.parent.dim] += weight * (here - above)
-        outside = np.array(node.outside(x))
-        eta = outside.sum()
+        gaps = np.array(outside(node, x))
+        eta = gaps.sum()
         branches = -math.expm1(-delta * eta) if eta > 0.0 else 0.0
         if branches > 0.0:
             tables = [min(c, 1) for c in node.count]
             d = hnsp.expected_discount(eta, gamma, delta)
             there = np.array(hnsp.smooth(tables, tables, d, list(above)))
-            found += np.outer(outside / eta, weight * branches * (there - here))
+            found += np.outer(gaps / eta, weight * branches * (there - here))
         if not node.is_leaf:
             for child, share in zip((node.left, node.right), hnsp.shares(node, x), strict=True):
                 if share > 0.0:
@@ -123,14 +123,13 @@ def explain_targets(posterior, x, moments):
         if node.parent >= 0:
             found[nodes[node.parent].dim] += weight * (here - above)
             start = nodes[node.parent].time
-        outside = np.maximum(np.subtract(x, node.upper), 0.0)
-        outside += np.maximum(np.subtract(node.lower, x), 0.0)
-        eta = outside.sum()
+        gaps = np.array(outside(node, x))
+        eta = gaps.sum()
         if eta > 0.0:
             branches = 1.0 - math.exp(-eta * node.delta)
             share, _ = moments(eta, node.time - start, posterior.gamma2, start)
             there = above + share * (here - above)
-            found += outside / eta * weight * branches * (there - here)
+            found += gaps / eta * weight * branches * (there - here)
             weight *= 1.0 - branches
     return posterior.mean[0], found.tolist()
 

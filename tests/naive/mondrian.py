@@ -13,6 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 
+def outside(node, x):
+    """Return the distance of x to a node's box in each dimension (e of Algorithm 4).
+
+    Values are float32, and each distance is rounded to float32.
+    """
+    # If one of two arguments is NaN, max returns the first.
+    sides = zip(x, node.lower, node.upper, strict=True)
+    return [float(np.float32(max(0.0, v - b) + max(0.0, a - v))) for v, a, b in sides]
+
+
 @dataclass
 class Node:
     """A node of a Mondrian tree.
@@ -59,16 +69,7 @@ class Node:
 
     def distance(self, x):
         """Return the distance of x to the box: the sum over dimensions."""
-        return sum(self.outside(x))
-
-    def outside(self, x):
-        """Return the distance of x to the box in each dimension (e of Algorithm 4).
-
-        Values are float32, and each distance is rounded to float32.
-        """
-        # If one of two arguments is NaN, max returns the first.
-        sides = zip(x, self.lower, self.upper, strict=True)
-        return [float(np.float32(max(0.0, v - b) + max(0.0, a - v))) for v, a, b in sides]
+        return sum(outside(self, x))
 
     def grow(self, x):
         """Extend the box to contain x."""
@@ -215,8 +216,7 @@ def extend_block(node, i, X, y, lifetime, rng, paused):
         new = sample_block([*node.points, i], node.parent, X, y, lifetime, rng, paused)
         return new, new
     if not pure:
-        outside = node.outside(x)
-        time, dim = draw_split(outside, node.parent_time, rng, node.time)
+        time, dim = draw_split(outside(node, x), node.parent_time, rng, node.time)
         if dim != -1:
             new = Node(list(node.lower), list(node.upper), node.parent, time, dim)
             new.grow(x)
