@@ -9,14 +9,13 @@ import argparse
 import contextlib
 import inspect
 import math
-import pickle
 import random
 from collections import Counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from common import fed, has_probabilities
+from common import fed, has_probabilities, restored
 from river import base, drift
 from scipy import stats
 
@@ -244,7 +243,7 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
         except (TypeError, ValueError):
             seen["refused"] += 1
         if rng.random() < 0.002 and not isinstance(model, rm.DensityForest):
-            model = pickle.loads(pickle.dumps(model))
+            model = restored(model)
         can_resample = isinstance(model, FORESTS) and not getattr(model, "max_nodes", 0)
         if can_resample and rng.random() < 0.001:
             model.resample()

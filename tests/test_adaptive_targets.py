@@ -80,6 +80,13 @@ def test_means_are_those_of_a_replay(rebuilt, weighted, seed):
             assert min(twin.targets) - 1e-9 <= node.late_mean <= max(twin.targets) + 1e-9
 
 
+def test_late_means_of_equal_samples_are_those_of_a_replay():
+    """A tree of equal samples is one leaf, so no cut changes its late mean."""
+    X, y = np.zeros((40, 3)), draw(40, 1)[1]
+    for _, (leaf,), (twin,) in read_all(grown(X, y), X):
+        assert leaf.late_mean == pytest.approx(twin.late_mean, rel=1e-5)
+
+
 def test_leaves_hold_targets_that_are_alike():
     """Every leaf is split as long as both its targets and its samples differ."""
     X, y = draw(300, 5)

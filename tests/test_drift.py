@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import pickle
 
 import numpy as np
 import pytest
-from common import as_kernel
+from common import as_kernel, restored
 from river import drift
 
 import river_mondrian as rm
@@ -82,7 +81,7 @@ def test_adwin_is_rivers(parameters, is_real, kind):
         values = stream(seed, kind, is_real)
         watch, expected = DriftWatch(**parameters), rivers(values, **parameters)
         np.testing.assert_array_equal(updated(watch, values[:333]), expected[:333])
-        watch = pickle.loads(pickle.dumps(watch))
+        watch = restored(watch)
         np.testing.assert_array_equal(updated(watch, values[333:].copy()), expected[333:])
         n_drifts, widest = n_drifts + expected[:, 0].sum(), max(widest, expected[:, 1].max())
     # Without wide windows and drifts the comparison would be empty.
@@ -159,7 +158,7 @@ def test_a_kernel_finds_the_drifts_that_river_finds(kind):
         for name in told:
             models[name].learn_one(dict(enumerate(x)), target)
             if i % 500 == 99 or models[name].drift_detected:
-                models[name] = pickle.loads(pickle.dumps(copy.deepcopy(models[name])))
+                models[name] = restored(copy.deepcopy(models[name]))
             if models[name].drift_detected:
                 told[name].append(i + 1)
     for start in range(0, len(X), 300):

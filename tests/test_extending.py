@@ -1,14 +1,13 @@
 """Tests of the posterior and the feature map of docs/extending.md, against twins."""
 
 import importlib
-import pickle
 import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from common import run
+from common import restored, run
 from naive.adaptive import route
 
 from river_mondrian.partitions.mondrian.tree_memory import Partitions
@@ -78,5 +77,5 @@ def test_features_are_those_of_a_plain_product(modules):
     one = features.transform_one(dict(enumerate(X[0].tolist())))
     assert list(one) == [f"hinge_{k}" for k in range(8)]
     np.testing.assert_array_equal(list(one.values()), np.asarray(made)[0])
-    copy = pickle.loads(pickle.dumps(features))
+    copy = restored(features)
     np.testing.assert_array_equal(copy.transform_many(X), made)

@@ -2,12 +2,11 @@
 
 import itertools
 import math
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed, raises
+from common import fed, raises, restored
 from naive import isolation as naive
 from scipy import stats
 
@@ -204,7 +203,7 @@ def test_building_is_spread_over_calls(monkeypatch, method, part, limit, tmp_pat
     spread.learn_many(frame(rows))
     while not spread.frozen:
         # Later samples do not change the map, and a copy continues the build.
-        save(pickle.loads(pickle.dumps(spread)), tmp_path / "spread")
+        save(restored(spread), tmp_path / "spread")
         spread = load(tmp_path / "spread")
         spread.learn_one({"b": 3.0})
         calls += 1

@@ -1,11 +1,10 @@
 """Tests of models by key: packed and stored models predict as ready models do."""
 
 import copy
-import pickle
 import random
 
 import pytest
-from common import fed, raises
+from common import fed, raises, restored
 from river import base, compose, evaluate, linear_model, metrics, preprocessing
 
 import river_mondrian as rm
@@ -52,7 +51,7 @@ def test_each_key_has_its_own_model(name, n_ready, bounded, tmp_path):
     if bounded and name != "pipeline":
         assert any(tmp_path.rglob("*")) and len(keyed) < len(alone)
     assert bounded or len(keyed) == len(alone)
-    for other in (copy.deepcopy(keyed), pickle.loads(pickle.dumps(keyed)), keyed):
+    for other in (copy.deepcopy(keyed), restored(keyed), keyed):
         for key, own in alone.items():
             x = {"a": 0.3, "b": 0.6}
             assert answer(other, x | {"user": key}) == answer(own, x)

@@ -1,11 +1,10 @@
 """Tests that wide forests with light nodes, which store no box, equal forests without them."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
-from common import answer, as_kernels, fed, refused
+from common import answer, as_kernels, fed, refused, restored
 
 import tests.naive.mondrian as naive
 from river_mondrian import MondrianForestClassifier, MondrianForestRegressor
@@ -146,7 +145,7 @@ def test_trees_that_are_drawn_anew_have_room_for_all_boxes(n):
     X, y = rng.normal(size=(n + 1, 512)), rng.integers(3, size=n + 1).tolist()
     model = MondrianForestClassifier(20, split_pure=True, seed=2)
     model.learn_many(X[:n], y[:n])
-    model = pickle.loads(pickle.dumps(model))
+    model = restored(model)
     before = model._trees.trees.words["boxes.n_rows"].tolist()
     model.learn_many(X[n:], y[n:])
     words = model._trees.trees.words
@@ -175,7 +174,7 @@ def test_damaged_boxes_are_refused(wide):
     known, box[inner.dim] = box[inner.dim], 0.5 * (inner.cut + box[forest.dim_capacity + inner.dim])
     refused(model, "its box is")
     box[inner.dim] = known
-    pickle.loads(pickle.dumps(model))
+    restored(model)
 
 
 @pytest.mark.parametrize("dims", [BLOCK, 9, 15, 16, 17, 54, 130])

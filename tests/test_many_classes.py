@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-from common import as_kernels, refused
+from common import as_kernels, refused, restored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import drift
@@ -165,7 +163,7 @@ def test_many_classes_are_stored(how, tmp_path):
     model, _ = learned(samples[:300], 32)
     assert model._trees.forest.is_sparse
     save(model, tmp_path / "model")
-    other = pickle.loads(pickle.dumps(model)) if how == "pickle" else load(tmp_path / "model")
+    other = restored(model) if how == "pickle" else load(tmp_path / "model")
     for x, y in samples[300:]:
         assert other.predict_proba_one(x) == model.predict_proba_one(x)
         for each in (model, other):

@@ -1,11 +1,10 @@
 """Tests of ridge experts, which choose columns: dense algebra, invariance, wild values, state."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
-from common import as_kernels, refused
+from common import as_kernels, refused, restored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import regression as naive
@@ -253,7 +252,7 @@ def test_copies_and_wider_ones_go_on_as_the_original(at):
     X, y = samples(11, at + 150, 3)
     own = new(3)
     run(own, X[:at], y[:at])
-    copy, wide = (pickle.loads(pickle.dumps(own)) for _ in range(2))
+    copy, wide = (restored(own) for _ in range(2))
     copy.reserve(3, 3, np.zeros(rec.N_RIDGES))
     wide.reserve(7, 3, np.zeros(rec.N_RIDGES))
     assert wide.nbytes > own.nbytes

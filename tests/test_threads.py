@@ -7,7 +7,6 @@ import functools
 import inspect
 import itertools
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -19,7 +18,7 @@ import pandas as pd
 import pytest
 from attack.detectors import EveryFew
 from attack.tally import note
-from common import HANGS, answer, exit_of, fed, forked, stream
+from common import HANGS, answer, exit_of, fed, forked, restored, stream
 from river import base
 from test_contract import SUPERVISED, learned, models
 
@@ -108,7 +107,7 @@ def calls(model, counts, folder):
         rm.save(model, path)
         answer(rm.load(path), x)
 
-    found = [learn_some, predict, save, lambda: pickle.loads(pickle.dumps(model))]
+    found = [learn_some, predict, save, lambda: restored(model)]
     found.append(lambda: answer(copy.deepcopy(model), x))
     return found + ([learn_many, predict_many] if hasattr(model, "learn_many") else [])
 
@@ -120,7 +119,7 @@ def test_everything_at_once(name, n, tmp_path):
     model, counts = learned(name, n), []
     together(*calls(model, counts, tmp_path))
     assert getattr(model, "n_samples", n + sum(counts)) == n + sum(counts)
-    again = pickle.loads(pickle.dumps(model))
+    again = restored(model)
     for x, _ in stream(5, 10):
         assert answer(model, x) == answer(again, x)
 
@@ -229,7 +228,7 @@ def test_public_methods_hold_the_lock(name):
 @models
 def test_locks_are_not_copied(name):
     model, x = learned(name, 5), stream(1)[0][0]
-    for other in (copy.deepcopy(model), copy.copy(model), pickle.loads(pickle.dumps(model))):
+    for other in (copy.deepcopy(model), copy.copy(model), restored(model)):
         assert other._lock is not model._lock
         with futures.ThreadPoolExecutor(1) as thread, model._lock:
             thread.submit(answer, other, x).result(HANGS)

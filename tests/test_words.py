@@ -1,12 +1,11 @@
 """Tests of words with weights of their own, beside the cells of a text, in one learner."""
 
 import copy
-import pickle
 
 import numpy as np
 import pandas as pd
 import pytest
-from common import fed, raises
+from common import fed, raises, restored
 from naive import ogd as naive
 from river import optim
 
@@ -96,7 +95,7 @@ def test_copies_frames_and_other_orders_of_keys_continue_bit_for_bit(loss, n):
     samples, queries = documents(200), documents(30, seed=1)
     model = learned(samples[:n], **params)
     turned = learned([(dict(reversed(x.items())), y) for x, y in samples[:n]], **params)
-    others = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), turned]
+    others = [copy.deepcopy(model), restored(model), turned]
     many, X, y = learned((), **params), *map(list, zip(*samples, strict=True))
     X = pd.DataFrame(X)
     many.learn_many(X[:n], y[:n])
