@@ -56,6 +56,10 @@ def path(*arguments, **more):
     return lambda: rm.lifetime_path(*arguments, **more)
 
 
+def exact(*arguments):
+    return lambda: rm.exact_density(*arguments)
+
+
 def law(method, argument):
     return lambda: getattr(rm.PredictiveDistribution(*np.ones((3, 1))), method)(argument)
 
@@ -105,6 +109,7 @@ TYPE_ERRORS = [
     (call(CUTS, "score_many", {"a": [1.0]}), "X must be a pandas, .* got dict"),
     (call(CELLS, "gram", X, 3), "must be a pandas"),
     (path(None, TARGETS, 1.0), "X must be a pandas"),
+    (path(X.assign(a="x"), TARGETS, 1.0), "'a'.*'x'"),
     # Labels, targets and weights of frames.
     (learn(X, LABELS.to_frame("y")), r"must be a series.* with the columns \['y'\]: give one of"),
     (learn(X, pa.table({"y": LIST})), r"got a Table with the columns \['y'\]"),
@@ -168,9 +173,25 @@ VALUE_ERRORS = [
     (call(CELLS, "draw_partition", 50), "partition must be in 0..49, got 50"),
     # Functions and distributions.
     (path(X, TARGETS, "x"), "lifetime_max must be a finite"),
+    (path(np.array([[0.0, 1.0], [1.0, math.nan]]), [0.0, 1.0], 1.0), "feature 1 of X.*nan.*row 1"),
+    (path(TARGETS.to_numpy(), TARGETS, 1.0), "must have the shape"),
+    (path(X, TARGETS[:9], 1.0), "20 rows.*9 targets"),
+    (path(X, [*TARGETS[:-1], math.inf], 1.0), "target.*inf"),
+    (path(X[:0], [], 1.0), "no rows"),
+    (path(X.to_numpy(), TARGETS, 1.0, X[["a"]].to_numpy(), TARGETS), "X_val"),
+    (path(X, TARGETS, 1.0, X), "needs y_val"),
+    (path(X, TARGETS, 1.0, None, TARGETS), "X_val is None"),
     (path(X, TARGETS, 1.0, seed="x"), "seed must be None or an"),
     (path(X, TARGETS, 1.0, X_test=X, y_test=TARGETS, prior=3), "frozen distribution .*, got 3"),
-    (lambda: rm.exact_density([1], [1], 1.0), "X must have two dimensions, got 1"),
+    (exact([1], [1], 1.0), "X must have two dimensions, got 1"),
+    (exact([[0.0]], [0.0], 0.0), "lifetime"),
+    (exact([[0.0]], [0.0, 1.0], 1.0), "1 features"),
+    (exact(np.zeros((0, 1)), [0.0], 1.0), "a row"),
+    (exact([[math.nan]], [0.0], 1.0), "finite, got nan"),
+    (exact([[0.0]], [math.inf], 1.0), "finite, got inf"),
+    (exact([[0.0]], {"a": 1.0}, 1.0), "frame"),
+    (exact(X[["a"]], {"b": 1.0}, 1.0), "'a'"),
+    (exact(X[["a"]], X[["b"]], 1.0), "'b'"),
     (law("quantile", "x"), "probability must be between 0 and 1, got 'x'"),
     (law("interval", 90), "level must be between 0 and 1, got 90"),
     (draw("intervals", [], [], levels=[90]), "levels must be .*, got 90"),

@@ -277,24 +277,6 @@ def test_exact_density_is_theorem_5_1():
     assert np.trapezoid(one, grid) == pytest.approx(1.0, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("X", "x", "lifetime", "text"),
-    [
-        ([[0.0]], [0.0], 0.0, "lifetime"),
-        ([[0.0]], [0.0, 1.0], 1.0, "1 features"),
-        (np.zeros((0, 1)), [0.0], 1.0, "a row"),
-        ([[math.nan]], [0.0], 1.0, "finite, got nan"),
-        ([[0.0]], [math.inf], 1.0, "finite, got inf"),
-        ([[0.0]], {"a": 1.0}, 1.0, "frame"),
-        (pd.DataFrame({"a": [0.0]}), {"b": 1.0}, 1.0, "'a'"),
-        (pd.DataFrame({"a": [0.0]}), pd.DataFrame({"b": [0.0]}), 1.0, "'b'"),
-        ([0.0], [0.0], 1.0, "two dimensions"),
-    ],
-)
-def test_exact_density_names_what_is_wrong(X, x, lifetime, text):
-    raises(ValueError, text, lambda: exact_density(X, x, lifetime))
-
-
 def log_polytope_volume(directions, lower, upper, inside):
     n_dims, n_inputs = directions.shape
     rows = directions.ravel(), lower, upper, inside, np.zeros(room_for_faces(n_dims))

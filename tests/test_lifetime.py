@@ -234,23 +234,3 @@ def test_a_bad_parameter_is_named(name, value):
 def test_bad_priors_are_named():
     raises(ValueError, r"prior.*ridge", lambda: sweep(prior=stats.expon(), learners=["sgd"]))
     raises(ValueError, "no mass", lambda: sweep(prior=stats.uniform(50.0, 1.0), learners=["ridge"]))
-
-
-def test_bad_data_is_refused():
-    (X, y), (X_val, y_val), _ = data()
-    bad = X.copy()
-    bad[7, 1] = np.nan
-    text = pd.DataFrame({"a": ["x"] * 60, "b": X[:, 1]})
-    for args, error, message in (
-        ((bad, y, 1.0), ValueError, "feature 1 of X.*nan.*row 7"),
-        ((X[:, 0], y, 1.0), ValueError, "must have the shape"),
-        ((X, y[:9], 1.0), ValueError, "60 rows.*9 targets"),
-        ((X, [*y[:-1], np.inf], 1.0), ValueError, "target.*inf"),
-        ((X[:0], [], 1.0), ValueError, "no rows"),
-        ((text, y, 1.0), TypeError, "'a'.*'x'"),
-        ((X, y, 1.0, X_val[:, :1], y_val), ValueError, "X_val"),
-        ((X, y, 1.0, X_val), ValueError, "needs y_val"),
-        ((X, y, 1.0, None, y_val), ValueError, "X_val is None"),
-    ):
-        with pytest.raises(error, match=message):
-            lifetime_path(*args, n_partitions=2)
