@@ -150,7 +150,7 @@ def samples(kind, n, seed=0):
 def test_a_kernel_finds_the_drifts_that_river_finds(kind):
     """The samples come one by one, in batches, and in copies and pickles."""
     X, y = samples(kind, 1900)
-    own = {"delta": 0.05, "clock": 8}
+    own = {"delta": 0.2, "clock": 8}
     detectors = {"inside": drift.ADWIN, "outside": Outside, "many": drift.ADWIN}
     models = {name: kind(3, drift_detector=one(**own), seed=1) for name, one in detectors.items()}
     told = {"inside": [], "outside": []}
