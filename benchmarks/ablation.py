@@ -266,7 +266,7 @@ def _without(
                 model = kind(N_TREES, seed=seed + 1, **chosen)
                 found[which, seed] = loss(model, samples)
         own, less = found.mean(axis=1)
-        change = 100.0 * math.log(less / own)
+        change = 100.0 * (less / own - 1.0)
         rows.append([name, len(samples), f"{own:.4g}", f"{less:.4g}", f"{change:+.1f}"])
     report.note(
         f"{loss.__name__[1:].replace('_', ' ').capitalize()} of {kind.__name__} with and without "
