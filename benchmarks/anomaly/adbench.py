@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import average_precision_score, roc_auc_score
-
-from river_mondrian import NearestNeighborDetector
 
 from ..data import Array, DataFolder, stream
 from ..report import Report, progress
@@ -23,15 +20,11 @@ SEEDS = 3
 QUICK_ROWS, QUICK_SETS = 600, 2
 ONLINE = ("HalfSpaceTrees, 10", "HalfSpaceTrees, 100", "LODA", "OneClassSVM")
 WINDOWED = "isolation forest, windowed"
-COMPARED: dict[str, Callable[[int], Any]] = {
-    **OURS,
-    "nearest, skip_anomalies": lambda s: NearestNeighborDetector(skip_anomalies=True, seed=s),
-}
 
 
 def scores_of(who: str, X: Array, seed: int) -> Array:
     """Score each row, then learn it."""
-    make: Any = COMPARED[who] if who in COMPARED else PEERS[who].make
+    make: Any = OURS[who] if who in OURS else PEERS[who].make
     return run(make(seed), stream(X, np.zeros(len(X)))).scores
 
 
@@ -41,7 +34,7 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
     if found is None:
         return
     names = [str(name) for name in found["names"]][: QUICK_SETS if quick else None]
-    everybody = [*COMPARED, *ONLINE, WINDOWED]
+    everybody = [*OURS, *ONLINE, WINDOWED]
     results = np.zeros((len(names), len(everybody), 2))
     n_seeds = 1 if quick else SEEDS
     for i, name in enumerate(names):
@@ -73,10 +66,10 @@ def adbench(data: DataFolder, report: Report, quick: bool) -> None:
         name: dict(zip(everybody, row[:, 0].tolist(), strict=True))
         for name, row in zip(names, results, strict=True)
     }
-    draw_dots(report, areas, list(COMPARED), "ROC AUC")
+    draw_dots(report, areas, list(OURS), "ROC AUC")
     best = results[:, [everybody.index(who) for who in ONLINE]].max(axis=1, keepdims=True)
     reached = (results >= best).sum(axis=0)
-    for own in COMPARED:
+    for own in OURS:
         auc, ap = reached[everybody.index(own)]
         report.note(
             f"{own} is at or above the best of River's on {auc} sets by ROC AUC, and on {ap} sets "

@@ -34,6 +34,10 @@ def _near(seed: int, **given: Any) -> Any:
     return NearestNeighborDetector(seed=seed, **given)
 
 
+def _skipping(seed: int, **given: Any) -> Any:
+    return _near(seed, skip_anomalies=True, **given)
+
+
 # Series in the picture.
 SHOWN = "realKnownCause/machine_temperature_system_failure.csv"
 
@@ -43,6 +47,9 @@ ALARMS: dict[str, Callable[[int], Any]] = {
     # The default detectors of the value only.
     "Alarms, default": lambda s: Alarms(
         [_value(_near(s)), _value(_near(s + 100, shingle=8))], calendar=CALENDAR
+    ),
+    "Alarms, skip_anomalies": lambda s: Alarms(
+        [_value(_skipping(s)), _value(_skipping(s + 100, shingle=8))], calendar=CALENDAR
     ),
     "Alarms, value": lambda s: Alarms(_value(_near(s)), calendar=CALENDAR),
     "Alarms, value; value and hour": lambda s: Alarms(

@@ -18,11 +18,12 @@ try:
 except ImportError:
     rrcf = None
 
-# The detectors of this package with default parameters.
+# The detectors of this package with default parameters, and one with an option.
 OURS: dict[str, Callable[[int], Any]] = {
     "DensityForest": lambda seed: DensityForest(seed=seed),
     "NearestNeighborDetector": lambda seed: NearestNeighborDetector(seed=seed),
     "RandomCutForest": lambda seed: RandomCutForest(seed=seed),
+    "nearest, skip_anomalies": lambda seed: NearestNeighborDetector(skip_anomalies=True, seed=seed),
 }
 
 # Rows in the window of the isolation forest, and rows between two fits.

@@ -18,12 +18,11 @@ from .streams import SHARE, STREAMS, UNSEEN, Labelled
 WARM_UP = 250
 
 # Detectors of this package. The best of them by each measure is compared with each peer.
-NEAREST, CUTS = "NearestNeighborDetector", "RandomCutForest"
+NEAREST, CUTS, SKIPPING = "NearestNeighborDetector", "RandomCutForest", "nearest, skip_anomalies"
 WHO = {
-    NEAREST: (NEAREST,),
-    CUTS: (CUTS,),
-    f"The better of {NEAREST} and {CUTS}": (NEAREST, CUTS),
-    "The best of all three": tuple(OURS),
+    **{own: (own,) for own in (NEAREST, CUTS, SKIPPING)},
+    **{f"The better of {own} and {CUTS}": (own, CUTS) for own in (NEAREST, SKIPPING)},
+    "The best of all four": tuple(OURS),
 }
 
 MEASURES = ("ROC AUC", "average precision")
@@ -58,10 +57,20 @@ def judged(runs: list[Run], stream: Labelled, n: int) -> Array:
 
 
 class Comparison(NamedTuple):
-    """Comparison with a peer by each measure: at or above it, or within two standard errors."""
+    """Each measure's lead over a peer, and the standard error of the lead."""
 
-    is_above: Array
-    is_tied: Array
+    lead: Array
+    error: Array
+
+    @property
+    def is_above(self) -> Array:
+        """Whether it is at or above the peer."""
+        return np.asarray(self.lead >= 0.0)
+
+    @property
+    def is_near(self) -> Array:
+        """Whether it is above the peer, or at most two standard errors below."""
+        return np.asarray(self.lead >= -2.0 * self.error)
 
 
 def compared(ours: list[Array], theirs: Array) -> Comparison:
@@ -80,8 +89,7 @@ def compared(ours: list[Array], theirs: Array) -> Comparison:
     squares = [[_squared_error(found[:, k]) for found in ours] for k in range(2)]
     own = np.array([squares[k][i] for k, i in enumerate(best)])
     error = np.sqrt(own + [_squared_error(theirs[:, k]) for k in range(2)])
-    gaps = means.max(axis=0) - theirs.mean(axis=0)
-    return Comparison(gaps >= 0.0, (gaps < 0.0) & (gaps >= -2.0 * error))
+    return Comparison(means.max(axis=0) - theirs.mean(axis=0), error)
 
 
 def _squared_error(values: Array) -> float:
@@ -96,7 +104,7 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         run(make(0), [({"a": float(i % 7)}, False) for i in range(300)])
     rows: list[list[str]] = []
     times: list[list[str]] = []
-    reached: dict[str, list[Comparison]] = {who: [] for who in WHO}
+    found: dict[str, dict[str, dict[str, Comparison]]] = {}
     areas: dict[str, dict[str, float]] = {}
     for name, make_stream in STREAMS.items():
         if data.sets and name not in data.sets:
@@ -105,8 +113,7 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         if stream is None:
             continue
         areas[name] = {}
-        for who, found in _compare(name, stream, seeds, rows, times, areas[name]).items():
-            reached[who].append(found)
+        found[name] = _compare(name, stream, seeds, rows, times, areas[name])
     if rrcf is None:
         report.note("`rrcf` is not installed, so it is not among the peers.")
     report.note(
@@ -123,12 +130,21 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(headers, rows)
     report.table(
         ["detectors", *(f"{what}: {how}" for what in MEASURES for how in ("at or above", "tied"))],
-        [[who, *_counts(found)] for who, found in reached.items()],
+        [[who, *_counts([of[who] for of in found.values()])] for who in WHO],
     )
     report.note(
         f"The table has the numbers of streams, out of {len(areas)}, on which a detector is "
         "at or above every peer, or tied with all better peers. A tie is a difference of "
         "less than two standard errors over seeds."
+    )
+    several = [who for who, few in WHO.items() if len(few) > 1]
+    report.table(
+        ["stream", *several],
+        [[name, *(_worst(of[who]) for who in several)] for name, of in found.items()],
+    )
+    report.note(
+        "The peer with the highest ROC AUC compared with ours on the same samples: our area minus "
+        "the peer's, plus or minus its standard error over seeds."
     )
     draw_dots(report, areas, list(OURS), "ROC AUC")
     report.note(
@@ -146,11 +162,17 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
 _MOST_FEATURES = PEERS["LocalOutlierFactor"].most_features
 
 
-def _counts(found: list[Comparison]) -> list[str]:
+def _counts(found: list[dict[str, Comparison]]) -> list[str]:
     """Return the numbers of streams at or above every peer, and tied, by each measure."""
-    above = np.array([one.is_above for one in found]).sum(axis=0)
-    tied = np.array([one.is_tied for one in found]).sum(axis=0)
-    return [str(int(part[k])) for k in range(2) for part in (above, tied)]
+    above = np.array([np.all([one.is_above for one in of.values()], axis=0) for of in found])
+    near = np.array([np.all([one.is_near for one in of.values()], axis=0) for of in found])
+    return [str(int(part[:, k].sum())) for k in range(2) for part in (above, near & ~above)]
+
+
+def _worst(found: dict[str, Comparison]) -> str:
+    """Return the peer with the smallest lead of ours by ROC AUC, and this lead."""
+    peer, one = min(found.items(), key=lambda item: float(item[1].lead[0]))
+    return f"{peer}: {one.lead[0]:+.3f} ± {one.error[0]:.3f}"
 
 
 def _runs(name: str, who: str, make: Any, samples: Stream, seeds: int) -> list[Run]:
@@ -177,7 +199,7 @@ def _compare(
     rows: list[list[str]],
     times: list[list[str]],
     areas: dict[str, float],
-) -> dict[str, Comparison]:
+) -> dict[str, dict[str, Comparison]]:
     """Add a stream's rows and areas; return the comparisons with all peers."""
 
     def add(who: str, runs: list[Run], n: int, values: list[str]) -> None:
@@ -190,7 +212,7 @@ def _compare(
         means = judged(runs, stream, len(stream.samples)).mean(axis=0)
         areas[own] = float(means[0])
         add(own, runs, len(stream.samples), [f"{value:.3f}" for value in means])
-    found: dict[str, list[Comparison]] = {who: [] for who in WHO}
+    found: dict[str, dict[str, Comparison]] = {who: {} for who in WHO}
     for who, peer in PEERS.items():
         if not _is_for(peer, stream):
             continue
@@ -199,7 +221,7 @@ def _compare(
         theirs = judged(runs, stream, len(part))
         there = {own: judged(of_own, stream, len(part)) for own, of_own in ours.items()}
         for label, few in WHO.items():
-            found[label].append(compared([there[own] for own in few], theirs))
+            found[label][who] = compared([there[own] for own in few], theirs)
         values = [f"{value:.3f}" for value in theirs.mean(axis=0)]
         if peer.most:
             best = np.max([one.mean(axis=0) for one in there.values()], axis=0)
@@ -207,11 +229,4 @@ def _compare(
         else:
             areas[who] = float(theirs.mean(axis=0)[0])
         add(who, runs, len(part), values)
-    return {who: _against_all(each) for who, each in found.items()}
-
-
-def _against_all(found: list[Comparison]) -> Comparison:
-    """Return whether a detector is above all peers, or tied with all better ones, by measure."""
-    above = np.all([one.is_above for one in found], axis=0)
-    reached = np.all([one.is_above | one.is_tied for one in found], axis=0)
-    return Comparison(above, reached & ~above)
+    return found
