@@ -143,8 +143,8 @@ def ranking(data: DataFolder, report: Report, quick: bool) -> None:
         [[name, *(_worst(of[who]) for who in several)] for name, of in found.items()],
     )
     report.note(
-        "The peer with the highest ROC AUC compared with ours on the same samples: our area minus "
-        "the peer's, plus or minus its standard error over seeds."
+        "The table has the strongest peer of each stream: our ROC AUC minus the peer's on the "
+        "same samples, and the standard error of this lead over seeds."
     )
     draw_dots(report, areas, list(OURS), "ROC AUC")
     report.note(
@@ -170,7 +170,7 @@ def _counts(found: list[dict[str, Comparison]]) -> list[str]:
 
 
 def _worst(found: dict[str, Comparison]) -> str:
-    """Return the peer with the smallest lead of ours by ROC AUC, and this lead."""
+    """Return the peer over which our lead by ROC AUC is smallest, and this lead."""
     peer, one = min(found.items(), key=lambda item: float(item[1].lead[0]))
     return f"{peer}: {one.lead[0]:+.3f} ± {one.error[0]:.3f}"
 
