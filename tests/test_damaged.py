@@ -6,13 +6,17 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy
 from attack.bitflips import attack
 from common import answers, fed, raises, refused, restored, stream
 from stored_models import IN_GOLDEN, MODELS, learned
 
 import river_mondrian as rm
 from river_mondrian.learners.experts import Mixture
+from river_mondrian.learners.gradient_descent.weights import WORD_ARRAYS
 from river_mondrian.learners.regression.mixing import TargetMixtures
+from river_mondrian.learners.regression.ridges import RidgeExperts
+from river_mondrian.partitions.voronoi.diagrams import TRIALS
 
 
 def trees_of(model):
@@ -134,6 +138,24 @@ def arrival(model):
     return forest(model).arrivals.row(3)
 
 
+def other_map(model):
+    model._map = learned("isolation", 40)._map
+
+
+def unfinished_map(model):
+    found = model._map
+    found.points = scipy.sparse.csr_matrix((found.record.n_points, 2))
+    found.trials = np.zeros((TRIALS, 2))
+
+
+def add_words(model):
+    weights = model._current
+    arrays = {name: np.zeros(0, kind) for name, kind in WORD_ARRAYS.items()}
+    arrays["column_squares"] = np.zeros(weights.compiled.n_columns)
+    weights.has_words = True
+    weights._bind_words(arrays)
+
+
 NODES = r"tree 0, nodes? \d+ (is damaged: |.*)"
 # The error names one of two references to a row, or one of the numbers that do not add up.
 EITHER, SUM = NODES + "(left|right) is", NODES + "(n_samples|dim) is"
@@ -249,6 +271,9 @@ DAMAGES = {
     ("isolation, trees", 120): [
         (number(lambda model: model._map.nodes, (1, 0, 2), 0), "child 0 is 0, which is neither a")
     ],
+    ("isolation", 40): [(unfinished_map, "a map is .*, but it is unfinished")],
+    ("fourier", 40): [(other_map, "a map is .*, but it is unfinished, or of another kind")],
+    ("ogd, ovr", 300): [(add_words, "but words stand beside cells of texts")],
     ("mondrian", 40): [
         (number(lambda model: model._map.trees.lifetimes, 1, np.nan), "but they ascend from 0 on")
     ],
@@ -285,14 +310,19 @@ def test_damage_is_refused(kind, damage, text):
 
 
 # Values with which no model could be pickled.
-STATES = [(whole, "_fed", ()), (whole, "_trees", "trees"), (trees_of, "watch", None)]
+STATES = [
+    ("adaptive", whole, "_fed", (), "_fed"),
+    ("adaptive", whole, "_trees", "trees", "_trees"),
+    ("adaptive", trees_of, "watch", None, "watch"),
+    ("adaptive regressor", trees_of, "ridges", RidgeExperts(), "RidgeExperts.* room is 0"),
+]
 
 
-@pytest.mark.parametrize(("find", "name", "value"), STATES)
-def test_a_damaged_state_is_refused(find, name, value):
-    owner = find(learned("adaptive", 30))
+@pytest.mark.parametrize(("kind", "find", "name", "value", "text"), STATES)
+def test_a_damaged_state_is_refused(kind, find, name, value, text):
+    owner = find(learned(kind, 30))
     state = owner.__getstate__() | {name: value}
-    raises(rm.ModelFormatError, name, lambda: object.__new__(type(owner)).__setstate__(state))
+    raises(rm.ModelFormatError, text, lambda: object.__new__(type(owner)).__setstate__(state))
 
 
 def test_slots_have_one_dimension():

@@ -66,10 +66,13 @@ def share_of_equals(first: Array, second: Array, n: int) -> Floats:
     return shared
 
 
-def check_map(owner: object, compiled: Any, features: FeatureMap) -> None:
-    """Refuse a stored object that is not a map, or reads more features than a feature map knows."""
-    if not isinstance(compiled, CompiledMap):
-        checks.refuse(owner, "a map", compiled, "but it is of another kind")
+def check_map(owner: object, compiled: Any, features: FeatureMap, may_grow: bool = False) -> None:
+    """Refuse a stored object that is not a map, or reads more features than a feature map knows.
+
+    Only a map that `may_grow` may be unfinished.
+    """
+    if not isinstance(compiled, features._MAPS) or not (compiled.ready or may_grow):
+        checks.refuse(owner, "a map", compiled, "but it is unfinished, or of another kind")
     n = len(features._reader.index)
     checks.check_number(owner, "n_inputs of a map", compiled.n_inputs, 0, n)
 
@@ -82,6 +85,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     """
 
     _IN_SNAPSHOT: ClassVar[tuple[str, ...]] = ("_map", "_pool")
+    # The classes of `_map`, whose kernels read what `_locate` writes.
+    _MAPS: ClassVar[tuple[type[CompiledMap], ...]] = (CompiledMap,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,7 +99,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         for name in ("_map", "_next"):
             compiled = self.__dict__.get(name)
             if compiled is not None:
-                check_map(self, compiled, self)
+                check_map(self, compiled, self, name == "_next")
         checks.check_types(self, {"_pool": (type(None), Pool)})
         if self._pool is not None:
             self._pool.check(len(self._reader.index))

@@ -103,6 +103,8 @@ class RandomFourierFeatures(ByFeature):
         check_kernel(self.kernel, self.lifetime, self.gamma)
         super().__post_init__()
 
+    _MAPS = (FourierMap,)
+
     def _make(self, seed: int) -> FourierMap:
         rate = self.lifetime if self.kernel == "laplace" else self.gamma
         return FourierMap(seed, self.n_components, self.kernel, rate)
@@ -174,6 +176,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
         check_positive("lifetime", self.lifetime)
         super().__post_init__()
 
+    _MAPS = (BinningMap,)
     _grows = True
 
     def _make(self, seed: int) -> BinningMap:
@@ -344,6 +347,8 @@ class NystromFeatures(Pooled):
         check_integer("pool_size", self.pool_size, n, None)
         super().__post_init__()
 
+    _MAPS = (NystromMap,)
+
     @property
     def _n_pooled(self) -> int:
         return self.n_landmarks if self.pool_size is None else self.pool_size
@@ -483,6 +488,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         super().__post_init__()
         self._reader = samples.SampleReader(shifts=self.metric != "cosine")
 
+    _MAPS = (diagrams.VoronoiMap, IsolationTreesMap)
     # Enough points for a search in a tree.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"pool_size": 512}
 

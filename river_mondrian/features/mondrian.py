@@ -217,6 +217,7 @@ class MondrianFeatures(kinds.CellFeatures):
         super().__post_init__()
         self._mixes = False
 
+    _MAPS = (MondrianMap,)
     _grows = True
 
     @property

@@ -244,8 +244,8 @@ class DescentWeights(Weights):
                 "word_counts": (np.float64, n, 0.0, n_steps),
                 "column_squares": (np.float64, (compiled.n_columns,), 0.0, math.inf),
             }
-            if compiled.dense or compiled.n_lifetimes > 1:
-                refuse(self, "compiled", compiled, "but words stand beside a map of cells")
+            if not compiled.reads_text:
+                refuse(self, "compiled", compiled, "but words stand beside cells of texts")
         check_arrays(self, arrays, state)
         for name in arrays.keys() & {"slots", "word_slots"}:
             # Columns do not share slot 0, so ~0 is refused.

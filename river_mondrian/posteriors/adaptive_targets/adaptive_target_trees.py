@@ -139,6 +139,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
 
     def _check_kind(self) -> None:
         super()._check_kind()
+        sizes = {"room": self.forest.input_capacity, "n_inputs": self.forest.n_inputs}
+        check_equal(self.ridges, self.ridges.record, **sizes)
         n_lagged = 0 if self.lags is None else lags.N_PREDICTIONS
         check_equal(self, self.first_mixture.record, n_experts=means.N_FIRST)
         check_equal(self, self.mixture.record, n_experts=N_SECOND + n_lagged)
