@@ -130,8 +130,9 @@ def changes(data: DataFolder, report: Report, quick: bool, limits: Limits) -> No
     n, seeds, _ = limits.over(QUICK if quick else FULL)
     report.note(
         "Streams whose features change. Five features are uniform on [0, 1], and then the "
-        f"first one is changed. There are {n} samples and 10 trees. The signal is 10 sin(pi "
-        "u1 u2) + 10 u1 + 5 u3. Classes are the thirds of the signal, targets are the signal "
+        f"first one is changed. There are {n} samples and 10 trees (20 in the adaptive "
+        "classifier). The signal is 10 sin(pi u1 u2) + 10 u1 + 5 u3. Classes are the thirds of "
+        "the signal, targets are the signal "
         "with normal noise of 0.5. The tables have the accuracy or mean absolute error over "
         "the second half. At its beginning units change and late features appear. Told: a "
         "model with scale=False that gets the first feature before the change, so its units "

@@ -113,7 +113,8 @@ def _sets(data: DataFolder, report: Report, n: int, seeds: int) -> None:
     report.note(
         "Streams that start in a corner, compared with models with given ranges. The first "
         f"{START} samples (at most a third) have the smallest values of one feature, in "
-        f"ascending order. The rest is in random order. At most {n} random rows, 10 trees, "
+        f"ascending order. The rest is in random order. At most {n} random rows, 10 trees "
+        "(20 in the adaptive classifier), "
         f"{seeds} seeds. Each seed has another feature: the feature whose values have the "
         "largest entropy, the second largest, and so on. Accuracy or mean absolute error "
         "over the last half. Told: inputs scaled by the range of the whole stream, and "

@@ -69,7 +69,8 @@ def xor(data: DataFolder, report: Report, quick: bool, limits: Limits) -> None:
             rows.append([name, f"{value:.0e}", *cells])
     report.note(
         "XOR of two normals with wrong values. The label is the sign of the product of two "
-        f"normals. {n} samples, 10 trees, means of {seeds} seeds of data and model (for "
+        f"normals. {n} samples, 10 trees (20 in the adaptive classifier), means of {seeds} seeds "
+        "of data and model (for "
         "River's AMF without a scaler one seed). The table has the progressive accuracy on "
         "the samples without a wrong value, by the wrong value of one feature and by its "
         "position."
