@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy
+from attack import swaps
 from attack.bitflips import attack
 from common import answers, fed, raises, refused, restored, stream
 from stored_models import IN_GOLDEN, MODELS, learned
@@ -367,6 +368,13 @@ FLIPS = 6
 def test_forged_files_never_crash_nor_hang(name):
     counts, bad = attack(name, 2 * FLIPS, is_file=True)
     assert sum(counts.values()) == 2 * FLIPS
+    assert not bad
+
+
+@pytest.mark.parametrize("name", IN_GOLDEN)
+def test_exchanged_parts_never_crash_nor_hang(name):
+    counts, bad = swaps.attack(name, 2 * FLIPS)
+    assert sum(counts.values()) == 4 * FLIPS
     assert not bad
 
 

@@ -77,10 +77,11 @@ def states(name, is_file):
 
 
 def use(model):
-    """Let a model predict, learn and predict."""
+    """Let a model predict, learn, predict and be stored."""
     answers(model)
-    fed(model, stream(50, 5, ("a", "b", "c"), 3))
+    fed(model, stream(120, 5, ("a", "b", "c"), 3))
     answers(model)
+    pickle.dumps(model)
 
 
 def flipped(state, bit):
@@ -133,13 +134,15 @@ def load_forged(content, number):
         return rm.load(Path(folder) / "model")
 
 
-def attempt(state, bit, kind):
+def load_flipped(state, bit):
+    """Return the model that is loaded from a pickle with one bit flipped."""
+    return pickle.loads(flipped(state, bit))
+
+
+def attempt(load, damage, kind):
     """Load a damaged or forged model, let it predict, learn and predict, and return the outcome."""
     try:
-        if isinstance(state, bytes):
-            model = pickle.loads(flipped(state, bit))
-        else:
-            model = load_forged(state, bit)
+        model = load(damage)
     except BaseException:
         # A MemoryError for a wild size is a refusal, too. A panic of River's Rust code is no
         # Exception.
@@ -160,8 +163,8 @@ def attempt(state, bit, kind):
     return WORKS
 
 
-def _serve(state, bits, out, kind, stack):
-    """Write the outcome of each flip to `out`, in a process of its own."""
+def _serve(load, damages, out, kind, stack):
+    """Write the outcome of each damage to `out`, in a process of its own."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most = size() + MARGIN
@@ -169,21 +172,21 @@ def _serve(state, bits, out, kind, stack):
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
     faulthandler.enable(stack)
-    for bit in bits:
-        os.write(out, bytes([OUTCOMES.index(attempt(state, bit, kind))]))
+    for damage in damages:
+        os.write(out, bytes([OUTCOMES.index(attempt(load, damage, kind))]))
     return 0
 
 
-def _batch(state, bits, kind):
-    """Return the outcomes of flips, up to the first that ends or blocks the process."""
+def _batch(load, damages, kind):
+    """Return the outcomes of damages, up to the first that ends or blocks the process."""
     stack = tempfile.TemporaryFile()  # noqa: SIM115
     ours, theirs = os.pipe()
-    child = forked(partial(_serve, state, bits, theirs, kind, stack))
+    child = forked(partial(_serve, load, damages, theirs, kind, stack))
     os.close(theirs)
     found = []
-    while len(found) < len(bits):
+    while len(found) < len(damages):
         ready, _, _ = select.select([ours], [], [], HANGS)
-        part = os.read(ours, len(bits)) if ready else b""
+        part = os.read(ours, len(damages)) if ready else b""
         if not part:
             os.kill(child, signal.SIGKILL)
             stack.seek(0)
@@ -198,16 +201,16 @@ def _batch(state, bits, kind):
     return found
 
 
-def run(state, bits, kind):
-    """Return the outcome of each flip."""
+def run(load, damages, kind):
+    """Return the outcome of each damage: of each argument with which `load` loads a model."""
     found = []
-    while len(found) < len(bits):
-        batch = _batch(state, bits[len(found) : len(found) + BATCH], kind)
+    while len(found) < len(damages):
+        batch = _batch(load, damages[len(found) : len(found) + BATCH], kind)
         if batch[-1] in (OTHERS, CRASH, HANG) and len(batch) > 1:
-            # Earlier flips may have damaged the process, so each flip is repeated in its own
+            # Earlier damages may have damaged the process, so each damage is repeated in its own
             # process.
-            again = bits[len(found) : len(found) + len(batch)]
-            batch = [_batch(state, [bit], kind)[0] for bit in again]
+            again = damages[len(found) : len(found) + len(batch)]
+            batch = [_batch(load, [damage], kind)[0] for damage in again]
         found += batch
     return found
 
@@ -221,7 +224,8 @@ def attack(name, n, seed=0, is_file=False):
     for learned_n, state in zip(LEARNED, states(name, is_file), strict=True):
         n_own, rng = n // len(LEARNED), np.random.default_rng([seed, learned_n])
         numbers = rng.integers(1 << 31 if is_file else 8 * len(state), size=n_own).tolist()
-        found = run(state, numbers, type(MODELS[name]()))
+        load = partial(load_forged if is_file else load_flipped, state)
+        found = run(load, numbers, type(MODELS[name]()))
         counts.update(found)
         for outcome, number in zip(found, numbers, strict=True):
             if outcome in (BAD_OF_FILES if is_file else BAD_OF_PICKLES):
