@@ -220,6 +220,7 @@ DAMAGES = {
         (put(tree, extends=2), "extends is 2, not from 0 to 1"),
         (put(trees_of, mixture=TargetMixtures(3)), "n_experts is 3"),
         (put(trees_of, first_mixture=TargetMixtures(2)), "n_experts is 2"),
+        (put(lambda model: trees_of(model).ridges.designs[0], n_linear=3), "n_linear is 3"),
     ],
     ("adaptive, ADWIN", 1100): [
         (scheduled(first=95), "first is 95, but it should be from 96 to 1100")

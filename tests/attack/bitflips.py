@@ -158,7 +158,10 @@ def attempt(load, damage, kind):
         last = traceback.extract_tb(error.__traceback__)[-1]
         if PACKAGE not in last.filename:
             return OTHERS
-        is_outside = isinstance(error, IndexError) and "/records/" in last.filename
+        in_kernel = "/records/" in last.filename or re.search(
+            r"of (\w+ out of range|no )", str(error)
+        )
+        is_outside = isinstance(error, IndexError) and in_kernel
         return OUTSIDE if is_outside else ERROR
     return WORKS
 

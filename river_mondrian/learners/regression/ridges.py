@@ -196,5 +196,6 @@ class RidgeExperts(Learned[Ridges]):
             n = design.n_additive
             check_number(self, "n_inputs of a design", design.n_inputs, 0, record.n_inputs)
             check_number(self, "n_additive", n, 1, record.capacity - records.N_WAVES)
-            check_number(self, "n_linear", design.n_linear, 0, min(n - 1, records.MOST_LINEAR))
+            n_linear = min(n - 1, design.n_inputs, records.MOST_LINEAR)
+            check_number(self, "n_linear", design.n_linear, 0, n_linear)
             check_number(self, "n_columns", design.n_columns, n, n + records.N_WAVES)
