@@ -62,6 +62,18 @@ def _with_wild(samples: Stream, placement: int) -> tuple[Stream, list[int]]:
     return found, places
 
 
+def _with_wild_targets(samples: Stream, placement: int) -> tuple[Stream, list[int]]:
+    """Return a stream with outliers among its targets, and their samples."""
+    rng = np.random.default_rng(placement)
+    places = sorted(rng.choice(len(samples), N_WILD, replace=False).tolist())
+    low, middle, high = np.quantile([y for _, y in samples], (0.25, 0.5, 0.75)).tolist()
+    found = list(samples)
+    for i in places:
+        wild = middle + float(rng.choice((-1.0, 1.0))) * WILD * (high - low)
+        found[i] = samples[i][0], wild
+    return found, places
+
+
 def _mean(losses: Array, places: list[int], regression: bool) -> float:
     counted = np.ones(len(losses), dtype=bool)
     counted[places] = False
@@ -77,6 +89,7 @@ def _compare(
     regression: bool,
     seeds: int,
     placements: int,
+    place: Callable[[Stream, int], tuple[Stream, list[int]]] = _with_wild,
 ) -> tuple[float, Array]:
     """Return the mean loss without outliers, and the excess by placement and seed with them."""
     run = deviations if regression else misses
@@ -86,7 +99,7 @@ def _compare(
         clean.append(run(make(seed=seed), samples))
     found = np.empty((placements, seeds))
     for placement in range(placements):
-        wild, places = _with_wild(samples, placement)
+        wild, places = place(samples, placement)
         for seed in range(seeds):
             progress(f"{name}, placement {placement}, seed {seed}")
             with_wild = _mean(run(make(seed=seed), wild), places, regression)
@@ -115,6 +128,10 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
             name = f"{stream}, {model}"
             clean, found = _compare(name, make, samples, regression, own, placements)
             mean, by_placement = float(found.mean()), found.mean(axis=1)
+            of_targets = ""
+            if regression:
+                _, others = _compare(name, make, samples, True, own, placements, _with_wild_targets)
+                of_targets = written(float(others.mean()), True)
             excesses.append((name, regression, by_placement.tolist()))
             rows.append(
                 [
@@ -126,6 +143,7 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
                     _standard_error(found, regression),
                     written(float(by_placement.max()), regression),
                     f"{(by_placement > LARGE[regression]).sum()} of {placements}",
+                    of_targets,
                 ]
             )
     if not rows:
@@ -142,9 +160,10 @@ def outliers(data: DataFolder, report: Report, quick: bool, limits: Limits) -> N
         "than twice as many), and its increase. Samples with an outlier do not count. Error: "
         "the standard error of the excess over seeds, because a seed's run without outliers "
         "is shared. Worst: the largest mean of a placement over seeds. Beyond: placements "
-        f"whose mean is more than {LARGE[False]}, or {LARGE[True]:.0f} %."
+        f"whose mean is more than {LARGE[False]}, or {LARGE[True]:.0f} %. Targets: the mean "
+        f"increase with {N_WILD} targets as far from their median, instead of values."
     )
-    headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond"]
+    headers = ["stream", "n", "model", "clean", "excess", "error", "worst", "beyond", "targets"]
     report.table(headers, rows)
     what = {False: "loss of accuracy", True: "more error, %"}
     plot_excesses(report, excesses, what, (12, 8), LARGE)
