@@ -19,7 +19,7 @@ _dynfunc = importlib.import_module("numba._dynfunc")
 @pytest.fixture
 def forgotten():
     """Let the package examine numba again, in the test and after it."""
-    caches = (pipelines.is_numba_known, pipelines._lowerings)
+    caches = (pipelines.is_numba_known, pipelines._lowerings, pipelines._pipelines)
     for cache in caches:
         cache.cache_clear()
     yield

@@ -1,11 +1,14 @@
 """Tests of numba's types of calls, within kernels and in functions of users."""
 
 import math
+import subprocess
+import sys
 import weakref
 
 import numba
+import numpy as np
 import pytest
-from numba.core import config, imputils
+from numba.core import config, errors, imputils
 from numba.core.registry import cpu_target
 
 from river_mondrian.compiling.kernels import kernel
@@ -75,3 +78,30 @@ def test_functions_of_users_keep_numbas_types_and_code():
     # Users may register functions of their own by the package's decorators.
     assert [value for value in typed if is_numbas(value)] == []
     assert [call for call in coded if is_numbas(call[0]) and not any(map(is_ours, call[1]))] == []
+
+
+@pytest.mark.parametrize("function", [np.empty, str])
+def test_kernels_cannot_hold_what_must_be_freed(function):
+    def held(n: int) -> int:
+        return len(function(n))
+
+    with pytest.raises(errors.LoweringError, match="it is not freed"):
+        kernel(held)(3)
+
+
+ROOT = """
+import math, sys
+from river_mondrian.compiling.kernels import kernel
+
+@kernel
+def root(x: float) -> float:
+    return max(math.sqrt(x), 1.0)
+
+print(root(9.0), "numba.np.arraymath" in sys.modules)
+"""
+
+
+def test_kernels_do_not_load_all_of_numba():
+    """Loading all would take a quarter of a second of the first call."""
+    printed = subprocess.check_output([sys.executable, "-c", ROOT], text=True)
+    assert printed.split() == ["3.0", "False"]

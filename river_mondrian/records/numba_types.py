@@ -9,6 +9,7 @@ stack of the kernel that calls them. `new_array` and `new_int64s` allocate memor
 `release`.
 """
 
+import copy
 import ctypes
 import functools
 import operator
@@ -18,11 +19,14 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, datamodel
+from numba.core.cpu import CPUContext
 from numba.core.imputils import lower_builtin, lower_cast
+from numba.core.runtime.nrt import rtsys
 from numba.core.typeconv.castgraph import Conversion
+from numba.core.typing import enumdecl, mathdecl, npydecl
 from numba.core.typing.context import Context
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, RegistryLoader, infer_global, signature
 from numba.extending import NativeValue, box, models, register_model, typeof_impl
 from numba.extending import unbox as register_unbox
 
@@ -30,6 +34,9 @@ from .arrays import Array, Int64s, Packed, Room, Span, Table, Words
 from .record import CHECKS, WORD_BYTES, Record, Word
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Parts of numba without annotations.
+_datamodel: Any = datamodel
 
 BITS = ir.IntType(64)
 WIDE: dict[str, types.Type] = {"int32": types.int64, "int64": types.int64, "uint64": types.uint64}
@@ -297,12 +304,30 @@ def _ruled(known: types.Function) -> _Ruled:
     return _Ruled(known.templates)
 
 
-class KernelContext(Context):
-    """Numba's context of types, with rules for functions within kernels."""
+class _Declarations(RegistryLoader):
+    """Numba's declarations of types, without attributes and methods that are written in Python.
 
-    def __init__(self, context: Any) -> None:
-        # Everything else is shared, also what is declared later.
-        self.__dict__ = context.__dict__
+    Loading these would load all of numba's code and scipy's linear algebra.
+    """
+
+    def new_registrations(self, name: str) -> Any:
+        """Return what has been declared since the last call."""
+        found = super().new_registrations(name)
+        return [one for one in found if not hasattr(one, "_get_target_registry")]
+
+
+class KernelContext(Context):
+    """A context of types for kernels, with rules, which loads faster than numba's context."""
+
+    def load_additional_registries(self) -> None:
+        """Load the types of enumerations, and of functions of `math` and NumPy."""
+        for declared in (enumdecl, mathdecl, npydecl):
+            self.install_registry(declared.registry)
+
+    def install_registry(self, registry: Any) -> None:
+        """Load the types that a registry declares."""
+        self._registries.setdefault(registry, _Declarations(registry))
+        super().install_registry(registry)
 
     def resolve_value_type(self, val: Any) -> Any:
         """Return the type of a constant."""
@@ -315,6 +340,29 @@ class KernelContext(Context):
     def _find(self, value: Any) -> _Ruled | None:
         is_known = type(value) in (type, BuiltinFunctionType) and value in _RULES
         return _ruled(self._lookup_global(value)) if is_known else None
+
+
+class KernelTarget(CPUContext):
+    """A copy of numba's context of code, which loads only functions that kernels call."""
+
+    types = KernelContext()
+
+    @classmethod
+    def of(cls, context: Any) -> Any:
+        """Return the copy."""
+        found = copy.copy(context)
+        found.__class__, found.typing_context = cls, cls.types
+        return found
+
+    def load_additional_registries(self) -> None:
+        """Load functions of Python, `math` and NumPy, which are imported now."""
+        from numba.cpython import enumimpl, iterators, mathimpl, numbers, rangeobj, tupleobj  # noqa: F401
+        from numba.np import npyimpl
+
+        rtsys.initialize(self)
+        self.install_registry(mathimpl.registry)
+        self.install_registry(npyimpl.registry)
+        self.data_model_manager = _datamodel.default_manager
 
 
 def _wide(*args: Any) -> Any:

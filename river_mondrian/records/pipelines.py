@@ -1,12 +1,14 @@
 """Pipelines that compile kernels and their helpers faster than numba's defaults.
 
 - Numba optimizes every function and generates its machine code. But a helper becomes part of the
-  kernels that call it, and is optimized there again. So helpers get only the first optimization,
-  and no machine code.
+  kernels that call it, and is optimized there again. So helpers get only a short first
+  optimization, and no machine code.
 - LLVM unrolls only loops of constant length, within a function. Unrolling all other loops would
   double the compilation time and the code, without faster kernels.
 - Functions that run rarely are optimized less (`rare`), which takes less than half of the time.
-- Passes for constructs that kernels never contain are omitted (`_NOT_NEEDED`).
+- Only the passes that kernels need run (`_PASSES`), without numba's timers and analyses between
+  them. Kernels have no objects with reference counts.
+- Types and code of functions that kernels never call are not loaded (`numba_types.KernelTarget`).
 
 The pipelines use numba's internals, which may change. The internals are tested once, before the
 first function is compiled. If they have changed, functions are compiled by numba's defaults, and
@@ -19,9 +21,10 @@ from typing import Any
 
 import llvmlite.binding as _llvm
 import numba
-from numba.core import compiler
+from numba import types
+from numba.core import compiler, errors
 
-from .numba_types import KernelContext
+from .numba_types import KernelTarget
 
 LOG = logging.getLogger("river_mondrian")
 
@@ -32,29 +35,64 @@ llvm: Any = _llvm
 
 _NO_ADDRESS = 0
 
-# Passes for closures, NumPy's overloads and expressions of arrays.
-_NOT_NEEDED = {"InlineClosureLikes", "InlineOverloads", "NopythonRewrites"}
+# The passes before the lowering pass. Numba's other passes handle closures, NumPy's overloads,
+# expressions of arrays, branches on constants, and objects with reference counts.
+_PASSES = (
+    *("TranslateByteCode", "FixupArgs", "IRProcessing", "GenericRewrites", "InlineInlinables"),
+    *("ReconstructSSA", "NopythonTypeInference", "PreLowerStripPhis"),
+)
 
-# Optimization level of functions that run rarely, without vector units. Numba's level is 3.
-_RARE_LEVEL = 1
+# Optimization level of helpers, and of functions that run rarely (without vector units). Numba's
+# level is 3.
+_LOW_LEVEL = 1
 
 Pipelines = list[Any]
 
 
 @functools.cache
 def _lowerings() -> tuple[Any, dict[str, Any]]:
-    """Return numba's lowering pass, and the package's lowering passes by kind.
+    """Return the package's manager of passes, and its lowering passes by kind.
 
     Only this function uses numba's internals.
     """
     import numba._dynfunc
-    from numba.core import codegen, compiler_machinery, config, typed_passes
+    from numba.core import cgutils, codegen, compiler_machinery, config, lowering, typed_passes
 
     dynfunc: Any = numba._dynfunc
     library: Any = codegen.JITCodeLibrary
-    lowering: Any = typed_passes.NativeLowering
+    lowering_pass: Any = typed_passes.NativeLowering
+    lower: Any = lowering.Lower
+    pass_manager: Any = compiler_machinery.PassManager
     register_pass: Any = compiler_machinery.register_pass
     settings: Any = config
+    alloca_once: Any = cgutils.alloca_once
+
+    class Manager(pass_manager):  # type: ignore[misc]
+        """Passes without numba's timers and events, and without an analysis after each pass."""
+
+        def _runPass(self, index: int, one: Any, state: Any) -> None:
+            one.analysis = self._analysis
+            one.run_pass(state)
+
+    class Lower(lower):  # type: ignore[misc]
+        """Lower without reference counts, since records and arrays are addresses."""
+
+        def lower(self) -> None:
+            """Lower the function, or refuse to if objects would not be freed."""
+            for typ in set(self.fndesc.typemap.values()):
+                is_constant = isinstance(typ, types.Array) and not typ.mutable
+                if self.context.data_model_manager[typ].contains_nrt_meminfo() and not is_constant:
+                    raise errors.LoweringError(f"kernels cannot hold {typ}: it is not freed")
+            super().lower()
+
+        def incref(self, typ: Any, value: Any) -> None:
+            """Do nothing."""
+
+        decref = incref
+
+        def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+            """Allocate a variable without information for debuggers."""
+            return alloca_once(self.builder, lltype, name=name)
 
     class KernelLibrary(library):  # type: ignore[misc]
         """A library in which only loops of constant length are unrolled."""
@@ -84,6 +122,8 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
     class HelperLibrary(KernelLibrary):
         """A library to be linked into other libraries."""
 
+        level = _LOW_LEVEL
+
         def _optimize_final_module(self) -> None:
             """Do nothing: the libraries that link this library optimize it."""
 
@@ -94,14 +134,15 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
     class RareLibrary(KernelLibrary):
         """A library of code that runs rarely."""
 
-        level = _RARE_LEVEL
+        level = _LOW_LEVEL
         has_vectors = False
 
     @register_pass(mutates_CFG=True, analysis_only=False)
-    class HelperLowering(lowering):  # type: ignore[misc]
+    class HelperLowering(lowering_pass):  # type: ignore[misc]
         """Lower without an entry point for Python."""
 
         _name = "helper_lowering"
+        lowering_class = Lower
 
         def run_pass(self, state: Any) -> bool:
             """Run the pass."""
@@ -119,10 +160,11 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
             return True
 
     @register_pass(mutates_CFG=True, analysis_only=False)
-    class KernelLowering(lowering):  # type: ignore[misc]
+    class KernelLowering(lowering_pass):  # type: ignore[misc]
         """Lower to machine code with fewer unrolled loops."""
 
         _name = "kernel_lowering"
+        lowering_class = Lower
         library = KernelLibrary
 
         def run_pass(self, state: Any) -> bool:
@@ -139,20 +181,18 @@ def _lowerings() -> tuple[Any, dict[str, Any]]:
         library = RareLibrary
 
     own = {"kernel": KernelLowering, "helper": HelperLowering, "rare": RareLowering}
-    return lowering, own
+    return Manager, own
 
 
-def _changed(pipelines: Pipelines, kind: str) -> Pipelines:
-    """Remove passes that are not needed, and replace the lowering pass."""
-    lowering, own = _lowerings()
-    for pipeline in pipelines:
-        pipeline.passes = [
-            (own[kind] if one is lowering else one, why)
-            for one, why in pipeline.passes
-            if one.__name__ not in _NOT_NEEDED
-        ]
-        pipeline.finalize()
-    return pipelines
+@functools.cache
+def _pipelines(kind: str) -> Pipelines:
+    """Return the passes for a kind of functions."""
+    manager, own = _lowerings()
+    pipeline = manager("kernel")
+    for name in (*_PASSES, kind, "NoPythonBackend"):
+        pipeline.add_pass(own.get(name) or getattr(compiler, name))
+    pipeline.finalize()
+    return [pipeline]
 
 
 def _compiler(kind: str, is_tried: bool = False) -> Any:
@@ -162,15 +202,14 @@ def _compiler(kind: str, is_tried: bool = False) -> Any:
     """
 
     class Compiler(_Compiler):  # type: ignore[misc]
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            state = self.state
-            # The context of the target is a copy of numba's, for this compilation.
-            state.typingctx = state.targetctx.typing_context = KernelContext(state.typingctx)
+        def __init__(self, context: Any, target: Any, *args: Any) -> None:
+            # Both contexts are copies, since the package must not change users' functions.
+            super().__init__(KernelTarget.types, KernelTarget.of(target), *args)
 
         def define_pipelines(self) -> Pipelines:
-            pipelines: Pipelines = super().define_pipelines()
-            return _changed(pipelines, kind) if is_tried or is_numba_known() else pipelines
+            is_changed = is_tried or is_numba_known()
+            pipelines: Pipelines = _pipelines(kind) if is_changed else super().define_pipelines()
+            return pipelines
 
     return Compiler
 

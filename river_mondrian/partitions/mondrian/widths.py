@@ -290,7 +290,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _show_renewal(self) -> None:
         """Compile the kernels that learning calls while trees are redrawn."""
-        set_entries(self.forest, bring, do_owed)
+        # Kinds with their own schedule owe nothing.
+        set_entries(self.forest, bring, *([do_owed] if self._LOOKS_AT_ONCE else []))
 
     def enter(self) -> None:
         """Close the trees, complete or undo an interrupted change, and check widths if this is due.

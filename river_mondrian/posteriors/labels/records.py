@@ -180,7 +180,8 @@ class LabelNode(mondrian.LightNode):
     def n_classes(self, forest: LabelForest) -> int:
         """Return the number of classes of a leaf."""
         own = self.classes(forest, 0)
-        return count_classes(own, own, forest.n_set_words)[0]
+        n_classes, _ = count_classes(own, own, forest.n_set_words)
+        return n_classes
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Add a point's class to a leaf."""
