@@ -161,6 +161,7 @@ VALUE_ERRORS = [
     (call(RIDGE, "learn_many", X, TARGETS[::-1]), "in another order"),
     (sharded(X, LABELS[::-1]), "labels of the index of X in another order"),
     (sharded(X, LABELS, LABELS[::-1].index.to_series()), "the weights have the labels"),
+    (lambda: rm.RandomCutForest(shingle=2).forget_one(GOOD), "needs shingle=1, got shingle=2"),
     # Trees and partitions.
     (call(EXACT, "debug_one", GOOD, tree="x"), "tree must be in 0..9, got 'x'"),
     (call(EXACT, "to_dataframe", tree=1.5), "tree must be in 0..9, got 1.5"),

@@ -282,16 +282,10 @@ def test_a_forest_learns_from_predictions_as_they_were():
     assert errors[0] < 0.97 * errors[1], errors
 
 
-def test_without_a_delay_a_forest_learns_as_it_does_alone():
-    models = [rm.AdaptiveMondrianForestRegressor(2, n_candidates=3, seed=1) for _ in range(2)]
-    wrapped = rm.Calibrated(models[0])
-    for x, y in series(80):
-        assert wrapped.predict_one(x) == models[1].predict_one(x)
-        wrapped.learn_one(x, y)
-        models[1].learn_one(x, y)
-    # A model that is given its own earlier prediction learns the same.
+def test_a_forest_that_is_given_its_own_prediction_learns_the_same():
+    models = [fed(RIVERS["adaptive"](), series(80)) for _ in range(2)]
     for x, y in series(40, 2):
-        assert wrapped.predict_one(x) == pytest.approx(models[1].predict_one(x), rel=1e-6)
+        assert models[0].predict_one(x) == pytest.approx(models[1].predict_one(x), rel=1e-6)
         models[0].learn_one(x, y, remembered=models[0]._to_remember())
         models[1].learn_one(x, y)
 

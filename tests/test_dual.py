@@ -40,7 +40,7 @@ def ours(kernel, **kwargs):
 @pytest.mark.parametrize("kernel", TWINS)
 @pytest.mark.parametrize("n_labels", [2, 5])
 def test_f_and_supports_are_the_twins(kernel, n_labels):
-    model, twin = ours(kernel, learning_rate=0.4), naive.OneVersusRest(0.4, TWINS[kernel])
+    model, twin = ours(kernel), naive.OneVersusRest(0.5, TWINS[kernel])
     for x, y in samples(150, n_labels):
         expected = twin.decision(x)
         assert_close(model.decision_one(x), expected)
@@ -53,18 +53,6 @@ def test_f_and_supports_are_the_twins(kernel, n_labels):
     # A key that no support has counts by its distance from 0.
     x = {"x0": 0.3, "new": -1.5}
     assert_close(model.decision_one(x), twin.decision(x))
-
-
-@pytest.mark.parametrize("kernel", TWINS)
-def test_two_labels_are_the_algorithm_as_printed(kernel):
-    model, twin = ours(kernel), naive.TwoClasses(0.5, TWINS[kernel])
-    for x, y in samples(200, 2, seed=1):
-        got = model.decision_one(x)
-        np.testing.assert_allclose(got.get("b", 0.0), twin.decision(x), atol=1e-12)
-        assert len(got) < 2 or got["a"] == -got["b"]
-        model.learn_one(x, y)
-        twin.learn(x, 1 if y == "b" else -1)
-    assert model.n_supports == len(twin.supports) < 200
 
 
 @pytest.mark.parametrize("method", ["anne", "iforest"])

@@ -195,14 +195,6 @@ def test_trees_hold_the_latest_samples(window, missing):
     assert model.score_one({"a": 1.0}) == 0.0 and model.n_samples == 0
 
 
-def test_what_cannot_be_forgotten():
-    model = learned(stream(5), shingle=2)
-    with pytest.raises(ValueError, match=r"forget_one needs shingle=1, got shingle=2"):
-        model.forget_one(stream(5)[-1])
-    with pytest.raises(KeyError, match=r"no stored sample equals \{'a': 1.0\}"):
-        rm.RandomCutForest(3).forget_one({"a": 1.0})
-
-
 @pytest.mark.parametrize("params", [{}, {"shingle": 3}, {"window": None}])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_features_share_the_score(params, missing):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import test_parts
 from naive.following import history
+from test_widths import phase_of
 
 from river_mondrian.estimators.merging import divided, splits_at, united
 from river_mondrian.partitions.mondrian import widths
@@ -44,10 +45,6 @@ def begun(name, n_blocks=14):
     model.learn_many(X[:start], y[:start])
     bounds = itertools.pairwise(np.linspace(start, n, n_blocks + 1).astype(int).tolist())
     return model, [(X[first:last], y[first:last]) for first, last in bounds]
-
-
-def phase_of(model):
-    return int(model._trees.forest.phase)
 
 
 @test_parts.forests

@@ -15,25 +15,10 @@ def gaussian(rate):
     return lambda x, y: math.exp(-rate * distance(x, y, 2))
 
 
-class TwoClasses:
-    """The algorithm as printed, with one function and labels -1 and 1."""
-
-    def __init__(self, learning_rate, kernel):
-        self.learning_rate, self.kernel = learning_rate, kernel
-        self.supports = []
-
-    def decision(self, x):
-        return math.fsum(alpha * c * self.kernel(z, x) for z, c, alpha in self.supports)
-
-    def learn(self, x, c):
-        if 1.0 - c * self.decision(x) > 0.0:
-            self.supports.append((dict(x), c, self.learning_rate))
-
-
 class OneVersusRest:
     """One function per class, each from its label's first sample on; the second mirrors the first.
 
-    With two labels the functions are those of `TwoClasses`, with opposite signs.
+    With two labels, each function is that of the algorithm as printed, for labels 1 and -1.
     """
 
     def __init__(self, learning_rate, kernel):
