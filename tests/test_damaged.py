@@ -273,6 +273,10 @@ DAMAGES = {
     ("isolation, trees", 120): [
         (number(lambda model: model._map.nodes, (1, 0, 2), 0), "child 0 is 0, which is neither a")
     ],
+    ("nearest neighbors", 40): [
+        (number(lambda model: model._table.learned["given_rates"], 0, math.inf), "given_rates"),
+        (number(lambda model: model._table.held, (0, 1, 3), -math.inf), "held is "),
+    ],
     ("isolation", 40): [(unfinished_map, "a map is .*, but it is unfinished")],
     ("fourier", 40): [(other_map, "a map is .*, but it is unfinished, or of another kind")],
     ("ogd, ovr", 300): [(add_words, "but words stand beside cells of texts")],

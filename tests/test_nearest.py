@@ -187,3 +187,9 @@ def test_ranges_are_widths():
     given = learned(samples, ranges={"a": (0.0, 12.0)})
     assert given.widths["a"] == pytest.approx(math.sqrt(12.0))
     assert set(learned(samples, scale=False).widths.values()) == {1.0}
+
+
+def test_scores_with_a_narrow_range_are_finite():
+    detector = NearestNeighborDetector(window=24, ranges={"a": (0.0, 1e-300)}, seed=1)
+    fed(detector, [{"a": (-1.0) ** i * 10.0**i, "b": i} for i in range(30)])
+    assert math.isfinite(detector.raw_score_one({"a": -1e30, "b": 0.0}))

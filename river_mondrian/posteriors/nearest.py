@@ -36,7 +36,7 @@ import numpy as np
 
 from .. import records as rec
 from ..arguments import ENTRY_DRAWS
-from ..checks import check_number, check_types
+from ..checks import check_number, check_types, refuse
 from ..compiling.kernels import batch_kernel, inlined, kernel, separate
 from ..elementary import mixed, sort, state_after, uniform_of
 from ..inputs import FeatureIndex
@@ -60,6 +60,8 @@ UNUSUAL = 0.9
 N_BUCKETS = 256
 # Readings of a sample: its score, and its rank among the scores of recently learned samples.
 RAW, RANK, N_READINGS = 0, 1, 2
+# Distances stay finite with these rates.
+RATES = rec.Bounds(0.0, 1e200)
 
 
 class Neighbors(rec.Record):
@@ -85,12 +87,12 @@ class Neighbors(rec.Record):
     # Values of the held samples, minus the origins; for categories the fraction of a level's code.
     # Each column is contiguous.
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
-    origins: rec.Float64s = rec.sized("n_inputs")
+    origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
     # For each feature: 1 / width of numbers, 0 for categories; 1 / width of categories, 0 for
     # numbers; 1 / width given by the user, otherwise 0.
-    rates: rec.Float64s = rec.sized("n_inputs")
-    level_rates: rec.Float64s = rec.sized("n_inputs")
-    given_rates: rec.Float64s = rec.sized("n_inputs")
+    rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
+    level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
+    given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     # The latest samples, with the next sample in the last row. The last scored sample, its score,
     # and the number of learned samples at its time.
     recent: rec.Float64s = rec.sized("shingle", "n_inputs")
@@ -471,6 +473,11 @@ class NeighborTable(Learned[Neighbors]):
         recent[-1] = np.nan
         return super().__getstate__() | {"learned": self.learned | {"recent": recent}}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if np.isinf(self.held).any():
+            refuse(self, "held", self.held, "but all values are finite or missing")
+
     def _check(self) -> None:
         check_types(self, {"features": FeatureIndex, "scores": RecentScores})
         record, n = self.record, len(self.features)
@@ -494,6 +501,7 @@ class NeighborTable(Learned[Neighbors]):
         origins = np.where(are_levels, 0.0, values)
         known = np.array([widths.get(name, 0.0) for name in new])
         rates = np.divide(1.0, known, out=np.zeros(len(known)), where=known > 0.0)
+        rates = np.minimum(rates, RATES.most)
         features = self.features.with_more(new)
         gaps = features.gaps[len(self.features) :]
         absent = np.where(are_levels, gaps - 1.0, gaps - origins)
