@@ -45,6 +45,12 @@ def progressive(model, samples):
     return found
 
 
+def accuracy(model, samples, start=0):
+    """Return the accuracy from sample `start` on; each sample is predicted, then learned."""
+    pairs = zip(progressive(model, samples), samples, strict=True)
+    return np.mean([found == y for found, (_, y) in pairs][start:])
+
+
 def weights_of(n, seed):
     """Return random weights below and above 1, in single precision."""
     return np.random.default_rng(seed).exponential(size=n).astype(np.float32).tolist()

@@ -10,7 +10,7 @@ import common
 import numpy as np
 import pandas as pd
 import pytest
-from common import Adaptive, learn_rows, progressive, raises, restored
+from common import Adaptive, accuracy, learn_rows, raises, restored
 from naive import adaptive as naive
 from naive.discriminants import Discriminants
 from river import drift
@@ -60,12 +60,6 @@ def test_discriminants_are_the_twins():
         twin.learn(x, y, labels, len(features), expected)
     assert features == set("abc")
     assert set(labels) == {"yes", "no", "late"}
-
-
-def accuracy(model, data, start=0):
-    """Return the accuracy from sample `start` on; each sample is predicted, then learned."""
-    pairs = zip(progressive(model, data), data, strict=True)
-    return np.mean([found == y for found, (_, y) in pairs][start:])
 
 
 @pytest.mark.parametrize("detector", [None, drift.PageHinkley(threshold=10), drift.binary.HDDMA()])

@@ -107,9 +107,3 @@ def test_names_of_other_modules_exist(name):
     # Benchmarks need more packages than `river_mondrian` does.
     pytest.importorskip("polars")
     assert not missing(importlib.import_module(name))
-
-
-def test_a_missing_name_is_found(monkeypatch):
-    robust = importlib.import_module("benchmarks.robustness.outliers")
-    monkeypatch.delattr(robust.comparing, "WIDE")
-    assert missing(robust) == ["comparing.WIDE"]

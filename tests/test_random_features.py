@@ -244,9 +244,6 @@ MAPS = {
 }
 
 
-each = pytest.mark.parametrize("make", MAPS.values(), ids=MAPS)
-
-
 STREAM = [{k: 0.3 * v for k, v in x.items()} for x, _ in datasets.Phishing().take(150)]
 
 
@@ -254,7 +251,7 @@ FRAME = pd.DataFrame(STREAM, index=range(7, 157))
 
 
 @pytest.mark.blas
-@each
+@pytest.mark.parametrize("make", MAPS.values(), ids=MAPS)
 def test_gram_is_the_matrix_of_dot_products(make):
     features = fed(make(), STREAM[:100])
     matrix, gram = features.to_csr(FRAME), features.gram(FRAME)

@@ -68,12 +68,8 @@ def taught(model, n):
     return fed(model, [(*s, weigh(i)) for i, s in enumerate(samples(n))])
 
 
-def forest(n):
-    return taught(rm.MondrianForestClassifier(2, seed=1), n)
-
-
 def test_resampling_keeps_weights():
-    model = forest(300)
+    model = taught(rm.MondrianForestClassifier(2, seed=1), 300)
     model.resample()
     assert model._trees.read(0, hidden=True)[0].n_samples == 300
     total = sum(node.counts.sum() for node in model._trees.read(0) if node.is_leaf)

@@ -35,7 +35,6 @@ KINDS = [*OF_EXACT, ("adaptive", "plain"), ("adaptive regressor", "categories")]
 OWN = [("exact", "categories"), *OF_EXACT[2:], *KINDS[-1:]]
 kinds = pytest.mark.parametrize("kind, own", KINDS)
 exact_kinds = pytest.mark.parametrize("kind, own", OF_EXACT)
-sets = pytest.mark.parametrize("own", ["categories", "drawn", "given"])
 plain_kinds = pytest.mark.parametrize("kind", [*EXACT, *ADAPTIVE])
 
 
@@ -485,7 +484,7 @@ def test_a_category_may_come_at_any_time(since):
             np.testing.assert_allclose(kept[:, places], X[: i + 1], 0.0, 10.0 * 2.0**-47)
 
 
-@sets
+@pytest.mark.parametrize("own", ["categories", "drawn", "given"])
 @pytest.mark.parametrize("n", [300, 430, 505])
 def test_in_which_columns_trees_have_their_values_does_not_matter(own, n):
     """A part of a forest stores values in the order of its trees; a value may also be missing."""
