@@ -240,6 +240,12 @@ ARGUMENTS = {
         ({"max_nodes": 99}, "max_nodes"),
         ({"window": 5, "origin": {"a": 1.0}}, "window"),
         ({"max_nodes": 500, "origin": {"a": 1.0}}, "max_nodes"),
+        ({"lifetime": 1.0, "origin": {}}, "origin must be a mapping"),
+        ({"lifetime": 1.0, "origin": [1.0]}, "origin must be a mapping"),
+        ({"lifetime": 1.0, "origin": {"a": math.nan}}, "feature 'a' must be finite at the origin"),
+        ({"lifetime": 1.0, "origin": {"a": math.inf}}, "feature 'a' must be finite"),
+        ({"lifetime": 1.0, "origin": {"a": "x"}}, "feature 'a' must be a number"),
+        ({"directions": [GOOD, {"b": 1.0}], "origin": {"a": 1.0}}, r"features \['a', 'b'\]"),
     ],
     ALARMS: [
         ({"threshold": 0.0}, "threshold must be a finite number > 0, got 0.0"),

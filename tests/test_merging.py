@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import math
 import pickle
 
 import numpy as np
@@ -72,18 +71,6 @@ def test_an_origin_names_the_features():
     # A sample that lacks both features counts as if at their current means.
     model.learn_one({"a": 0.1, "b": 0.2})
     assert densities(same, rows(5, 1)) == densities(model, rows(5, 1))
-    for origin, match in (
-        ({}, "origin must be a mapping"),
-        ([1.0], "origin must be a mapping"),
-        ({"a": math.nan}, "feature 'a' must be finite at the origin"),
-        ({"a": math.inf}, "feature 'a' must be finite"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            DensityForest(3, 1.0, origin=origin)
-    with pytest.raises(TypeError, match="feature 'a' must be a number"):
-        DensityForest(3, 1.0, origin={"a": "x"})
-    with pytest.raises(ValueError, match=r"directions name the features \['a', 'b'\]"):
-        DensityForest(3, 1.0, directions=TRIANGLE, origin={"a": 1.0})
 
 
 def density(frame=None, **changes):
