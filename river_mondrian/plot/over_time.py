@@ -415,8 +415,8 @@ def weights(
     ...     if i % 50 == 0:
     ...         history.append((model.n_samples, model.expert_weights))
     >>> ax = plot.weights(history)
-    >>> [area.get_label() for area in ax.collections]
-    ['trees of all samples', 'trees of all and of recent samples', 'lines']
+    >>> [area.get_label() for area in ax.collections][1:]
+    ['trees of all and of recent samples', 'lines', 'fixed share of the others']
 
     """
     numbers: list[float] = []

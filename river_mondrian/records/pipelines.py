@@ -11,8 +11,8 @@
 - Types and code of functions that kernels never call are not loaded (`numba_types.KernelTarget`).
 
 The pipelines use numba's internals, which may change. The internals are tested once, before the
-first function is compiled. If they have changed, functions are compiled by numba's defaults, and
-first calls take longer.
+first function is compiled. If they have changed, functions are compiled by numba's passes, and
+first calls take longer. The contexts of `numba_types` are always used.
 """
 
 import functools

@@ -243,14 +243,17 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("names", nargs="*", default=list(MODELS))
     given = parser.parse_args()
+    forbidden = []
     print(f"{'':32}" + "".join(f"{outcome:>9}" for outcome in OUTCOMES))
     for name in given.names:
         for is_file in (False, True):
             counts, bad = attack(name, given.flips, given.seed, is_file)
             print(f"{name:32}" + "".join(f"{counts[o]:9}" for o in OUTCOMES), flush=True)
+            forbidden += bad
             for outcome, n, *where in bad:
                 what = "forged" if is_file else "flipped"
                 print(f"  {outcome}: {what} {where} after {n} samples", flush=True)
+    sys.exit(bool(forbidden))
 
 
 if __name__ == "__main__":
