@@ -219,7 +219,7 @@ class Alarms(Model, base.AnomalyDetector):
             self._settle()
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order; the result equals that of `learn_one` on each row.
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
         `alarms` has the alarms of the rows.
 

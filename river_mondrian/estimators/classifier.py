@@ -268,7 +268,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Extend every tree by the rows of a frame, in order.
 
-        The result equals that of `learn_one` on each row.
+        `learn_one` on each row has the same result.
 
         Parameters
         ----------

@@ -188,7 +188,7 @@ class NearestNeighborDetector(ScoringDetector):
             self._table = table
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn the rows of a frame, in order; the result equals that of `learn_one` on each row.
+        """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
 
         Parameters
         ----------

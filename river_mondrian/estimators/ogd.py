@@ -416,7 +416,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     def learn_many(self, X: Any, y: Any, w: Any = 1.0, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
-        The result equals that of `learn_one` on each row.
+        `learn_one` on each row has the same result.
 
         Parameters
         ----------

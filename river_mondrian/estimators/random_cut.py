@@ -252,7 +252,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order.
 
-        The result equals that of `learn_one` on each row.
+        `learn_one` on each row has the same result.
 
         Parameters
         ----------

@@ -110,7 +110,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     @locked
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
-        """Learn from the rows of a frame; the result equals that of `learn_one` on each row.
+        """Learn from the rows of a frame, with the same result as `learn_one` on each row.
 
         Parameters
         ----------
