@@ -230,6 +230,9 @@ def _one_by_one(
         if value == value:
             if is_category is None:
                 is_category = type(value) is Level
+                # A column of the type of categories is one on purpose.
+                if check is not inputs.check_level:
+                    inputs.warn_of_text(name, item)
             values[row] = of_kind(name, value, is_category, f" in row {row}")
     return values
 

@@ -210,7 +210,7 @@ def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=level)
 
 
-def _warn_of_text(name: Hashable, text: Any) -> None:
+def warn_of_text(name: Hashable, text: Any) -> None:
     """Warn if the first value of a feature is text that reads as a number or a date."""
     if not isinstance(text, str):
         return
@@ -221,8 +221,9 @@ def _warn_of_text(name: Hashable, text: Any) -> None:
             continue
         _warn(
             f"feature {name!r} begins with the text {text!r}, so it is a category. If it is a "
-            f"{what}, convert it, such as by river.stream.iter_csv(converters={{{name!r}: ...}}). "
-            "If it is a category, ignore this warning"
+            f"{what}, convert it, such as by river.stream.iter_csv(converters={{{name!r}: ...}}) "
+            "or, in a frame, by pandas.to_numeric or to_datetime. If it is a category, ignore this "
+            "warning"
         )
         return
 
@@ -416,7 +417,7 @@ class FeatureIndex:
         if isinstance(names, Mapping):
             for name, value in names.items():
                 if type(value) is Level:
-                    _warn_of_text(name, value.level)
+                    warn_of_text(name, value.level)
         gaps = [gap_of(name, self.missing) for name in names]
         for name in names:
             self.names.append(name)

@@ -155,6 +155,15 @@ def test_text_that_is_a_number_or_a_date_is_warned_of_once(text, what):
     with warnings.catch_warnings(action="error"):
         model.learn_one({"a": "4.5", "b": "red"}, 1)
         model.predict_one({"a": "4.5"})
+    frame, labels = pd.DataFrame({"a": [None, text], "b": ["3 red", "4"]}), pd.Series([0, 1])
+    for model in (rm.MondrianForestClassifier(2, seed=1), rm.AdaptiveMondrianForestClassifier(2)):
+        with pytest.warns(UserWarning, match=message) as seen:
+            model.learn_many(frame, labels)
+        assert [one.filename for one in seen] == [__file__]
+        with warnings.catch_warnings(action="error"):
+            model.learn_many(frame, labels)
+            model.predict_many(frame)
+            model.clone().learn_many(frame.astype("category"), labels)
 
 
 @pytest.mark.parametrize("name", ["classifier", "adaptive", "random cuts", "nearest neighbors"])

@@ -143,7 +143,7 @@ def explanation(
     if not hasattr(model, "explain_one"):
         raise TypeError(
             f"an explanation needs a model with explain_one, got {told(model)}. Pass the last step "
-            "of a pipeline, and the sample of pipeline.transform_one"
+            "of a pipeline, and the sample of pipeline.transform_one; or the model of a wrapper"
         )
     found, start = model.explain_one(x), getattr(model, "baseline", 0.0)
     what = "score" if hasattr(model, "score_one") else "prediction"

@@ -32,8 +32,9 @@ MINIMUM_BYTES = 8
 BOUND_BYTES = 12
 
 # Blocks for each multiprocessor, which runs two at a time. With several waves, the last wave leaves
-# it idle for less time. The least number of splits: a minimum in doubt costs a search of its split.
+# it idle for less time.
 BLOCKS = 4
+# Least number of splits of the points. A row whose nearest point is uncertain searches one split.
 SPLITS_LEAST = 8
 # Fraction of the device's free memory that one call uses, and the most rows at once.
 SHARE = 0.6
