@@ -253,8 +253,8 @@ def coefficients(
 def isotropic_scale(d: int) -> float:
     """Return the factor c for which c |<u, v>| has the mean |v|_2, u uniform on the unit sphere.
 
-    c = d kappa_d / (2 kappa_(d-1)), where kappa_d is the volume of the unit ball: the inverse of
-    the factor of Equation 9.
+    c = d kappa_d / (2 kappa_(d-1)), where kappa_d is the volume of the unit ball. It is the inverse
+    of the factor in Equation 9 of O'Reilly and Tran.
     """
     return math.sqrt(math.pi) * math.exp(math.lgamma((d + 1) / 2) - math.lgamma(d / 2))
 

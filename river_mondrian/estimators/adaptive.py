@@ -89,8 +89,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. In trees, an
         absent category is a separate level, whose place is 0 in all trees. The linear models ignore
-        it. A mapping, such as `{"word_": "zero"}`, has a meaning for each feature's name or prefix
-        of names; the longest matching key counts. Other features are unknown.
+        it. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's name or prefix;
+        the longest matching key counts. Other features are unknown.
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one thread per
         processor that the process may use. The results do not depend on it. Samples are learned in
@@ -209,8 +209,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type; if the
-            weight is not a number or the label is not hashable.
+            If a value is neither a number nor a level, or does not have its feature's type. Also if
+            the weight is not a number or the label is not hashable.
         ValueError
             If a value is infinite or too large for single precision, the label is missing, or the
             weight is out of range.
@@ -274,8 +274,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Raises
         ------
         TypeError
-            If a column holds a value that is neither a number nor a level, or does not have its
-            feature's type; if a weight is not a number or a label is not hashable.
+            If a value is neither a number nor a level, or does not have its feature's type. Also if
+            a weight is not a number or a label is not hashable.
         ValueError
             If a value, label or weight is invalid, a column occurs twice, or a length or order is
             wrong. Then nothing is learned.

@@ -97,8 +97,8 @@ class AdaptiveMondrianForestRegressor(
         bytes per feature instead. With `scale=False`, widths do not change.
     missing
         The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
-        one-hot encodings. A mapping, such as `{"word_": "zero"}`, has a meaning for each feature's
-        name or prefix of names; the longest matching key counts. Other features are unknown.
+        one-hot encodings. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's
+        name or prefix; the longest matching key counts. Other features are unknown.
     n_jobs
         Number of threads of `predict_many`; -1 for one thread per processor that the process may
         use. The results do not depend on it. Samples are learned in one thread: the work per sample
@@ -210,8 +210,8 @@ class AdaptiveMondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type; if the
-            target is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type. Also if
+            the target is not a number.
         ValueError
             If a value is infinite or too large for single precision, or the target or the weight
             is out of range.
@@ -302,8 +302,8 @@ class AdaptiveMondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a column holds a value that is neither a number nor a level, or does not have its
-            feature's type; if a target is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type. Also if
+            a target is not a number.
         ValueError
             If a value or target is not finite, a column occurs twice, or a length is wrong. Then
             nothing is learned.

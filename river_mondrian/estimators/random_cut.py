@@ -93,8 +93,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         samples, one after the other, a part per learned sample.
     missing
         The meaning of an absent key, None and NaN: "unknown", or "zero". A mapping, such as
-        `{"word_": "zero"}`, has a meaning for each feature's name or prefix of names; the longest
-        matching key counts. Other features are unknown.
+        `{"word_": "zero"}`, sets the meaning by a feature's name or prefix; the longest matching
+        key counts. Other features are unknown.
     n_jobs
         Number of threads of `score_many`; -1 for one thread per processor that the process may use.
         The results do not depend on it.
@@ -267,8 +267,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Raises
         ------
         TypeError
-            If a column holds a value that is neither a number nor a level, or does not have its
-            feature's type.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
             If a value is infinite or too large for single precision, or a column occurs twice. Then
             nothing has been learned.

@@ -100,8 +100,8 @@ class MondrianForestRegressor(
         The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
         category is a separate level, whose place is 0 in all trees. A mapping, such as `{"word_":
-        "zero"}`, has a meaning for each feature's name or prefix of names; the longest matching key
-        counts. Other features are unknown.
+        "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
+        Other features are unknown.
     n_jobs
         Number of threads of `learn_many` and `predict_many`; -1 for one thread per processor that
         the process may use. The results do not depend on it.
@@ -260,8 +260,8 @@ class MondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's type; if the
-            target is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type. Also if
+            the target is not a number.
         ValueError
             If a value is infinite or too large for single precision, the target or the weight is
             out of range, or a `lifetime` function decreases.
@@ -359,8 +359,8 @@ class MondrianForestRegressor(
         Raises
         ------
         TypeError
-            If a column holds a value that is neither a number nor a level, or does not have its
-            feature's type; if a target is not a number.
+            If a value is neither a number nor a level, or does not have its feature's type. Also if
+            a target is not a number.
         ValueError
             If a value or target is not finite, a column occurs twice, or a length is wrong. Then
             nothing is learned.

@@ -236,7 +236,7 @@ class RidgeRegressor(TargetLearner):
         gone: set[int] = set()
         for i, (target, weight) in enumerate(zip(rows.y.tolist(), rows.w.tolist(), strict=True)):
             values = self._features._read_values(rows.mapping(i))
-            # Equal rows have the same places.
+            # Equal rows have the same places, so each place is removed only once.
             left = [k for k in self._places_of(values, target, weight) if k not in gone]
             if not left:
                 text = f"row {i} with y = {target!r}, weight {weight!r}"

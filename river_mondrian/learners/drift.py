@@ -27,7 +27,7 @@ NOBODY = 0
 ADWIN = 1
 OUTSIDE = 2
 
-# Samples kept after a drift if the detector has no width, and the least number kept.
+# Samples kept after a drift if the detector has no attribute `width`, and the least number kept.
 AFTER_DRIFT = 200
 LEAST_KEPT = 50
 

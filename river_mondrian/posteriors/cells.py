@@ -33,7 +33,7 @@ from ..restored import Followed, Rows
 
 
 class CellNode(Node):
-    """A node with the number of its cells (see the docstring of the module)."""
+    """A node with a number. If the k-th lifetime ends in the node, its column is `cell` + k."""
 
     cell: rec.Int32
     # Time of the cut.

@@ -411,7 +411,8 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def learn(self) -> int:
         """Learn the sample in `inputs`.
 
-        Returns DONE, or the input whose value is too large. Nothing has changed then.
+        Returns DONE, or the input whose value is too large. If a value is too large, nothing has
+        changed.
         """
         learn = self._learn_one
         if learn is None:

@@ -306,7 +306,7 @@ def _is_noted(table: Neighbors) -> bool:
 
 @kernel
 def score_one(table: Neighbors, out: rec.Float64s) -> int:
-    """Write the readings of the next sample; returns the place of a too large number, or DONE."""
+    """Write the readings of the next sample; return the place of a too large number, or DONE."""
     last = int(table.shingle - 1)
     bad = _convert(table, table.recent, last, table.row)
     if bad == DONE:
@@ -321,7 +321,7 @@ def score_one(table: Neighbors, out: rec.Float64s) -> int:
 
 @batch_kernel
 def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) -> int:
-    """Write the readings of `n` rows of inputs after `shingle` - 1 earlier rows; returns DONE."""
+    """Write the readings of `n` rows of inputs after `shingle` - 1 earlier rows; return DONE."""
     for r in range(n):
         _convert(table, rows, r + int(table.shingle - 1), table.row)
         score = score_of(table)
@@ -381,7 +381,8 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
 def learn_one(table: Neighbors) -> int:
     """Learn the next sample, and store its score from before learning.
 
-    Returns DONE, or the place of a number that is too large. Nothing has changed then.
+    Returns DONE, or the place of a number that is too large. If a number is too large, nothing has
+    changed.
     """
     return _learn(table, _is_noted(table))
 
@@ -566,7 +567,7 @@ class NeighborTable(Learned[Neighbors]):
         return self.memory.arrays["row"]
 
     def score(self) -> int:
-        """Write the readings of the sample in `vector` to `out`; returns `score_one`'s status."""
+        """Write the readings of the sample in `vector` to `out`; return `score_one`'s status."""
         return score_one(self.record, self._out)
 
     def learn(self) -> int:

@@ -58,7 +58,7 @@ class Judge:
         return self._attack(state, call, LINES, self.every)
 
     def allocations(self, state, call):
-        """Let allocations of a call fail; returns like `lines`."""
+        """Raise errors at allocations of a call; return like `lines`."""
         return self._attack(state, call, ALLOCATIONS, 1 + self.every // 8)
 
     def _attack(self, state, call, what, every, between=()):
@@ -102,7 +102,7 @@ class Judge:
         """Raise an exception at lines of a call that learns many rows; return the numbers learned.
 
         `learn_many(model, n)` learns the first `n` rows. After the exception the model has learned
-        some number of rows; returns the set of these numbers.
+        some number of rows. Returns the set of these numbers.
         """
         *between, call = (partial(learn_many, n=n) for n in range(1, n_rows + 1))
         every = 1 if self.every == 1 else 3 * self.every

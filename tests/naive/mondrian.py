@@ -104,7 +104,7 @@ def n_points(node):
 
 
 def copied(read, counts=None):
-    """Copy the nodes that a kernel tree returns, with the counts of each; returns the root."""
+    """Copy the nodes that a kernel tree returns, with the counts of each; return the root."""
     nodes = [Node(list(n.lower), list(n.upper), time=n.time, dim=n.dim, cut=n.cut) for n in read]
     for twin, own in zip(nodes, read, strict=True):
         twin.parent = nodes[own.parent] if own.parent >= 0 else None
@@ -116,7 +116,7 @@ def copied(read, counts=None):
 
 
 def route(root, X):
-    """Add each point to its leaf; returns the root."""
+    """Add each point to its leaf; return the root."""
     for n, x in enumerate(X):
         node = root
         while not node.is_leaf:

@@ -74,7 +74,7 @@ def first_cut(region, horizon, until, rates, z):
 
 
 def learn(root, key, horizon, rates, z, origin=None):
-    """Add a sample to a tree; returns its root."""
+    """Add a sample to a tree; return its root."""
     if root is None and origin is None:
         return Region(key, 0.0, z, [z])
     region = root = root or Region(key, 0.0, origin, [])

@@ -44,7 +44,7 @@ def area_between(directions, corners):
 
 
 def simulate(window, directions, lifetime, rng):
-    """Cut a convex polygon by a STIT process (section 2.1); returns its cells.
+    """Cut a convex polygon by a STIT process (section 2.1); return its cells.
 
     The measure of the lines with normal u is its norm times their offset. The rate of cuts in a
     cell is the sum of its widths <u, .>. The direction is drawn by width, the offset uniformly.

@@ -429,7 +429,7 @@ class DescentWeights(Weights):
             self.learn_rows(out[part], targets[part], weights[part])
 
     def score(self, sample: Sample) -> tuple[int, int]:
-        """Write a sample's scores; returns DONE or the place of a bad input, and the best class."""
+        """Write a sample's scores; return DONE or the place of a bad input, and the best class."""
         compiled = self.compiled
         if self.has_words:
             self._see_words(sample)

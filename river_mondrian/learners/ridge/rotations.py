@@ -242,7 +242,7 @@ def add_sample(
 def learn_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
-    """Learn a mapped sample without its key; returns False if there is no room for its columns."""
+    """Learn a mapped sample without its key; return False if there is no room for its columns."""
     if posterior.feature_map.n_columns > posterior.n_columns:
         return False
     if weight != 0.0 and not append(posterior, outputs, sample):

@@ -551,7 +551,7 @@ def count_equal(forest: F, most: int) -> int:
 
 @kernel
 def forget_equal(forest: F) -> int:
-    """Forget a stored point that equals the sample in `inputs`; returns 1, or 0 if there is none.
+    """Forget a stored point that equals the sample in `inputs`; return 1, or 0 if there is none.
 
     See `find_equal`. Another point gets the free number, so that numbers have no gaps. While trees
     are redrawn, points in the spare tree have the first numbers, and the other moved points follow.

@@ -59,7 +59,7 @@ def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> 
 
 @separate
 def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
-    """Write the values of inputs for each tree that predicts; returns the result of `scale_to`."""
+    """Write the values of inputs for each tree that predicts; return the result of `scale_to`."""
     capacity, frame, oblique = forest.dim_capacity, forest.frame, forest.oblique
     if oblique:
         oblique.prepare(oblique, inputs, frame, 0)

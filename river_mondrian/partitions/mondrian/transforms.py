@@ -150,7 +150,7 @@ def project(
 
 @separate
 def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
-    """Add a learned sample's inputs, which have just been scaled, to the moments; returns DONE."""
+    """Add a learned sample's inputs, which have just been scaled, to the moments; return DONE."""
     scaled = oblique.scaled(oblique.frame)
     for d in range(oblique.n_inputs):
         if inputs[d] == inputs[d]:

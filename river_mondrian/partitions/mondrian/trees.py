@@ -88,7 +88,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
         Returns
         -------
-        DONE, or the input whose value is too large. Nothing has changed then.
+        DONE, or the input whose value is too large. If a value is too large, nothing has changed.
 
         """
         if self.doubles:
@@ -103,7 +103,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return self.complete(learn())
 
     def learn_rest(self, status: int, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Complete a sample whose kernel returned `status`; returns the result of `learn_next`."""
+        """Complete a sample whose kernel returned `status`; return the result of `learn_next`."""
         if status == WAITS:
             self.close()
             bad = self.learn_next(learn, put)

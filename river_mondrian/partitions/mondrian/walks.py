@@ -344,7 +344,7 @@ def _predict_by_rows(
 
 @inlined
 def _begin_paths(walks: rec.Array[Walk], steps: rec.Array[Step]) -> rec.Array[Walk]:
-    """Give the walks room for their first steps; returns the walks."""
+    """Assign the walks memory for their first steps; return the walks."""
     for i in range(LANES):
         walks[i].capacity = FIRST_DEPTH
         walks[i].path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)

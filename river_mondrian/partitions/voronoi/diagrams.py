@@ -65,7 +65,7 @@ class VoronoiMap(PointPartitions):
         return self.points is None
 
     def advance(self) -> bool:
-        """Grow a tree, in one or two calls, and choose the search; returns whether this is done."""
+        """Grow a tree, in one or two calls, and choose the search; return whether this is done."""
         points = self.points
         if points is None:
             return True
@@ -197,7 +197,7 @@ class VoronoiMap(PointPartitions):
         return out, DONE
 
     def _multiply(self, values: Floats, out: Array) -> int:
-        """Map rows, using a matrix product to exclude points; returns the place of a bad input."""
+        """Map rows, using a matrix product to exclude points; return the place of a bad input."""
         assert self.centred is not None and isinstance(self.record, DenseVoronoi)
         n, width = values.shape
         rows = np.zeros((n, self.rows.shape[1]), dtype=np.float32)

@@ -277,7 +277,7 @@ def predict(forest: T) -> int:
 
 @kernel
 def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
-    """Predict a sample; returns the result of `predict`, or WAITS for another version of the trees.
+    """Predict a sample; return the result of `predict`, or WAITS for another version of the trees.
 
     The forest's `inputs` are not changed, since another thread may learn them next.
     """

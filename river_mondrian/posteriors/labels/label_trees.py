@@ -185,7 +185,7 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
         return functools.partial(kernel.of(self._FOREST), self.forest, now)
 
     def make_room(self) -> bool:
-        """Reserve memory for the next sample's point; returns False if this is not sufficient."""
+        """Reserve memory for the next sample's point; return False if this is not sufficient."""
         if self.is_changing or self.doubles:
             return False
         self.close()
@@ -198,7 +198,8 @@ class LabelTrees(trees.ClassTrees[LabelForest, LabelView]):
     def learn(self, label: int, weight: float) -> int:
         """Learn the sample in `inputs` with a class, and allocate the memory that it needs.
 
-        Returns DONE, or the input whose value is too large. Nothing has changed then.
+        Returns DONE, or the input whose value is too large. If a value is too large, nothing has
+        changed.
         """
         inputs = self.vector[: self.n_inputs].tobytes()
         return self.learn_next(

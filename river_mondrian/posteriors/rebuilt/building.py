@@ -238,9 +238,9 @@ def learn(forest: R, y: float, weight: float, is_new: bool, found: int) -> int:
 
     Smaller weights are raised to LEAST_WEIGHT. If an outside detector has detected a drift, `found`
     is the number of samples that it would keep, otherwise 0. Returns DONE, or `TOO_LARGE - i` if
-    the i-th input is too large. Nothing has changed then. Returns WAITS if the forest is closed and
-    its owner must complete work: a build, a drift, or the sample itself, which then counts in
-    `n_walking`.
+    the i-th input is too large. If an input is too large, nothing has changed. Returns WAITS if the
+    forest is closed and its owner must complete work: a build, a drift, or the sample itself, which
+    then counts in `n_walking`.
     """
     bad = ensure_predicted(forest, forest.inputs)
     if bad >= 0:

@@ -410,7 +410,7 @@ class RebuiltTrees(ExplainedTrees[R, AnyView]):
         if n % WEIGH_EVERY > 0 or kept < LEAST_WINDOW:
             return schedule
         if min(schedule.starts[t] for t in schedule.of_role(LONG)) < schedule.first:
-            # Trees that will be smaller have not yet been rebuilt.
+            # Some trees have not yet been rebuilt from the window, and will then be smaller.
             return schedule
         # Twice the window is stored, and points cannot move.
         capacity = min(max(2 * kept, self.n_points), schedule.capacity)

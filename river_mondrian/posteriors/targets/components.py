@@ -269,7 +269,7 @@ def predict_one(forest: T, prediction: MomentsPrediction) -> int:
 
 @kernel
 def predict_mixture(forest: T, prediction: ComponentsPrediction) -> int:
-    """Predict the components for the sample in the forest's `inputs`; returns as `predict_one`.
+    """Predict the components for the sample in the forest's `inputs`; return like `predict_one`.
 
     The weights add up to the number of trees.
     """

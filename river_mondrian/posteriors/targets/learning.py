@@ -217,7 +217,7 @@ def put_hyperparameters(
 
 @inlined
 def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
-    """Store the sample in the forest's `inputs` as point `p`; returns the result of `learn_one`."""
+    """Store the sample in the forest's `inputs` as point `p`; return the result of `learn_one`."""
     bad = scaling.store_values(forest, forest.inputs, p)
     if bad >= 0:
         return TOO_LARGE - bad
@@ -247,9 +247,9 @@ def _learn_as(forest: TargetForest, y: float, weight: float, p: int) -> int:
 def learn_one(forest: T, y: float, weight: float) -> int:
     """Store the sample in the forest's `inputs` as the next point and extend every tree by it.
 
-    Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large. Nothing has changed then.
-    Otherwise the sample is learned, and DONE means that all work is done. After any other status, 0
-    or more, the forest is closed until its owner has completed the work.
+    Returns WAITS, or `TOO_LARGE - i` if the i-th input is too large. In both cases nothing has
+    changed. Otherwise the sample is learned, and DONE means that all work is done. After any other
+    status, 0 or more, the forest is closed until its owner has completed the work.
     """
     if must_wait(forest):
         return WAITS

@@ -175,7 +175,8 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
     def learn(self, y: float, weight: float) -> int:
         """Learn the sample in `inputs` with a target.
 
-        Returns DONE, or the input whose value is too large. Nothing has changed then.
+        Returns DONE, or the input whose value is too large. If a value is too large, nothing has
+        changed.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -435,7 +436,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         learning.put_hyperparameters(forest, *pair, drawn_gamma2, 0, len(self.trees))
 
     def _climb(self, extent: float) -> Choice:
-        """Return the choice with the best prediction of the latest samples, step by step."""
+        """Return the choice that predicts the latest samples best, found by hill climbing."""
         n, n_trees = self.n_points, min(self.n_trees, CHOICE_TREES)
         scores: dict[Choice, float] = {}
         while True:
@@ -485,7 +486,7 @@ class TargetTrees(ExplainedTargetTrees[TargetView]):
         return replace(change, scores=scores, n_done=0, densities=None)
 
     def _put(self, change: Change, last: int) -> Change | None:
-        """Set the chosen hyperparameters in trees up to `last`; returns as `_go_on_changing`."""
+        """Set the chosen hyperparameters in trees up to `last`; return like `_go_on_changing`."""
         forest, found = self.forest, change.choice
         pair = self._hyperparameters(found, change.extent, change.n, change.variance)
         drawn_gamma2 = pair[0]
