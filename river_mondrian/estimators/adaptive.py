@@ -80,11 +80,11 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         feature is divided by high - low, whatever its values are.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
-        and the interquartile range by more than a factor of 1.7. Trees are redrawn from their
-        samples, one after the other, a part per learned sample. A stored value takes 4 more bytes
-        for this, and 8 while trees are redrawn. Once there is a category, a sample takes 8 more
-        bytes per feature instead. With `scale=False`, widths do not change.
+        has grown by 50 %. The trees are redrawn if a width has changed by a factor above 2, and the
+        interquartile range by a factor above 1.7. Trees are redrawn from their samples, one after
+        the other, a part per learned sample. A stored value takes 4 more bytes for this, and 8
+        while trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
+        instead. With `scale=False`, widths do not change.
     missing
         The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. In trees, an
@@ -261,7 +261,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
+            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
         y
             The labels of the rows, by position.
         w

@@ -194,7 +194,7 @@ class NearestNeighborDetector(ScoringDetector):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
+            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
         progress
             Whether to show on stderr how many rows have been learned.
 

@@ -88,9 +88,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         feature is divided by high - low, and so are all its values in a shingle.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a width has changed by more than a factor of 2,
-        and the interquartile range by more than a factor of 1.7. Trees are redrawn from their
-        samples, one after the other, a part per learned sample.
+        has grown by 50 %. The trees are redrawn if a width has changed by a factor above 2, and the
+        interquartile range by a factor above 1.7. Trees are redrawn from their samples, one after
+        the other, a part per learned sample.
     missing
         The meaning of an absent key, None and NaN: "unknown", or "zero". A mapping, such as
         `{"word_": "zero"}`, sets the meaning by a feature's name or prefix; the longest matching
@@ -258,7 +258,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums); nulls and NaN are missing.
+            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
         progress
             Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
             else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
