@@ -290,8 +290,10 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     def _show_renewal(self) -> None:
         """Compile the kernels that learning calls while trees are redrawn."""
+        set_entries(self.forest, bring)
         # Kinds with their own schedule owe nothing.
-        set_entries(self.forest, bring, *([do_owed] if self._LOOKS_AT_ONCE else []))
+        if self._LOOKS_AT_ONCE:
+            set_entries(self.forest, do_owed)
 
     def enter(self) -> None:
         """Close the trees, complete or undo an interrupted change, and check widths if this is due.
