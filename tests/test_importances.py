@@ -208,7 +208,7 @@ def test_a_mixture_is_shared_out_as_its_experts_move(seed):
     for _ in range(200):
         twin.predict(rng.dirichlet(np.ones(3), 5).tolist())
         twin.learn(int(rng.integers(3)))
-    own.exponents[:], own.learned["shares"][:-1] = twin.exponents, twin.shares
+    own.exponents[:], own.learned["shares"][:] = twin.exponents, twin.shares
     # Probabilities far above the twin's floor.
     start, end = (0.1 + 0.7 * rng.dirichlet(np.ones(3), 5) for _ in range(2))
     shares = rng.dirichlet(np.ones(4), 5)
@@ -216,13 +216,14 @@ def test_a_mixture_is_shared_out_as_its_experts_move(seed):
     noise -= noise.mean(axis=1, keepdims=True)
     parts = shares[:, :, None] * (end - start)[:, None, :] + noise
     parts -= noise.mean(axis=2, keepdims=True)
-    found = attribution.parts_of_mixture(own, start, end, parts)
+    first, last, whole = map(own.with_share, (start, end, parts))
+    found = attribution.parts_of_mixture(own, first, last, whole)
 
     def predict(experts):
         return np.array(twin.predict(experts.tolist()))
 
     close(found, naive.share_out(predict, start, parts, 2000), 1e-5)
-    close(attribution.mixed(own, end), predict(end), ROUNDING)
+    close(attribution.mixed(own, last), predict(end), ROUNDING)
     close(found.sum(axis=0), predict(end) - predict(start), ROUNDING)
 
 

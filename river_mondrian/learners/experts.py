@@ -20,8 +20,8 @@ import math
 
 import numpy as np
 
-from ..compiling.kernels import kernel
-from ..elementary import FEW, divide, exponential, logarithm, logarithms, normalize_logs
+from ..compiling.kernels import exact_inlined, kernel
+from ..elementary import FEW, divide, logarithm, logarithms, normalize_logs
 from ..limits import LARGEST_WEIGHT
 from ..records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from .learned import Learned
@@ -56,15 +56,32 @@ class Experts(Record):
     # Exponent of each expert, and the sum of its squared gradients.
     exponents: Float64s = sized("n_experts")
     squares: Float64s = sized("n_experts")
-    # Weight of each expert in the fixed share; the sum is 1. The share itself has weight 0.
-    shares: Float64s = sized("n_experts", bounds=Bounds(0.0, 1.0))
+    # Weight of each other expert in the fixed share; the sum is 1.
+    shares: Float64s = sized("n_shared", bounds=Bounds(0.0, 1.0))
     # Largest weight of a sample, which is slowly forgotten; at least 1.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
-    # The last sample: predictions of the experts and their logarithms, a row per expert, and the
-    # prediction of the pool.
+    # The last sample: predictions of the experts and their logarithms, a row per expert, the
+    # prediction of the pool, and the probability of the class by each expert.
     predicted: Float64s = transient("n_experts", "width")
     logs: Float64s = transient("n_experts", "width")
     mixed: Float64s = transient("width")
+    likelihoods: Float64s = transient("n_experts")
+
+    def n_shared(self) -> int:
+        """Return the number of experts without their fixed share."""
+        return self.n_experts - 1
+
+
+@exact_inlined
+def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
+    """Update the weights of a fixed share with densities to the power of `part`."""
+    total = 0.0
+    for e in range(n):
+        weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)
+        total += weights[e]
+    rate *= part
+    for e in range(n):
+        weights[e] = (1.0 - rate) * (weights[e] / total) + rate / n
 
 
 @kernel
@@ -72,11 +89,12 @@ def combine(experts: Experts) -> None:
     """Raise small predictions of the experts to the floor in place, and mix them."""
     n, n_classes, width = experts.n_experts, experts.n_classes, experts.width
     predicted, logs, mixed = experts.predicted, experts.logs, experts.mixed
-    shared = predicted.part(width * (n - 1), width)
+    n_shared = experts.n_shared()
+    shared = predicted.part(width * n_shared, width)
     for k in range(n_classes):
         mixed[k] = 0.0
         shared[k] = 0.0
-    for e in range(n - 1):
+    for e in range(n_shared):
         # Otherwise a single probability near 0 would dominate the pool.
         expert, total = predicted.part(width * e, width), 0.0
         for k in range(n_classes):
@@ -102,10 +120,10 @@ def combine(experts: Experts) -> None:
 def learn(experts: Experts, label: int, weight: float) -> None:
     """Update exponents and shares with the class and weight of the sample, after `combine`."""
     n, width, mixed = experts.n_experts, experts.width, experts.mixed
-    exponents, squares, shares = experts.exponents, experts.squares, experts.shares
+    exponents, squares = experts.exponents, experts.squares
     largest = max(weight, 1.0, (1.0 - FADING) * experts.largest_weight)
     experts.largest_weight = largest
-    part, total = weight / largest, 0.0
+    part = weight / largest
     for e in range(n):
         # The derivative of the log loss by an exponent a. As log p_k is a l_k + ... - log sum_j
         # exp(a l_j + ...), the derivative is sum_k p_k l_k - l_label.
@@ -117,13 +135,8 @@ def learn(experts: Experts, label: int, weight: float) -> None:
         squares[e] += gradient * gradient
         moved = exponents[e] - STEP * gradient / math.sqrt(squares[e])
         exponents[e] = min(max(moved, LEAST_EXPONENT), LARGEST_EXPONENT)
-        # Loss update: multiply the share by exp(-loss).
-        shares[e] *= exponential(part * logs[label])
-        total += shares[e]
-    # Share update.
-    rate = SHARE_RATE * part
-    for e in range(n - 1):
-        shares[e] = (1.0 - rate) * shares[e] / total + rate / (n - 1)
+        experts.likelihoods[e] = experts.predicted[width * e + label]
+    share(experts.shares, experts.n_shared(), experts.likelihoods, part, SHARE_RATE)
 
 
 class Mixture(Learned[Experts]):
@@ -141,7 +154,7 @@ class Mixture(Learned[Experts]):
     def __init__(self, n: int) -> None:
         super().__init__(n_experts=n + 1, largest_weight=1.0)
         self.learned["exponents"][:], self.learned["squares"][:] = 1.0 / (n + 1), FIRST_SQUARES
-        self.learned["shares"][:n] = 1.0 / n
+        self.learned["shares"][:] = 1.0 / n
         self.show()
 
     def reserve(self, width: int) -> None:
@@ -161,7 +174,7 @@ class Mixture(Learned[Experts]):
 
     def with_share(self, experts: Floats) -> Floats:
         """Append the fixed share to predictions of the other experts, or to parts of them."""
-        shared = np.tensordot(self.learned["shares"][:-1], experts, 1)
+        shared = np.tensordot(self.learned["shares"], experts, 1)
         return np.concatenate([experts, shared[np.newaxis]])
 
     def follow_drift(self) -> None:
@@ -231,11 +244,8 @@ def parts_of_softmax(start: Floats, parts: Floats) -> Floats:
 
 
 def mixed(mixture: Mixture, experts: Floats) -> Floats:
-    """Mix predictions of experts, shape (experts, classes), as `combine` does.
-
-    Like the functions below, it adds the fixed share of the experts itself.
-    """
-    return _softmax(mixture.exponents @ np.log(mixture.with_share(experts)))
+    """Mix predictions of experts, shape (experts, classes), as `combine` does."""
+    return _softmax(mixture.exponents @ np.log(experts))
 
 
 def parts_of_mixture(mixture: Mixture, start: Floats, end: Floats, parts: Floats) -> Floats:
@@ -255,10 +265,9 @@ def parts_of_mixture(mixture: Mixture, start: Floats, end: Floats, parts: Floats
     Contributions of the features to the mixture, shape (features, classes).
 
     """
-    found, whole = np.zeros_like(parts[0]), mixture.with_share(parts)
+    found = np.zeros_like(parts[0])
     for position, length in zip(POSITIONS.tolist(), LENGTHS.tolist(), strict=True):
         experts = start + position * (end - start)
-        factors = mixture.exponents[:, None] / mixture.with_share(experts)
-        moved = np.einsum("ek,efk->fk", factors, whole)
+        moved = np.einsum("ek,efk->fk", mixture.exponents[:, None] / experts, parts)
         found += length * _moved(mixed(mixture, experts), moved)
     return shared_out(found, mixed(mixture, end) - mixed(mixture, start))

@@ -19,8 +19,9 @@ from ... import checks, limits
 from ...compiling.kernels import exact_inlined, exact_kernel, exact_separate
 from ...posteriors.predictive import PredictiveDistribution
 from ...records import Bounds, Float64, Float64s, Int64, Record, sized, stored, transient
+from ..experts import share
 from ..learned import Learned
-from .mixing import FADING, LEAST_WIDTH, faded_mean, share
+from .mixing import FADING, LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
 # Guesses of the size of an error, their factors, and degrees of freedom.

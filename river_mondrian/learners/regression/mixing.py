@@ -24,6 +24,7 @@ import numpy as np
 from ... import checks, limits
 from ...compiling.kernels import exact_inlined, exact_separate
 from ...records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
+from ..experts import share
 from ..learned import Learned
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
@@ -204,18 +205,6 @@ def find_likelihoods(
         error = abs(target - points[e])
         more = (error - nearest) / narrowest * ((error + nearest) / narrowest)
         densities[e] = math.exp(-RATE_OF_SQUARES * min(more, MOST_SQUARES))
-
-
-@exact_inlined
-def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
-    """Update the weights of a fixed share with densities to the power of `part`."""
-    total = 0.0
-    for e in range(n):
-        weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)
-        total += weights[e]
-    rate *= part
-    for e in range(n):
-        weights[e] = (1.0 - rate) * (weights[e] / total) + rate / n
 
 
 @exact_inlined

@@ -144,11 +144,14 @@ class Explanation:
             parts.append(experts.parts_of_softmax(logits, added))
         # Raise small probabilities to the floor of the mixture (`experts.combine`).
         raised = np.maximum(starts, experts.FLOOR / n_classes)
-        start = raised / raised.sum(axis=-1, keepdims=True)
-        end = trees.mixture.predicted[:N_EXPERTS, :n_classes]
-        moved = np.array([experts.shared_out(*one) for one in zip(parts, end - start, strict=True)])
-        self.baseline = experts.mixed(trees.mixture, start)
-        self.contributions = experts.parts_of_mixture(trees.mixture, start, end, moved)
+        mixture = trees.mixture
+        start = mixture.with_share(raised / raised.sum(axis=-1, keepdims=True))
+        end = mixture.predicted[:, :n_classes]
+        changes = (end - start)[:N_EXPERTS]
+        moved = [experts.shared_out(*one) for one in zip(parts, changes, strict=True)]
+        whole = mixture.with_share(np.array(moved))
+        self.baseline = experts.mixed(mixture, start)
+        self.contributions = experts.parts_of_mixture(mixture, start, end, whole)
 
     def _mean_of(self, role: int) -> tuple[Floats, Floats] | None:
         """Return the mean predictions at the roots of a role's trees, and mean contributions.
