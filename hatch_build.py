@@ -1,4 +1,4 @@
-"""Puts compiled code into a wheel, if `RIVER_MONDRIAN_COMPILED=1` is set as the wheel is built."""
+"""Put compiled code into a wheel if `RIVER_MONDRIAN_COMPILED=1` is set during the build."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ WANTED = os.environ.get("RIVER_MONDRIAN_COMPILED") == "1"
 
 
 class CompiledCode(BuildHookInterface[Any]):
-    """Compiles all classes at their defaults, for the oldest processor that is supported."""
+    """Build hook that compiles all classes at their defaults for the oldest supported processor."""
 
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """Return what is needed to compile: the package's own requirements, with one numba."""
+        """Return what compiling requires: the package's dependencies, with a fixed numba."""
         if not WANTED:
             return []
         project = tomllib.loads((Path(self.root) / "pyproject.toml").read_text())["project"]
         return [*project["dependencies"], *project["optional-dependencies"]["compiled"]]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile, and add the code to the wheel."""
+        """Compile the kernels, and add the code to the wheel."""
         if not WANTED or version == "editable":
             return
         sys.path.insert(0, self.root)
@@ -52,12 +52,12 @@ class CompiledCode(BuildHookInterface[Any]):
         subprocess.run(command, env=environ, cwd=self.scratch, check=True)
         build_data["force_include"][str(code)] = "river_mondrian/compiled"
         build_data["pure_python"] = False
-        # It runs where the numba for which it is made does.
+        # The wheel gets the platform tag of the numba for which it is compiled.
         wheel = importlib.metadata.distribution("numba").read_text("WHEEL") or ""
         tags = [line.split()[1] for line in wheel.splitlines() if line.startswith("Tag:")]
         build_data["tag"] = tags[0]
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what was compiled."""
+        """Remove the temporary folder with the compiled code."""
         if hasattr(self, "scratch"):
             shutil.rmtree(self.scratch)

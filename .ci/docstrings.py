@@ -38,7 +38,7 @@ def paths() -> Iterator[str]:
 
 
 def members(kind: type) -> Iterator[str]:
-    """Yield the paths of the public methods and properties of a class that this package defines."""
+    """Yield the paths of a class's public methods and properties that this package defines."""
     for name in dir(kind):
         owner = next(one for one in kind.__mro__ if name in vars(one) or one is object)
         found: Any = inspect.getattr_static(kind, name)

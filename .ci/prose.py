@@ -1,4 +1,4 @@
-"""Check pages, examples and public docstrings for marks of inverted, private or long sentences."""
+"""Check pages, examples and public docstrings for unclear words and long sentences."""
 
 import pydoc
 import re

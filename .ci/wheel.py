@@ -1,7 +1,7 @@
 """Check a wheel with compiled code: `python .ci/wheel.py PYTHON OTHER`.
 
 The environment of the interpreter PYTHON has the wheel and the numba for which its code was
-compiled. The environment of OTHER has the wheel and another numba.
+compiled. The environment of OTHER has the wheel and another version of numba.
 """
 
 import json
@@ -52,7 +52,7 @@ print(json.dumps([time.process_time() - start, WATCH.names]))
 
 
 def run(python, code, *arguments, **environ):
-    """Run code in a process of an interpreter; return its parsed output and its stderr."""
+    """Run code in a process of an interpreter; return the parsed output and the stderr."""
     done = subprocess.run(
         [python, "-P", "-c", code, *arguments],
         env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **environ},
@@ -80,7 +80,7 @@ def check_loaded(python, home, name, how="plain", **environ):
 
 
 def check_compiled(python, cache, why):
-    """Check that a class is compiled, with one line in the log, if its code cannot be used."""
+    """Check that a class is compiled, with one line in the log, if stored code cannot be used."""
     (_, compiled), reported = run(python, PROBE, SMALL, "plain", NUMBA_CACHE_DIR=str(cache))
     print(f"{SMALL}: {reported.strip()}", flush=True)
     check(compiled, "nothing was compiled")

@@ -1,4 +1,4 @@
-"""Random partitions for River: online learners and feature maps over Mondrian processes."""
+"""Online random forests, anomaly detectors and kernel features for River."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ __all__ = [
     "save",
 ]
 
-# Modules of the names that are not in `files.classes.HOMES`.
+# Modules of the public names that are not in `files.classes.HOMES`.
 _HOMES = {
     "Alarm": "estimators.alarms",
     "Calibrated": "estimators.calibrated",
@@ -77,7 +77,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: importing all takes twice as long as importing one."""
+    """Import a public name at its first use: importing all names takes twice as long as one."""
     if name == "plot":
         return importlib.import_module(f".{name}", __name__)
     if name not in __all__:

@@ -30,10 +30,10 @@ def estimators() -> list[str]:
 
 
 def warmup(names: list[str], n_jobs: int = 1) -> None:
-    """Compile the kernels of classes; print the time and the folder of the code.
+    """Compile the kernels of the named classes; print the time and the folder of the code.
 
-    If `n_jobs` is not 1, each class is compiled in its own process: numba compiles in one thread at
-    a time.
+    If `n_jobs` is not 1, each class is compiled in a separate process, because numba compiles in
+    one thread at a time.
 
     Raises
     ------
@@ -97,17 +97,17 @@ def _show_progress(waiting: list[Future[str]], folder: Path) -> None:
 
 
 def size_of_code(folder: Path) -> int:
-    """Return the number of bytes of the compiled code in a folder."""
+    """Return the size of the compiled code in a folder, in bytes."""
     size = 0
     for path in folder.glob("*.nbc"):
-        # Another process may remove the folder meanwhile.
+        # Another process may have removed the file.
         with contextlib.suppress(FileNotFoundError):
             size += path.stat().st_size
     return size
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command."""
+    """Parse the arguments, and run the command."""
     parser = argparse.ArgumentParser(prog="python -m river_mondrian", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser(

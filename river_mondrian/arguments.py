@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from .limits import LARGEST, LARGEST_WINDOW
 
-# Keys of the random streams of a seed, besides the stream of the trees.
+# Spawn keys (see `numpy.random.SeedSequence`) of random generators, except the trees' generator.
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
-# Random cut trees draw which samples enter, but no lifetimes.
+# Random cut trees draw which samples enter, but no lifetimes, so they reuse this key.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
 # Longest `repr` of an argument that a message shows.
@@ -23,7 +23,7 @@ LONGEST_TOLD = 80
 
 
 def told(value: Any) -> str:
-    """Return the text of an argument for a message, in one line: a model's `repr` has many."""
+    """Return an argument's `repr` and type for a message; only its type if the `repr` is long."""
     kind = type(value).__name__
     text = repr(value)
     return f"{text} ({kind})" if len(text) <= LONGEST_TOLD and "\n" not in text else f"a {kind}"
@@ -40,7 +40,7 @@ def is_integer(value: Any) -> bool:
 
 
 def check_integer(name: str, value: Any, least: int, *others: int | None) -> None:
-    """Refuse anything but an integer >= `least` and the values in `others`."""
+    """Refuse a value that is neither an integer >= `least` nor in `others`."""
     if value is None and None in others:
         return
     if not is_integer(value) or (value < least and value not in others):
@@ -49,7 +49,7 @@ def check_integer(name: str, value: Any, least: int, *others: int | None) -> Non
 
 
 def check_takes(name: str, function: Callable[..., Any], *given: str) -> None:
-    """Refuse a function that cannot be called with these positional arguments."""
+    """Refuse a function that cannot be called with the positional arguments `given`."""
     try:
         inspect.signature(function).bind(*given)
     except TypeError as error:
@@ -79,7 +79,7 @@ def check_flag(name: str, value: Any) -> None:
 
 
 def check_missing(missing: Any) -> float:
-    """Check `missing`; return the value of new features: 0 if any meaning is "zero", else NaN."""
+    """Check `missing`; return a new feature's value in past samples: 0 for "zero", else NaN."""
     is_mapping = isinstance(missing, Mapping)
     meanings = missing if is_mapping else {"": missing}
     for name, meaning in meanings.items():
@@ -104,12 +104,12 @@ def check_ranges(ranges: Any, scale: bool) -> None:
 
 
 def draw_seed(seed: int | None) -> int:
-    """Return the seed, or a fresh seed for None."""
+    """Return the seed, or a random seed if it is None."""
     return int(np.random.SeedSequence().entropy if seed is None else seed)  # type: ignore[arg-type]
 
 
 def n_threads_of(n_jobs: int) -> int:
-    """Return the number of threads for `n_jobs`; -1 means all processors of this process."""
+    """Return the number of threads for `n_jobs`; -1 means all available processors."""
     if n_jobs != -1:
         return n_jobs
     if hasattr(os, "sched_getaffinity"):
@@ -144,7 +144,7 @@ RULES: dict[str, Callable[[str, Any], object]] = {
 
 
 def check_arguments(model: object) -> None:
-    """Check the arguments of a model whose names are in `RULES`."""
+    """Check each argument of a model that has a rule in `RULES`."""
     for name, value in vars(model).items():
         if name in RULES:
             RULES[name](name, value)
@@ -202,15 +202,16 @@ def lifetimes_after(lifetime: Callable[[int], Any], n: int, more: int, last: flo
 # Cut directions, and the limit kernels of partitions that are cut in these directions.
 #
 # An axis-aligned partition of U x is a partition of x whose cut directions are the rows of U
-# (O'Reilly and Tran, Theorem 3.1). Here the kernel of an axis-aligned partition depends on
-# |x - y|_1, so the paper's measure of a segment is divided by the number of directions
+# (O'Reilly and Tran, Theorem 3.1). In this package, the kernel of an axis-aligned partition depends
+# on |x - y|_1. Therefore the paper's measure of a segment is divided by the number of directions
 # (Equation 10).
 
 
-# None for the axes, a number of random directions, or the directions as mappings from feature to
+# Cut directions: None for the axes, a number of random directions, or mappings from feature to
 # coefficient.
 Directions: TypeAlias = int | Sequence[Mapping[Any, float]] | None
-# "unknown" or "zero", or a mapping from features, or prefixes of their names, to these words.
+# Meaning of absent features: "unknown", "zero", or a mapping from names or prefixes of names to
+# these words.
 Missing: TypeAlias = str | Mapping[Any, str]
 
 
@@ -245,15 +246,15 @@ def check_directions(directions: Any) -> None:
 def coefficients(
     directions: Sequence[Mapping[Any, float]], names: Sequence[Hashable]
 ) -> NDArray[np.float64]:
-    """Return given directions as a matrix, shape (directions, features)."""
+    """Return the coefficients of directions as a matrix, shape (directions, features)."""
     rows = [[float(direction.get(name, 0.0)) for name in names] for direction in directions]
     return np.array(rows).reshape(len(directions), len(names))
 
 
 def isotropic_scale(d: int) -> float:
-    """Return the factor c for which c |<u, v>| has the mean |v|_2, u uniform on the unit sphere.
+    """Return c for which E[c |<u, v>|] = |v|_2, with u uniform on the unit sphere in d dimensions.
 
-    c = d kappa_d / (2 kappa_(d-1)), where kappa_d is the volume of the unit ball. It is the inverse
+    c = d kappa_d / (2 kappa_(d-1)), where kappa_d is the volume of the unit ball. c is the inverse
     of the factor in Equation 9 of O'Reilly and Tran.
     """
     return math.sqrt(math.pi) * math.exp(math.lgamma((d + 1) / 2) - math.lgamma(d / 2))
@@ -276,17 +277,17 @@ def sphere_directions(n: int, d: int, generator: np.random.Generator) -> NDArray
 def distances(
     directions: Directions, names: Sequence[Hashable], gaps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the distances h whose limit kernel is exp(-lifetime h), shape (n,).
+    """Return the distances h, shape (n,), for which the limit kernel is exp(-lifetime h).
 
     Parameters
     ----------
     directions
-        As for `check_directions`: h is |v|_1 along the axes, |v|_2 for random directions (the
-        isotropic limit, Equation 9), |U v|_1 for given directions (Equation 10).
+        The cut directions. For the axes, h = |v|_1. For random directions, h = |v|_2 (the isotropic
+        limit, Equation 9). For given directions, the rows of U, h = |U v|_1 (Equation 10).
     names
         The features.
     gaps
-        Differences v of samples, shape (n, features). NaN, for a missing value, adds no distance.
+        Differences v of samples, shape (n, features). Missing values are NaN and add no distance.
 
     """
     gaps = np.nan_to_num(gaps, nan=0.0)
@@ -298,9 +299,9 @@ def distances(
 
 
 def level_kernel(lifetime: float) -> float:
-    """Return the mean of exp(-lifetime |u - v|), with independent u and v, uniform in [0, 1].
+    """Return the mean of exp(-l |u - v|) at lifetime l, for independent u and v uniform in [0, 1].
 
-    It is the limit kernel of two levels of a category: 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
+    This mean, 2 (l - 1 + exp(-l)) / l^2, is the limit kernel of two levels of a category.
     """
     if lifetime < 1e-4:
         return 1.0 - lifetime / 3.0 + lifetime * lifetime / 12.0
@@ -312,10 +313,10 @@ def level_kernel(lifetime: float) -> float:
 def laplace_transform(lifetime: Any, h: float, n_levels: int = 0) -> float:
     """Return the mean of exp(-lifetime h): the limit kernel at distance h (Theorem 4.2).
 
-    Within the mean, each of the `n_levels` categories in which two samples differ multiplies the
-    exponential by `level_kernel`. Without categories, the mean has a closed form for a number and
-    for gamma, exponential and uniform distributions (Corollary 4.2). Otherwise it is integrated
-    numerically.
+    If two samples differ in `n_levels` categories, it is the mean of exp(-lifetime h)
+    level_kernel(lifetime)^n_levels. If `n_levels` is 0, the mean has a closed form for a fixed
+    lifetime and for gamma, exponential and uniform distributions (Corollary 4.2). Other means are
+    integrated numerically.
     """
     if not is_distribution(lifetime):
         return math.exp(-float(lifetime) * h) * level_kernel(float(lifetime)) ** n_levels

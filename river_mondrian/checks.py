@@ -11,30 +11,30 @@ from numpy.typing import NDArray
 
 
 class ModelFormatError(ValueError):
-    """A stored model that this version cannot read.
+    """Error for a stored model that this version cannot read.
 
-    A file is damaged, incomplete, or has the format of a later version. A pickle was written by
-    another version, or with another byte order, so its memory layout differs. The message names
-    both versions.
+    A file may be damaged, incomplete, or in the format of a later version. A pickle may come from
+    another version of the package, or from a machine with another byte order. A message about
+    versions names both versions.
     """
 
 
 def require(module: str, extra: str, purpose: str) -> Any:
-    """Import a module of a package that an extra installs.
+    """Return a module of an optional dependency.
 
     Parameters
     ----------
     module
         The module's full name.
     extra
-        Name of the extra of this package that installs it.
+        The extra of river-mondrian that installs the dependency.
     purpose
         The part of the package that needs the module; the error message begins with it.
 
     Raises
     ------
     ModuleNotFoundError
-        If the package is not installed.
+        If the dependency is not installed.
 
     """
     try:
@@ -50,7 +50,8 @@ def require(module: str, extra: str, purpose: str) -> Any:
         ) from None
 
 
-# Models are far smaller. Sums and products of smaller sizes stay within 64 bits.
+# Largest count that a stored model may have. Real counts are far smaller, and sums of counts stay
+# within 64 bits.
 LARGEST_SIZE = 1 << 40
 
 # Bounds of numbers that are finite and above 0.
@@ -62,7 +63,7 @@ _OF_NUMPY: dict[Any, Any] = {bool: np.bool_, int: np.integer, float: np.floating
 
 
 def refuse(owner: object, what: str, value: Any, why: str) -> None:
-    """Refuse a stored object.
+    """Raise the error for a damaged stored object.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def refuse(owner: object, what: str, value: Any, why: str) -> None:
 
 
 def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
-    """Refuse a stored object with an attribute that is missing or of another type.
+    """Refuse a stored object with an attribute that is missing or has the wrong type.
 
     A truth value is not accepted as an integer. NumPy's numbers are accepted in place of Python's.
 
@@ -86,7 +87,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
     owner
         The object.
     kinds
-        The type of each attribute, by its name; a tuple allows several types.
+        Types by attribute name; a tuple allows several types.
 
     """
     for name, kind in kinds.items():
@@ -102,7 +103,7 @@ def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
 
 
 def check_plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of numbers; refuse object types and types with unusual flags."""
+    """Return the array; refuse arrays of objects, and data types with unusual flags."""
     found = array.dtype
     if found.hasobject or found.flags != np.dtype(found.str).flags:
         refuse("an array", "its type", found, "but that is not how numbers are stored")
@@ -110,13 +111,13 @@ def check_plain(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_number(owner: object, what: str, value: Any, least: float, most: float) -> None:
-    """Refuse a number that is out of bounds, or NaN."""
+    """Refuse a number that is NaN or out of bounds."""
     if not least <= value <= most:
         refuse(owner, what, value, f"but it should be from {least} to {most}")
 
 
 def check_equal(owner: object, record: Any, **expected: int) -> None:
-    """Refuse a stored object unless its record's fields have these numbers."""
+    """Refuse a stored object unless its record's fields have the expected numbers."""
     for name, value in expected.items():
         check_number(owner, name, getattr(record, name), value, value)
 
@@ -154,8 +155,7 @@ def check_arrays(
     owner
         The object.
     arrays
-        By attribute name: the type and the shape, then the least and the largest number, unless any
-        number is valid.
+        Tuples (type, shape) or (type, shape, least number, largest number), by attribute name.
     held
         The arrays by name, if they are not the object's attributes.
 
@@ -187,7 +187,7 @@ def check_ascending_rows(
     if len(places) < 2:
         return
     rises = places[1:] > places[:-1]
-    # The first place of a row may be smaller than the place before it.
+    # The first place of a row may be smaller than the last place of the previous row.
     begins = starts[(starts > 0) & (starts < len(places))]
     rises[begins - 1] = True
     if not rises.all():

@@ -23,12 +23,12 @@ _MANTISSA_MASK = 2**_MANTISSA_BITS - 1
 # The bits of sqrt(1/2): mantissas are in [sqrt(1/2), sqrt(2)).
 _LEAST_MANTISSA = 0x3FE6A09E667F3BCD
 _BIAS = 1023
-# A number's bits minus `_START` hold its biased exponent, then its mantissa's distance from the
-# least mantissa.
+# A number's bits minus `_START` are its biased exponent, followed by the difference of its mantissa
+# and the least mantissa.
 _START = (_LEAST_MANTISSA - (_BIAS << _MANTISSA_BITS)) % 2**64
 
 _LN2 = math.log(2.0)
-# Terms of the series of the inverse hyperbolic tangent: the next term is below 1e-17 of the first.
+# Number of terms of the series of artanh: the next term is below 1e-17 times the first.
 _N_TERMS = 11
 
 
@@ -56,13 +56,13 @@ def _lower_mantissa(context: Any, builder: Any, x: Any) -> Any:
 
 @lowered(_lower_exponent)
 def exponent_of(x: float) -> float:
-    """Return the exponent of 2 of a positive normal number whose mantissa is `mantissa_of(x)`."""
+    """Return k for which x = 2^k mantissa_of(x), for a positive normal number x."""
     return float((_distance(x) >> _MANTISSA_BITS) - _BIAS)
 
 
 @lowered(_lower_mantissa)
 def mantissa_of(x: float) -> float:
-    """Return a positive normal number divided by its power of 2, in [sqrt(1/2), sqrt(2))."""
+    """Return m in [sqrt(1/2), sqrt(2)) for which x = 2^k m, for a positive normal number x."""
     bits = (_distance(x) & _MANTISSA_MASK) + _LEAST_MANTISSA
     return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
 
@@ -70,8 +70,8 @@ def mantissa_of(x: float) -> float:
 @inlined
 def logarithm(x: float) -> float:
     """Return the natural logarithm of a positive normal number; undefined for other numbers."""
-    # x = 2^k m; log x = k log 2 + 2 artanh(s) with s = (m - 1) / (m + 1), since
-    # artanh(s) = log((1 + s) / (1 - s)) / 2, and artanh(s) = s + s^3 / 3 + s^5 / 5 + ...
+    # With x = 2^k m and s = (m - 1) / (m + 1), log(x) = k log(2) + 2 artanh(s). The series is
+    # artanh(s) = s + s^3 / 3 + s^5 / 5 + ...
     mantissa = mantissa_of(x)
     s = (mantissa - 1.0) / (mantissa + 1.0)
     square = s * s
@@ -81,16 +81,17 @@ def logarithm(x: float) -> float:
     return exponent_of(x) * _LN2 + s * series
 
 
-# Terms of the series of the exponential function: the next term is below 1e-17 of the first.
+# Number of terms of the exponential series: the next term is below 1e-17 times the first.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
-# Below this, an exponential divided by a sum of many exponentials might not be a normal number.
+# For smaller x, exp(x) divided by a sum of many exponentials might not be a normal number.
 _LEAST_LOG = -695.0
 _CONTRACT = ("contract",)
 
 
 def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
-    # Without a loop: LLVM would have to unroll an inner loop before it vectorizes the outer loop.
+    # The series is written out: LLVM would have to unroll an inner loop before it vectorizes the
+    # outer loop.
     def sum_of(product: tuple[Any, Any], other: Any) -> Any:
         return builder.fadd(builder.fmul(*product, flags=_CONTRACT), other, flags=_CONTRACT)
 
@@ -109,7 +110,8 @@ def _lower_exponential(context: Any, builder: Any, x: Any) -> Any:
 @lowered(_lower_exponential)
 def exponential(x: float) -> float:
     """Return exp(x) for `_LEAST_LOG` <= x <= 0, and exp(`_LEAST_LOG`) for smaller x."""
-    # x = k log 2 + r; exp x = 2^k exp r, and exp r = 1 + r + r^2 / 2 + r^3 / 6 + ...
+    # With x = k log(2) + r, exp(x) = 2^k exp(r).
+    # The series is exp(r) = 1 + r + r^2 / 2 + r^3 / 6 + ...
     x = max(x, _LEAST_LOG)
     k = int(x * (1.0 / _LN2) - 0.5)
     rest, series = x - k * _LN2, 0.0
@@ -120,13 +122,13 @@ def exponential(x: float) -> float:
 
 @inlined
 def logarithms(values: Float64s, n: int, out: Float64s) -> None:
-    """Write the logarithms of `n` numbers; undefined for numbers that are not positive."""
+    """Write the logarithms of `n` positive normal numbers; other numbers have undefined results."""
     for i in range(n):
         out[i] = logarithm(values[i])
 
 
-# For more numbers, exponentials are vectorized and divisions become products. For fewer numbers,
-# results are those of `math.exp` and of exact division.
+# Longer arrays use vectorized exponentials, and products in place of divisions. Shorter arrays use
+# `math.exp` and exact division.
 FEW = 128
 
 
@@ -157,9 +159,9 @@ def divide(values: Float64s, n: int, by: float) -> None:
 
 @inlined
 def normalize_logs(values: Float64s, n: int) -> None:
-    """Turn `n` log weights into the probabilities exp(v_k) / sum_j exp(v_j), in place."""
+    """Replace `n` log weights v by the probabilities exp(v_k) / sum_j exp(v_j)."""
     largest, total = largest_of(values, n), 0.0
-    # The largest is subtracted against overflow: a common factor cancels.
+    # Subtracting the largest log weight avoids overflow; the division cancels this common factor.
     if n > FEW:
         for k in range(n):
             values[k] = exponential(values[k] - largest)
@@ -177,7 +179,7 @@ Sorted = TypeVar("Sorted", Float64s, Int32s)
 
 @exact_inlined
 def sort(values: Sorted, n: int) -> None:
-    """Sort numbers (Shell 1959, with the gaps of Ciura 2001)."""
+    """Sort the first `n` numbers in place (Shell 1959, with the gaps of Ciura 2001)."""
     for gap in (301, 132, 57, 23, 10, 4, 1):
         for i in range(gap, n):
             value, j = values[i], i
@@ -187,9 +189,8 @@ def sort(values: Sorted, n: int) -> None:
             values[j] = value
 
 
-# Random bits by splitmix64 (Steele, Lea and Flood 2014). All partitions draw from them. A state is
-# 64 bits, read as a signed integer. The i-th output after a state is the mixed state i + 1 steps
-# later.
+# All partitions draw random bits by splitmix64 (Steele, Lea and Flood 2014). A state is a signed
+# integer of 64 bits. The i-th draw after a state is `mixed(state_after(state, i))`, i = 1, 2, ...
 
 
 # The step of the state, and the shifts and factors of the mixing function.
@@ -199,7 +200,7 @@ _LAST_SHIFT = 31
 _MASK = 2**64 - 1
 
 
-# A uniform number is the upper 52 bits plus half a step, so that it is neither 0 nor 1.
+# A uniform number is (b + 1/2) / 2^52, where b is the upper 52 bits, so it is neither 0 nor 1.
 _UNUSED_BITS = 12
 _UNIFORM_BITS = 2**52 - 1
 _UNIFORM_STEP = 1.0 / 2**52
@@ -215,7 +216,7 @@ def _advance(context: Any, builder: Any, state: Any, n: Any) -> Any:
 
 @lowered(_advance)
 def state_after(state: int, n: int) -> int:
-    """Return the state `n` steps later."""
+    """Return the random state `n` steps after a state."""
     return _signed((int(state) + int(n) * _STEP) & _MASK)
 
 

@@ -26,26 +26,26 @@ Frame: TypeAlias = tuple[Native, list[Hashable], Floats]
 
 
 def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
-    """Read a pandas, polars or pyarrow frame, or an array, whose columns are named 0, 1, ...
+    """Read a pandas, polars or pyarrow frame, or an array with the column names 0, 1, ...
 
     Parameters
     ----------
     X
         The frame or array.
     features
-        The known features, if columns may hold levels. The column of a known feature must be of its
-        kind.
+        The known features, if columns may hold levels; else None. A column must hold levels if its
+        feature is a known category, and numbers if it is another known feature.
 
     Returns
     -------
-    The frame as a narwhals frame, or the array itself; the column names; and the values, shape (n,
-    columns), with NaN for nulls and codes for levels.
+    The narwhals frame, or the array itself. The column names. The values, shape (n, columns), with
+    NaN for nulls and codes for levels.
 
     Raises
     ------
     TypeError
-        If a column holds a value that is neither a number nor a level; a level without `features`;
-        both numbers and levels; or values that do not have its feature's kind.
+        If a column holds a value that is neither a number nor a level, or mixes numbers and levels.
+        Also if levels are not allowed, or do not agree with the known feature.
     ValueError
         If a column name occurs twice, a value is infinite or too large, or an array is not
         two-dimensional.
@@ -78,7 +78,7 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
 
 
 def _lacks_numpy_type(kind: Any) -> bool:
-    """Return whether NumPy lacks the type of a column, so that its numbers are cast to floats."""
+    """Return whether NumPy lacks a column's type, so that the column is cast to floats."""
     import narwhals.stable.v2 as nw
 
     return kind in (nw.Int128, nw.UInt128, nw.Decimal)
@@ -99,7 +99,7 @@ def _numbers(
     if values.size == 0:
         return values
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
-    # Comparisons with NaN are false.
+    # Both comparisons are false if all values are NaN.
     return values if low >= -LARGEST and high <= LARGEST else None
 
 
@@ -137,7 +137,7 @@ def _check_frame(X: Any) -> None:
 def _read_array(X: NDArray[Any], features: FeatureIndex | None) -> tuple[list[Hashable], Floats]:
     """Return the names of an array's columns, and its values."""
     if isinstance(X, np.matrix):
-        # A column of a matrix has two dimensions.
+        # A column of an `np.matrix` has two dimensions.
         X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"an array must have the shape (samples, features), got {X.shape}")
@@ -181,10 +181,11 @@ def mapping_of(names: Sequence[Hashable], row: Floats) -> dict[Hashable, float]:
 def _kinds(
     name: Any, features: FeatureIndex | None, may_be: bool
 ) -> tuple[bool, bool | None, Callable[[Any, Any], float]]:
-    """Return whether a column is read at once, whether it is a category, and its values' check.
+    """Return whether a column is read at once, whether it is a category, and the check of values.
 
-    The second result is None for an unknown feature: its first value decides. `may_be` means that
-    levels have the column's type. Truth values are numbers if the known feature is not a category.
+    The second result is None for an unknown feature, whose first value decides. `may_be` is whether
+    the column's type is a type of levels. Truth values are numbers if the known feature is not a
+    category.
     """
     if features is None:
         return True, False, inputs.check_value
@@ -223,14 +224,14 @@ def _plain(name: Hashable, values: Floats) -> Floats:
 def _one_by_one(
     name: Hashable, given: list[Any], is_category: bool | None, check: Callable[[Any, Any], float]
 ) -> Floats:
-    """Return the checked values of a column, all of one kind; None is a missing value."""
+    """Return a column's checked values, which are all numbers or all levels; None becomes NaN."""
     values = np.full(len(given), math.nan)
     for row, item in enumerate(given):
         value = math.nan if item is None else check(name, item)
         if value == value:
             if is_category is None:
                 is_category = type(value) is Level
-                # A column of the type of categories is one on purpose.
+                # A column with a categorical type is a category on purpose.
                 if check is not inputs.check_level:
                     inputs.warn_of_text(name, item)
             values[row] = of_kind(name, value, is_category, f" in row {row}")
@@ -316,7 +317,7 @@ def _checked_numbers(
 
 
 def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
-    """Read the labels of `n` rows, of the frame `like`, from a series, an array or a sequence.
+    """Read the labels of the `n` rows of the frame `like` from a series, an array or a sequence.
 
     Raises
     ------
@@ -337,14 +338,14 @@ def read_labels(y: Any, n: int, like: Any = None) -> list[Hashable]:
 
 
 def read_targets(y: Any, n: int, like: Any = None) -> Floats:
-    """Read the targets of `n` rows, of the frame `like`, from a series, an array or a sequence.
+    """Read the targets of the `n` rows of the frame `like` from a series, an array or a sequence.
 
     Raises
     ------
     TypeError
         If a target is not a number.
     ValueError
-        If there are not `n` targets, or a target is not finite or larger than 1e120 in size.
+        If there are not `n` targets, or a target is not finite or exceeds 1e120 in absolute value.
 
     """
     targets = _listed(y, n, "targets", like)
@@ -352,7 +353,7 @@ def read_targets(y: Any, n: int, like: Any = None) -> Floats:
 
 
 def read_weights(w: Any, n: int, like: Any = None) -> Floats:
-    """Read the weights of `n` rows, of the frame `like`, or one weight for all rows.
+    """Read the weights of the `n` rows of the frame `like`, or one weight for all rows.
 
     Raises
     ------
@@ -384,7 +385,7 @@ def native_frame(columns: Mapping[Any, Any], like: Native) -> Any:
 
 
 def _check_texts(names: Iterable[Any]) -> None:
-    """Refuse names with the same text: frames other than pandas' use a name's text."""
+    """Refuse names with the same text: only pandas frames have names that are not text."""
     seen: dict[str, Any] = {}
     for name in names:
         other = seen.setdefault(str(name), name)
@@ -396,7 +397,7 @@ def _check_texts(names: Iterable[Any]) -> None:
 
 
 def native_moments(moments: Floats, with_dist: bool, like: Native) -> Any:
-    """Return rows of a mean and a variance as a frame, or their means as a series."""
+    """Return means and variances as a frame, or only the means as a series."""
     means, variances = moments.T
     if with_dist:
         return native_frame({"mean": means, "variance": variances}, like)
@@ -406,7 +407,8 @@ def native_moments(moments: Floats, with_dist: bool, like: Native) -> Any:
 def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: Native) -> Any:
     """Return values as a series of the library of `like`, or as an array of shape (n,).
 
-    The array holds objects if another type would change the labels, such as numbers beside strings.
+    The array holds objects if another type would change the values, for example a mixture of
+    numbers and strings.
     """
     if not isinstance(like, np.ndarray):
         from river.utils import dataframe
@@ -417,7 +419,8 @@ def native_series(values: Sequence[Any] | NDArray[Any], name: str | None, like: 
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
         made = np.array(values)
-        # NumPy may turn large integers into floats, and drops null characters that end strings.
+        # NumPy may turn large integers into floats, and drops the trailing null characters of
+        # strings.
         if all(type(label) in kinds for label in made.tolist()) and made.tolist() == list(values):
             return made
     return np.fromiter(values, dtype=object, count=len(values))
@@ -441,7 +444,7 @@ class Block:
         return Block(self.names, self.columns[part], self.y[part], self.w[part])
 
     def weighing(self) -> Block:
-        """Return the rows whose weights are not 0; their targets are a list of labels."""
+        """Return the rows whose weights are not 0, with their labels as a list."""
         if self.w.all():
             return self
         kept = np.flatnonzero(self.w)

@@ -34,11 +34,11 @@ _CODES = 2**52
 
 
 class Level(float):
-    """A level of a category as its code: `LEAST_LEVEL` times (1 + a hash of the level in [0, 1)).
+    """Code of a category's level: `LEAST_LEVEL` times (1 + h), with a hash h in [0, 1).
 
-    Values of numeric features are smaller, so a code is recognized by its size, in arrays, too.
-    Since codes are hashes, levels need no table, and their number is not limited. Two of 100,000
-    levels have the same code with probability one in a million.
+    Values of numeric features are smaller, so a code is recognized by its size, even in arrays.
+    Since codes are hashes, levels need no table, and their number is not limited. Among 100,000
+    levels, two levels share a code with probability 1e-6.
     """
 
     __slots__ = ("level",)
@@ -55,7 +55,8 @@ class Level(float):
 @functools.lru_cache(MOST_CACHED, typed=True)
 def level_of(value: Any) -> Level:
     """Return the level for a string, a truth value or a number."""
-    # NumPy's values are the same levels as Python's. A member of a string enum is its string.
+    # Equal values of NumPy and Python are one level. A member of a string enum and its string are
+    # one level.
     value = value.item() if isinstance(value, np.generic) else value
     text = str.__str__(value) if isinstance(value, str) else repr(value)
     kind = "str" if isinstance(value, str) else type(value).__name__
@@ -65,12 +66,13 @@ def level_of(value: Any) -> Level:
     return Level(LEAST_LEVEL * (1.0 + fraction), value)
 
 
-# Truth values as numbers, by their codes as levels; truth values as levels, by their numbers.
+# `TRUTH_VALUES` maps the codes of False and True to 0 and 1. `TRUTH_LEVELS` maps 0 and 1 to these
+# codes.
 TRUTH_VALUES = {float(level_of(value)): float(value) for value in (False, True)}
 TRUTH_LEVELS = {float(value): level_of(value) for value in (False, True)}
 
 
-# After this many samples with new features, a sample with less than this share of the known
+# After this many samples with new features, a sample with fewer than this share of the known
 # features is considered a bag of words.
 MANY_GROWTHS, FEW_KNOWN = 50, 0.2
 
@@ -111,7 +113,7 @@ def check_value(name: Hashable, value: Any) -> float:
 
 
 def number_of(value: Any) -> float | None:
-    """Return a number as a float, NaN if it is missing; None if it is not a number."""
+    """Return a value as a float: NaN if it is missing, None if it is not a number."""
     if is_missing(value):
         return math.nan
     # NumPy converts some time spans to integers, and some arrays to numbers.
@@ -149,7 +151,7 @@ _AS_NUMBERS = {
 
 
 def as_dict(x: Any) -> dict[Any, Any]:
-    """Return a sample as a dict: another mapping may insert a key that is looked up.
+    """Return a sample as a dict, because a look-up in another mapping may insert the key.
 
     Raises
     ------
@@ -165,7 +167,7 @@ def as_dict(x: Any) -> dict[Any, Any]:
 
 
 def check_names(names: Iterable[Hashable]) -> None:
-    """Refuse a feature's name that is missing, such as NaN, which a look-up may not find again."""
+    """Refuse missing feature names such as NaN, which a look-up may not find again."""
     for name in names:
         if type(name) is not str and not _equals_itself(name):
             raise ValueError(f"the name of a feature must not be missing, got {name!r}")
@@ -285,7 +287,7 @@ def of_kind(name: Hashable, value: float, is_category: bool, where: str = "") ->
         return found
     kind = "a level of a category, as before" if is_category else "a number"
     given = value.level if isinstance(value, Level) else value
-    # The rows of frames hold codes of levels.
+    # The rows of frames hold the codes of levels, but not the levels.
     shown = "a level of a category" if given is None else told(given)
     raise TypeError(f"feature {name!r} must be {kind}, got {shown}{where}")
 
@@ -316,8 +318,8 @@ def coded(values: Iterable[Any], places: Sequence[int]) -> list[Any] | None:
 def gap_of(name: Hashable, missing: Any) -> float:
     """Return the number that an absent feature is read as: 0, or NaN if its value is unknown.
 
-    In a mapping, the longest key that is a prefix of the name counts. A tuple that is not a key
-    counts as its first item.
+    If `missing` is a mapping, the longest key that is a prefix of the name decides. For a tuple
+    that is not a key, the first item of the tuple decides.
     """
     if isinstance(missing, str):
         return 0.0 if missing == "zero" else math.nan
@@ -329,7 +331,7 @@ def gap_of(name: Hashable, missing: Any) -> float:
 
 
 class FeatureIndex:
-    """The features known so far, each at a place of a vector.
+    """The known features, and the place of each feature in a vector.
 
     A feature is known from its first value that is not missing. It is a category if this value is a
     level. New features of one sample are ordered by name.
@@ -348,9 +350,9 @@ class FeatureIndex:
         self.missing = missing if isinstance(missing, str) else dict(missing)
         self.names: list[Hashable] = []
         self.places: dict[Hashable, int] = {}
-        # Replaced, not changed: other threads may be reading it.
+        # Each change assigns a new set, because other threads may be reading the old set.
         self.categories: frozenset[Hashable] = frozenset()
-        # Numbers that absent features are read as. Also replaced, not changed.
+        # Numbers that absent features are read as. Each change assigns a new array.
         self.gaps = np.empty(0)
         self._refresh()
 
@@ -377,11 +379,11 @@ class FeatureIndex:
 
     @property
     def category_places(self) -> list[int]:
-        """The places of categories."""
+        """Places of the categories in a vector, in ascending order."""
         return sorted(self.places[name] for name in self.categories)
 
     def __getstate__(self) -> Any:
-        # Never empty: older pickle protocols omit empty states.
+        # The state is never empty, because older pickle protocols omit empty states.
         known = self.names, self.category_places
         return known if self.missing == "unknown" else (*known, self.missing)
 
@@ -413,7 +415,7 @@ class FeatureIndex:
         return made
 
     def add(self, names: Iterable[Hashable]) -> None:
-        """Add features at the next places; first values in a mapping determine the categories."""
+        """Add features at the next places; first values, if given, determine the categories."""
         if isinstance(names, Mapping):
             for name, value in names.items():
                 if type(value) is Level:
@@ -443,7 +445,7 @@ class FeatureIndex:
             self._refresh()
 
     def read_known(self, x: Mapping[Any, Any], vector: Any) -> bool:
-        """Write a mapping to a vector by the fast path; return False if it cannot be used."""
+        """Write a mapping to a vector by the fast path; return False if the path cannot be used."""
         if type(x) is not dict:
             x = as_dict(x)
         if len(x) != self._n_fast:
@@ -475,7 +477,7 @@ class FeatureIndex:
     def agree(self, names: Sequence[Hashable], columns: Floats, first_row: int = 0) -> None:
         """Convert a frame's columns in place to their features' kinds (see `of_kind`).
 
-        `first_row` is the row of the frame at which `columns` begin, for the error message.
+        Error messages count rows from `first_row`, the row of the frame at which `columns` begin.
         """
         for place, name in enumerate(names):
             column = columns[:, place]
@@ -519,7 +521,7 @@ class FeatureIndex:
         return {name: float(columns[row, places[name]]) for name, row in rows.items()}
 
     def arrange(self, names: Sequence[Hashable], columns: Floats, width: int) -> Floats:
-        """Return a frame's columns in the features' order, shape (n, `width`), with gaps filled."""
+        """Return a frame's columns in the features' order, shape (n, `width`), without gaps."""
         values = np.full((len(columns), width), np.nan)
         for source, name in enumerate(names):
             target = self.places.get(name)

@@ -27,16 +27,16 @@ from .records import Memory
 # next call completes an interrupted change.
 
 
-# The attribute of a model with the snapshot or the steps of an interrupted call.
+# Name of the attribute that holds the snapshot or the steps of an interrupted call.
 PENDING = "_pending"
 
 
 class Snapshot:
     """State of objects before a change: attributes, and the bytes of the records that they own.
 
-    A class whose objects are read for each sample names the attributes that change, in
-    `_IN_SNAPSHOT`: reading an object's attributes takes longer once its `__dict__` has been
-    accessed. A class with `begin_change` saves its own state.
+    A class may list the attributes that change in `_IN_SNAPSHOT`. The list is for objects that are
+    read for each sample: accessing an object's `__dict__` slows down later reads of its attributes.
+    An object with `begin_change` saves its state itself.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Steps:
         self._steps = list(steps)
 
     def settle(self) -> None:
-        """Do the remaining steps."""
+        """Run the remaining steps."""
         for step in self._steps:
             step()
 
@@ -127,7 +127,7 @@ class ModelLock(_ReentrantLock):  # type: ignore[misc]
         return new_lock()
 
 
-# Key in the memo of a deep copy that will be pickled. Other keys are ids of objects.
+# Key that marks the memo of a deep copy as made for a pickle. Other keys are ids of objects.
 _SNAPSHOT: Any = "snapshot"
 
 _LOCKS: weakref.WeakSet[ModelLock] = weakref.WeakSet()
@@ -151,11 +151,11 @@ if hasattr(os, "register_at_fork"):
 
 
 class ClonesWhole:
-    """Estimator that clones attributes by deep copies and reports its bytes."""
+    """Estimator that clones its attributes by deep copies and reports its memory."""
 
     @property
     def memory_usage(self) -> int:
-        """Bytes that the model holds."""
+        """Memory of the model, in bytes."""
         return self._raw_memory_usage  # type: ignore[attr-defined]
 
     def clone(
@@ -165,11 +165,11 @@ class ClonesWhole:
         made: Self = super().clone(new_params)  # type: ignore[misc]
         lifetime = {**vars(self), **(new_params or {})}.get("lifetime")
         if is_distribution(lifetime):
-            # A deep copy would have another `repr`.
+            # A deep copy of a distribution has another `repr`.
             vars(made)["lifetime"] = lifetime
         if not include_attributes:
             return made
-        # All attributes are copied at once: they refer to each other.
+        # All attributes are copied at once because they refer to each other.
         copied = copy.deepcopy(self)
         for name in new_params or {}:
             setattr(copied, name, getattr(made, name))
@@ -200,7 +200,7 @@ class Model(ClonesWhole):
     # Arguments of the model that `warmup` makes: few trees, but all kinds of kernels.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {}
     _lock: ModelLock
-    # Whether this is a part of the copy that is being pickled.
+    # Whether this model belongs to a copy that is being pickled.
     _is_snapshot = False
     # The snapshot or the steps of an interrupted call.
     _pending: Any = None
@@ -214,10 +214,10 @@ class Model(ClonesWhole):
     def warmup(cls, progress: bool = True, **arguments: Any) -> None:
         """Compile or load the kernels of learning and predicting before the first sample.
 
-        A model learns about 500 samples one by one and an array of samples, predicts, and is
-        pickled and loaded. The kernels for the following are compiled at their first use: weights
-        other than 1, `forget_one`, strings and truth values, text, `explain_one`,
-        `feature_importances`, pictures and `gram`.
+        A model learns about 500 single samples and an array of samples, and predicts. It is also
+        pickled and loaded. Other kernels are compiled at their first use: for weights other than 1,
+        `forget_one`, strings, truth values, text, `explain_one`, `feature_importances`, pictures
+        and `gram`.
 
         Numba compiles in one thread at a time. To compile several classes in several processes, use
         `python -m river_mondrian warmup --jobs N`.
@@ -233,7 +233,7 @@ class Model(ClonesWhole):
             used.
 
         """
-        # Imported here, since it imports River, which the rest of this module does not need.
+        # Imported here because `rehearsal` imports River, which this module does not need.
         from .rehearsal import rehearse
 
         with WATCH.expected(progress):
@@ -271,7 +271,7 @@ class Model(ClonesWhole):
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the constructor's arguments; each is an attribute."""
+        """Return the constructor's arguments, from the attributes of the same names."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: self.__dict__[name] for name in names}
 
@@ -285,7 +285,7 @@ class Model(ClonesWhole):
         return shown
 
     def _made_anew(self) -> Self:
-        """Return a model that has learned nothing, with the same argument objects."""
+        """Return a new model with the same argument objects."""
         return type(self)(**self._arguments())
 
     def __copy__(self) -> Self:
@@ -356,7 +356,7 @@ class Model(ClonesWhole):
             return
         arguments = self._arguments()
         for name, value in made.__dict__.items():
-            # An attribute that is None at first may be anything later; its owner checks it.
+            # An attribute that is None in a new model may have any type later; its class checks it.
             if name not in self.__dict__ or (
                 value is not None
                 and type(self.__dict__[name]) is not type(value)

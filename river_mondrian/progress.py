@@ -12,29 +12,29 @@ import numpy as np
 from .arguments import check_flag
 from .inputs import Floats
 
-# Rows between two updates, which take from some milliseconds to a tenth of a second.
+# Rows between two updates; they take from a few milliseconds to a tenth of a second.
 PIECE = 1024
-# Seconds between lines of text: on a terminal, where each line replaces the line before, and in a
+# Seconds between two lines of text on a terminal, where a line replaces the line before, and in a
 # log.
 EVERY, EVERY_IN_A_LOG = 0.5, 10.0
 
 
 class Progress:
-    """Show the progress of a call, as a context manager.
+    """Context manager that shows the progress of a call.
 
     Parameters
     ----------
     wanted
         Whether to show anything.
     total
-        The call's amount of work, in units; None if it is unknown.
+        Number of units of the call; None if it is unknown.
     unit
-        Name of the unit.
+        Name of the units, by default "rows".
 
     Attributes
     ----------
     done
-        Amount of work done.
+        Number of units done.
 
     Raises
     ------
@@ -72,14 +72,14 @@ class Progress:
                 print(file=sys.stderr, flush=True)
 
     def reach(self, done: float, note: str = "") -> None:
-        """Update the amount of work done; show it now and then.
+        """Set the number of units done, and show it at intervals.
 
         Parameters
         ----------
         done
-            Amount of work done.
+            Number of units done.
         note
-            Text to show after the amount.
+            Text to show after the number of units.
 
         """
         if not self._wanted:
@@ -116,7 +116,7 @@ def pieces(n: int, progress: bool, size: int = PIECE) -> Iterator[slice]:
     progress
         Whether to show how many rows are done.
     size
-        Rows of a piece.
+        Number of rows of a slice.
 
     """
     with Progress(progress, n) as shown:

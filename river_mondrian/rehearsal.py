@@ -19,7 +19,7 @@ N_ROWS = 4
 # Forests of this many features have light nodes, which need further kernels.
 N_WIDE = 128
 PACKAGE = f"{__name__.partition('.')[0]}."
-# Prefixes of methods that read a model, for one sample or for many.
+# Prefixes of the methods `..._one` and `..._many` that do not change a model.
 READINGS = (
     "predict",
     "predict_proba",
@@ -38,9 +38,9 @@ Values = dict[int, float]
 
 
 def samples(n: int) -> list[tuple[Values, int]]:
-    """Return `n` samples of two classes; the last four have three classes.
+    """Return `n` samples of two classes; the last four samples may have a third class.
 
-    After the first 256 samples, the unit of a feature changes, so that widths are renewed.
+    After the first 256 samples, the unit of a feature changes, so that forests renew their widths.
     """
     return [
         (
@@ -64,7 +64,7 @@ def call_first(model: Any) -> None:
 def rehearse(make: Callable[[], Any]) -> None:
     """Make a model learn and predict single samples and rows, at the beginning and later.
 
-    At the end it is pickled and loaded, which compiles the checks of restored models.
+    Then pickle and load the model, which compiles the checks of restored models.
     """
     given = samples(N_SAMPLES)
     model = make()
@@ -100,8 +100,8 @@ def _read_one(model: Any, x: Values) -> None:
 
 
 def _readings(model: Any, suffix: str) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Return the methods, defined in this package, that can read a model now."""
-    # A map may have no points yet.
+    """Return the methods of `READINGS` that this package defines and the model can run now."""
+    # A feature map cannot transform before it has its points.
     unread = () if getattr(model, "frozen", True) else ("cells", "transform")
     methods = {name: getattr(model, f"{name}_{suffix}", None) for name in READINGS}
     return [

@@ -1,8 +1,8 @@
-"""Check numbers and row references of restored tables by the declarations of their fields.
+"""Check the numbers and row references of restored tables against the declared fields.
 
 If each reference is in range and no row is referred to twice, the rows that are reached from the
-roots form no cycle. Kernels that follow references then terminate, and read only rows. One kernel
-visits all reached rows of any kind of record, in linear time.
+roots form no cycle. Kernels that follow references then terminate, and read only existing rows. One
+kernel visits all reached rows of any kind of record, in linear time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNMET = -1
 
 
 class Rows:
-    """Stored rows of one kind, which are read as columns.
+    """Stored rows of one record class, read as columns.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Rows:
         return cls(RowLayout(kind), n, memory.bytes[kind.SIZE * start :], kind.SIZE)
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return the column of a field, or of another part of the rows."""
+        """Return the column of a field, or another column of the layout."""
         if name not in self._known:
             field = self.kind.FIELDS.get(name)
             if field is None:
@@ -112,7 +112,7 @@ def check_numbers(where: str, rows: Rows, shared: Record | None = None) -> None:
         if bounds is None or rows.n == 0:
             continue
         found, most = rows.column(name), bounds.most
-        # Compared in double precision: single precision would round the bounds.
+        # Numbers are compared in double precision, because single precision would round the bounds.
         found = found.astype(np.float64) if found.dtype.kind == "f" else found
         if bounds.below:
             assert shared is not None
@@ -135,16 +135,16 @@ class Edges(NamedTuple):
 
 
 class Walk(Record):
-    """Rows of several tables, numbered together, with their references and the rows met so far."""
+    """Rows of several tables, numbered consecutively, with their references and the rows met."""
 
     n_rows: Int64
-    # The references of each row. A reference is a row's number, plus `n_rows` if that row's own
-    # references are not followed, or NOTHING or WRONG.
+    # `edges`: the `n_edges` references of each row. A reference is NOTHING, WRONG or its target's
+    # number, plus `n_rows` if the target's references are not followed.
     n_edges: Int64
     edges: Int64s
     # `order`: the rows in the order in which they are met; the first `n_roots` are the roots.
-    # `parents`: the row that refers to each row, or UNMET. `sizes`: the number of counted rows at
-    # each row and below it.
+    # `parents`: the row that refers to each row, or UNMET. `sizes`: the number of counted rows
+    # among each row and its descendants.
     n_roots: Int64
     order: Int64s
     parents: Int64s
@@ -186,8 +186,8 @@ def follow(walk: Walk) -> int:
 class Followed(NamedTuple):
     """Results of following references, by the name of a table.
 
-    `parents` has the number (see `Walk`) of the row that refers to each row, or UNMET. `sizes` has
-    the number of counted rows at each row and below it.
+    For each row, `parents` has the number (see `Walk`) of the row that refers to it, or UNMET.
+    `sizes` has the number of counted rows among the row and its descendants.
     """
 
     parents: dict[str, NDArray[np.int64]]
@@ -213,7 +213,8 @@ def check_references(
     where
         Name of the tables' owner in the error message.
     tables
-        Rows by the names of tables that references use. The rows of the first table are the roots.
+        The rows of each table, by the name that references use. The rows of the first table are the
+        roots.
     more
         References that are not fields of a record.
     chain
@@ -237,7 +238,7 @@ def check_references(
     starts = dict(zip(tables, [0, *ends[:-1]], strict=True))
     total = ends[-1]
     of_tables = {name: [one for one in edges if one.table == name] for name in tables}
-    # The targets of each row, side by side.
+    # The references of each row, side by side.
     n_edges = max(1, *map(len, of_tables.values()))
     found = np.full((total, n_edges), NOTHING, np.int64)
     for name, own in of_tables.items():

@@ -18,7 +18,7 @@ from .records import Float64s, Int32s, Ints, Memory, Singles
 
 
 class _Entries(NamedTuple):
-    """Buffer for the entries of a sparse sample; a new object replaces it if it is too small."""
+    """Buffer for the entries of a sparse sample; a larger buffer replaces it if necessary."""
 
     places: NDArray[np.int32]
     values: Floats
@@ -34,7 +34,7 @@ class _Entries(NamedTuple):
 
 
 class SampleReader:
-    """Reads mappings and frames for the kernels of a feature map (see `maps.record`).
+    """Reader of mappings and frames for the kernels of a feature map (see `maps.record`).
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class SampleReader:
         self.origins: Any = origins
         self._is_shifted = origins is not None and bool(origins.any())
         self.vector = np.full(max(1, len(index)), np.nan)
-        # A sample as a vector.
+        # The sample whose values are `vector`.
         self.whole = Memory(Sample)[0]
         self.whole.values = Float64s.of(self.vector)
         self._entries = _Entries.of(16)
@@ -64,7 +64,7 @@ class SampleReader:
         self.index = index
 
     def __getstate__(self) -> tuple[FeatureIndex, Floats | None]:
-        # Never empty: older pickle protocols omit empty states.
+        # The state is never empty, because older pickle protocols omit empty states.
         return self.index, self.origins
 
     def __setstate__(self, state: tuple[FeatureIndex, Floats | None]) -> None:
@@ -80,7 +80,7 @@ class SampleReader:
         index, origins = self.index.with_more(first), self.origins
         if origins is not None:
             more = np.array([*first.values()])
-            # Many features are usually words: their counts may be sparse.
+            # A large number of features are usually words, whose counts may be sparse.
             is_far = (np.abs(more) >= FAR) & (len(index) < MANY_FEATURES)
             origins = np.append(origins, np.where(is_far, more, 0.0))
         self._use(index, origins)
@@ -96,7 +96,7 @@ class SampleReader:
         return as_dict(x).keys() <= self.index.places.keys()
 
     def read(self, x: Mapping[Any, Any], levels: bool = False) -> Sample:
-        """Return a mapping as a vector, NaN for absent features; `levels` allows levels."""
+        """Return a mapping as a vector, with NaN for absent features; `levels` allows levels."""
         if self.index.read_known(x, self.vector):
             if self._is_shifted:
                 self.vector -= self.origins
@@ -115,7 +115,7 @@ class SampleReader:
     def read_sparse(
         self, x: Mapping[Any, Any], places: Mapping[Hashable, int] | None = None
     ) -> Sample:
-        """Return a mapping's entries; `places` has the places of keys, by default of features."""
+        """Return a mapping's entries; `places` maps keys to places; None for features' places."""
         x = as_dict(x)
         n = len(x)
         room = self._entries
@@ -136,7 +136,7 @@ class SampleReader:
         return room.sample
 
     def _shift(self, places: NDArray[np.int32], values: Floats) -> None:
-        """Subtract origins from entries with these places, -1 for unknown features."""
+        """Subtract origins from the values at these places; unknown features have the place -1."""
         known = (places >= 0) & (places < len(self.origins))
         values[known] -= self.origins[places[known]]
 
@@ -152,7 +152,7 @@ class SampleReader:
         room, n = self._entries, len(x)
         found, values = room.places[:n], room.values[:n]
         unknown = found < 0
-        # Unknown words also count towards the length of the text.
+        # Unknown words are checked too, because they count towards the length of the text.
         bad = np.abs(values) > LARGEST
         if bad.any():
             raise too_large(*list(x.items())[int(bad.argmax())])
@@ -204,7 +204,7 @@ class SampleReader:
             self._add(new)
 
     def arrange(self, names: Sequence[Hashable], columns: Floats) -> Floats:
-        """Return a frame's columns in the order of the features, NaN for absent features."""
+        """Return a frame's columns in the order of the features, with NaN for absent features."""
         found = self.index.arrange(names, columns, len(self.vector))
         if self._is_shifted:
             found -= self.origins
