@@ -15,13 +15,13 @@ from ...records.numba_types import lowered, prefetch, room_of_array, room_of_wor
 from .constants import EMPTY, LEFT, NONE, RIGHT
 from .records import F, Forest, Point, Tree
 
-# Number of points whose boxes are joined at once, with the sides in registers.
+# Most points by which a box grows in one call, with its sides in registers.
 BATCH = 64
 
-# Least numbers of dimensions for light nodes, and the most samples of a light node. With fewer
-# dimensions, boxes in rows of their own cost more time than they save, since walks wait for two
-# places instead of one. With 21 dimensions and 8 samples, a regressor learns and predicts a third
-# slower. With more dimensions, memory matters more.
+# Most samples of a light node, by the least number of dimensions. With fewer than 128 dimensions,
+# separate rows for boxes cost more time than they save, since walks wait for two rows instead of
+# one. With 21 dimensions and 8 samples, a regressor learns and predicts a third slower. With more
+# dimensions, the saved memory matters more.
 LIGHT_SIZES = {512: 16, 128: 9}
 
 
@@ -57,7 +57,7 @@ def _gap_in_python(v: float, low: float, high: float) -> float:
 
 @inlined
 def gap(v: float, low: float, high: float) -> float:
-    """Return how far a value is outside a side in float32; 0 if the value or side is missing."""
+    """Return the distance from `v` to [low, high] in float32; 0 if the value or a bound is NaN."""
     below = np.float64(np.float32(low - v))
     above = np.float64(np.float32(v - high))
     # Comparisons with NaN are false.
@@ -82,9 +82,9 @@ def distance_outside(x: Float32s, lower: Float32s, upper: Float32s, n_dims: int)
 
 @lowered(box_vectors.distance_to_points)
 def distance_to_batch(batch: Array[PointAt], n: int, word: int, x: Float32s, n_dims: int) -> float:
-    """Return `distance_outside` of `x` and the box of a batch's first `n` points.
+    """Return the l1 distance from `x` to the box of the first `n` points of a batch.
 
-    There are at least BLOCK dimensions. The points' values begin at a word of their rows.
+    There are at least BLOCK dimensions. The values begin at the word `word` of the points' rows.
     """
     total = 0.0
     for d in range(n_dims):
@@ -107,9 +107,9 @@ def distances_to_batch(
     n_dims: int,
     out: Float64s,
 ) -> None:
-    """Write `n` results of `distance_to_batch`. The k-th is for the points from `starts[k]` on.
+    """Write to `out[k]` the distance from `x` to the box of the points from `starts[k]` on.
 
-    The starts do not decrease. The end of the points follows the starts.
+    There are `n` starts, in ascending order. The element `starts[n]` is the end of the points.
     """
     for k in range(n):
         first, end = starts[k], starts[n]
@@ -144,9 +144,9 @@ def _hold_by_blocks(
 def hold_batch(
     batch: Array[PointAt], n: int, word: int, lower: Float32s, upper: Float32s, n_dims: int
 ) -> None:
-    """Grow a box until it contains the first `n` points of a batch, with values from a word on.
+    """Grow a box to contain the first `n` points of a batch, whose values begin at `word`.
 
-    A missing value changes no side. An unknown side becomes the first value.
+    A missing value changes no side. A side that is NaN becomes the first value.
     """
     if n_dims >= BLOCK:
         _hold_by_blocks(batch, n, word, lower, upper, n_dims)
@@ -164,7 +164,7 @@ def hold_batch(
 
 @inlined
 def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int) -> None:
-    """Grow a box until it contains a point whose values begin at a word of its row."""
+    """Grow a box until it contains a point whose values begin at the word `word` of its row."""
     one = _room_of_one()
     one[0].point = point
     hold_batch(one, 1, word, lower, upper, n_dims)
@@ -172,9 +172,9 @@ def hold(point: Point, word: int, lower: Float32s, upper: Float32s, n_dims: int)
 
 # Boxes of light nodes are not stored. They are computed from the points below the nodes.
 #
-# A light node has at most `Forest.light_size` points, which all trees share. Reading these points
-# costs about as much as reading the boxes of the few nodes below. A node that becomes larger gets a
-# box, and loses this box when it is light again.
+# A light node has at most `Forest.light_size` points. Reading these points costs about as much as
+# reading the boxes of the few nodes below. A node that becomes larger gets a box, and loses this
+# box when the node is light again.
 
 
 _room_of_refs = room_of_words(Int64s, BATCH)
@@ -184,7 +184,7 @@ _room_of_refs = room_of_words(Int64s, BATCH)
 def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) -> int:
     """Append the points at or below a reference to a batch of `n` points.
 
-    The batch has enough room. Returns the new number of points.
+    The batch has enough capacity. Returns the new number of points.
     """
     waiting = _room_of_refs()
     n_waiting = 0
@@ -200,7 +200,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
             p = node.first_point
             while p != NONE:
                 point = forest.points.row(p)
-                # The values are read after all points are known.
+                # The values are read once all points are in the batch.
                 prefetch(forest.values_in(tree, point), forest.dim_capacity)
                 batch[n].point = point
                 n += 1
@@ -225,7 +225,7 @@ def begin_box(forest: Forest, box: Float32s) -> None:
         for d in range(n_dims):
             corner[d] = math.nan
         for d in range(n_dims, capacity):
-            # The value of future features.
+            # Samples have this value for features that come later.
             corner[d] = forest.absent
 
 
@@ -263,7 +263,7 @@ def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
 
 @helper
 def make_box(forest: Forest, tree: Tree, j: int) -> None:
-    """Store a box for a light node, and write the box of its points."""
+    """Allocate a box for a light node, and write the box of the node's points."""
     node = tree.nodes.row(j)
     node.take_box(forest, tree)
     write_box(forest, tree, j, node.box(forest, tree))
@@ -280,7 +280,7 @@ def box_of(forest: Forest, tree: Tree, ref: int, room: Float32s) -> Float32s:
 
 @kernel
 def read_box(forest: F, t: int, ref: int, out: Float32s) -> None:
-    """Write both corners of the box of a tree's node or point, the lower corner first."""
+    """Write both corners of the box of a node or point, the lower corner first."""
     box = box_of(forest, forest.trees[t], ref, out)
     for i in range(2 * forest.dim_capacity):
         out[i] = box[i]
@@ -307,11 +307,11 @@ def distance_to_light(forest: F, tree: Tree, ref: int, x: Float32s) -> float:
 def distances_down(
     forest: F, tree: Tree, ref: int, x: Float32s, to_hidden: int, out: Float64s
 ) -> int:
-    """Write how far `x` is outside the boxes on its path, from a light node on.
+    """Write how far `x` is outside the boxes of the nodes on its path, from a light node on.
 
     The path ends at a leaf or, if `to_hidden` is 1, at a node that is read as a leaf. The sample
-    has no missing values, so it has one path. The points below a node of the path are the points
-    that leave the path at or below this node. So all points are read once for all nodes.
+    has no missing values, so it has one path. Points are collected in the order in which they leave
+    this path. So the points below each node are the end of one list, and each point is read once.
     """
     tree = forest.trees.known(tree)
     batch, starts = room_of_batch(), _room_of_refs()
@@ -333,5 +333,5 @@ def distances_down(
     return 0
 
 
-# The entries of forests with light nodes.
+# The functions of `Forest` that light nodes need (`set_entries`).
 OF_LIGHT = hold_below, distance_to_light, distances_down

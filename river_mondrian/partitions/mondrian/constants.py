@@ -1,6 +1,6 @@
-"""Marks in the records of a Mondrian forest: references, sides, kinds of nodes, phases."""
+"""Special values of fields in the records of a Mondrian forest."""
 
-# A reference to no node, and the end of a list of points.
+# EMPTY is a reference to no node. NONE is no row or no point.
 EMPTY = -(2**31)
 NONE = -1
 
@@ -8,8 +8,8 @@ NONE = -1
 LEFT = 0
 RIGHT = 1
 
-# `dim` of a leaf. A paused leaf has not been sampled (or its samples are hidden). A complete leaf
-# has no cut inside its box within the lifetime. A mixed leaf is to be sampled next.
+# `dim` of a leaf. The cuts of a paused leaf are not yet sampled. A complete leaf has no cut within
+# its box and the lifetime, or its tree is full. A mixed leaf is to be sampled next.
 PAUSED = -1
 COMPLETE = -2
 MIXED = -3
@@ -17,7 +17,7 @@ MIXED = -3
 # `dim` of a free row, whose point was forgotten.
 FREE = -4
 
-# Limit of cuts and of boxes' sides: scaled values rounded to single precision.
+# Largest absolute value of cuts and of box corners, which are scaled values in single precision.
 FARTHEST_CUT = 1.000001e30
 
 # `walk_ref` of a walk that has not begun.
@@ -29,8 +29,8 @@ UNLIMITED = 2**62
 # Version of a forest during a change.
 CLOSED = 0
 
-# Phases of a renewal of widths: no renewal; trees are redrawn; all trees are redrawn, and points
-# are rebased.
+# Phases of a renewal of widths. STEADY: there is no renewal. DRAWING: trees are redrawn. REBASING:
+# all trees have been redrawn, and points are rebased.
 STEADY = 0
 DRAWING = 1
 REBASING = 2

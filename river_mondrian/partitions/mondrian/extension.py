@@ -2,7 +2,7 @@
 
 An extended tree has the distribution of a tree sampled from all its points. Several trees walk in
 lock-step, so that the cache misses of different trees overlap. If a tree needs memory, the walks
-stop before this tree has changed. The caller reserves memory and calls again, and the walks
+stop before this tree has changed. After the caller has reserved memory and calls again, the walks
 continue.
 """
 
@@ -24,20 +24,20 @@ LANES = 16
 
 
 class Lane(Record):
-    """A tree that is walked in lock-step: the fields needed at each node."""
+    """A tree that is walked in lock-step, and the state of its walk."""
 
     number: Int64
     tree: Tree
-    # The row of the present node, or none at a point. The point that walks.
+    # The row of the current node, or none if a point is a leaf. The point that walks.
     node: Node
     point: Point
-    # Number of light nodes on the path so far, and the distances there and further down.
+    # Number of light nodes passed, and the distances to the light nodes on the whole path.
     n_light: Int64
     rates: Float64s = inline(MOST_PARTS)
 
 
 class LaneAt(Record):
-    """A lane that is still walking."""
+    """A lane whose walk has not ended."""
 
     lane: Lane
 
@@ -50,7 +50,10 @@ _room_of_active = room_of_array(LaneAt, LANES)
 def insert_parent(
     forest: Forest, tree: Tree, t: int, ref: int, p: int, time: float, rate: float
 ) -> None:
-    """Separate point `p` from the block at `ref`, `time` after the parent (Algorithm 4, 4 to 9)."""
+    """Insert a cut, `time` after the parent's, between point `p` and the block at `ref`.
+
+    Lines 4 to 9 of Algorithm 4.
+    """
     point = forest.points.row(p)
     x = forest.values_in(tree, point)
     j = sampling.new_row(forest, tree)
@@ -62,7 +65,8 @@ def insert_parent(
     box = _copied_box(forest, tree, node, ref)
     lower, upper = box.part(0, capacity), box.part(capacity, capacity)
 
-    # Line 4: the dimension, with probability proportional to the point's distance in it.
+    # Line 4: the dimension, with probability proportional to the point's distance in this
+    # dimension.
     threshold = uniform(tree) * rate
     dim = 0
     passed = 0.0
@@ -84,7 +88,7 @@ def insert_parent(
     if node.has_box(forest):
         hold(point, forest.values_word + tree.first_value, lower, upper, n_dims)
 
-    # Lines 6 to 9: the new node is between the block and its parent, with the point as a leaf.
+    # Lines 6 to 9: insert the node between the block and its parent. The point becomes a leaf.
     other_side = LEFT + RIGHT - own_side
     node.dim = dim
     node.cut = cut
@@ -108,7 +112,7 @@ def insert_parent(
 
 @merged
 def _copied_box(forest: Forest, tree: Tree, node: Node, ref: int) -> Float32s:
-    """Return a copy of the box at a reference, stored in the new node if it has a box."""
+    """Copy the box at a reference to the new node, or to the tree's buffer; return the copy."""
     box = node.box(forest, tree) if node.has_box(forest) else tree.room
     if ref >= 0 and tree.nodes.row(ref).has_box(forest):
         old = tree.nodes.row(ref).box(forest, tree)
@@ -129,7 +133,7 @@ def _has_room(forest: Forest, tree: Tree, n: int) -> bool:
 
 @inlined
 def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
-    """Separate a point from a leaf if a cut is in time (Algorithm 4, 1 to 9).
+    """Separate a point from a leaf if a cut is within the lifetime (Algorithm 4, 1 to 9).
 
     Returns whether the point has been separated.
     """
@@ -144,7 +148,7 @@ def _cuts_off(forest: Forest, tree: Tree, t: int, ref: int, p: int) -> bool:
 
 @helper
 def _join(forest: Forest, tree: Tree, t: int, j: int, p: int, counts: bool) -> None:
-    """Add point `p` to a leaf's row; `counts` says whether it is counted even if it is kept."""
+    """Add point `p` to a leaf; `counts` says whether a listed point calls `count_point`, too."""
     keeps = forest.keeps_points(tree)
     if counts or not keeps:
         tree.nodes.row(j).count_point(forest, tree, t, forest.points.row(p))
@@ -156,7 +160,7 @@ def _join(forest: Forest, tree: Tree, t: int, j: int, p: int, counts: bool) -> N
 
 @merged
 def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
-    """Extend a tree by point `p` at a leaf that contains only the point `q`."""
+    """Extend a tree by point `p` at a leaf that contains only point `q`."""
     tree = forest.trees[t]
     may_split = tree.n_splits < forest.max_splits
     paused = forest.points.row(p).pauses_with(forest, forest.points.row(q))
@@ -177,9 +181,10 @@ def _extend_point(forest: Forest, t: int, q: int, p: int) -> None:
 
 @merged
 def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
-    """Extend a tree by point `p` at a leaf's row (Algorithm 10 if it is paused, otherwise 4).
+    """Extend a tree by point `p` at a leaf's row (Algorithm 10 if paused, otherwise Algorithm 4).
 
-    Returns False if the tree lacks room. The call is then to be repeated.
+    Returns False if the tree has no room for more rows. The caller reserves room and repeats the
+    call.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -210,9 +215,9 @@ def _extend_leaf(forest: Forest, t: int, ref: int, p: int) -> bool:
 
 @separate
 def extend_end(forest: F, t: int) -> bool:
-    """Extend a tree by the walk's point at the end of the walk: no node, a point or a leaf's row.
+    """Extend a tree by the walk's point at the end of the walk: an empty tree, a point or a leaf.
 
-    Returns False if the tree lacks room for `rows_needed` more rows. The tree is then unchanged,
+    Returns False if the tree has no room for `rows_needed` more rows. The tree is then unchanged,
     and the call can be repeated.
     """
     tree = forest.trees[t]
@@ -228,7 +233,7 @@ def extend_end(forest: F, t: int) -> bool:
 
 @inlined
 def _start_walk(forest: Forest, tree: Tree) -> bool:
-    """Set the walk to the root, and return False if the tree lacks room for another cut."""
+    """Set the walk to the root, and return whether the tree has room for another cut."""
     tree.walk_ref = tree.root
     tree.walk_parent = NONE
     tree.walk_time = 0.0
@@ -238,7 +243,7 @@ def _start_walk(forest: Forest, tree: Tree) -> bool:
 
 @inlined
 def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
-    """Set a lane to the place of its tree's walk."""
+    """Set a lane to the current node of its tree's walk."""
     ref = tree.walk_ref
     lane.node = tree.nodes.row(ref) if ref >= 0 else tree.nodes.none()
     lane.point = forest.points.row(tree.walk_point)
@@ -247,7 +252,7 @@ def _place_lane(forest: Forest, tree: Tree, lane: Lane) -> None:
 
 @merged
 def _rate_of_wide(forest: Forest, tree: Tree, lane: Lane) -> float:
-    """Return how far a point is outside the box at its present node, in a wide forest."""
+    """Return how far a point is outside the box of its current node, in a wide forest."""
     x = forest.values_in(tree, lane.point)
     if tree.nodes.known(lane.node).has_box(forest) or forest.has_missing == 1:
         return forest.distance_to_light(forest, tree, tree.walk_ref, x)
@@ -271,7 +276,7 @@ def _hold_in_wide(forest: Forest, tree: Tree, lane: Lane, rate: float) -> None:
 
 @merged
 def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
-    """Move a lane's walk to a child, and return False if a cut above the node has ended the walk.
+    """Move a walk to a child, or insert a cut above the node; return whether the walk continues.
 
     Algorithm 4: line 1, the distance of the point from the box; lines 2 and 3, the time at which a
     cut would separate the point from the box; lines 10 to 14, the step to the child.
@@ -294,7 +299,7 @@ def _step(forest: Forest, layout: Layout, tree: Tree, lane: Lane) -> bool:
         return False
     if layout.light_size > 0:
         _hold_in_wide(forest, tree, lane, rate)
-    # A first value in a dimension of the box adds no distance, but extends the box.
+    # The first value in a dimension adds no distance, but extends the box.
     elif rate > 0.0 or layout.has_missing == 1:
         hold(lane.point, value_word, lower, upper, layout.n_dims)
     # Lines 10 to 14: the step to the child.
@@ -326,7 +331,7 @@ def _look_ahead(forest: Forest, lane: Lane) -> None:
 
 @merged
 def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
-    """Move a lane by one node, and return 1, 0 if it has no more points, or -1 without room."""
+    """Move a lane by one node. Return 1, or 0 after its last point, or -1 if there is no room."""
     tree = forest.trees.known(lane.tree)
     if lane.node and lane.node.dim >= 0:
         if _step(forest, layout, tree, lane):
@@ -346,11 +351,11 @@ def _advance(forest: Forest, layout: Layout, lane: Lane) -> int:
 
 @separate
 def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
-    """Run the walks of trees `first` to `last` until each has extended its tree.
+    """Run the walks of trees `first` to `last` until they have extended the trees.
 
     A tree learns the points from its `walk_point` to its `walk_end`, in order. `n_lanes` trees, at
-    most `LANES`, walk in lock-step. Returns DONE, or a tree that lacks room. The caller then
-    reserves room and calls again.
+    most `LANES`, walk in lock-step. Returns DONE, or the index of a tree without room for more
+    rows. The caller then reserves room and calls again.
     """
     layout = layout_of(forest)
     lanes, active = _room_of_lanes(), _room_of_active()
@@ -359,7 +364,7 @@ def extend_trees(forest: F, first: int, last: int, n_lanes: int) -> int:
         for t in range(start, min(start + n_lanes, last)):
             tree = forest.trees[t]
             if tree.walk_point < tree.walk_end:
-                # A walk that lacked room continues at its place.
+                # A walk that had no room continues at its current node.
                 if tree.walk_ref == START and not _start_walk(forest, tree):
                     tree.walk_ref = START
                     return t
@@ -414,10 +419,10 @@ def begin_rows(forest: F, rows: Float64s, n: int, first: int) -> None:
 
 @inlined
 def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
-    """Store the values of one sample as point `p` and extend every tree by it (Algorithm 3).
+    """Store the values of a sample as point `p`, and extend every tree by the point (Algorithm 3).
 
-    The point's other fields are already stored. Returns the result of `extend_trees`. If the i-th
-    input is too large, returns `TOO_LARGE - i`, and no tree's data has changed.
+    The point's other fields are already stored. Returns the result of `extend_trees`. If input i is
+    too large, returns `TOO_LARGE - i`, and no tree has changed.
     """
     bad = store_values(forest, inputs, p)
     if bad >= 0:
@@ -428,10 +433,10 @@ def learn_point(forest: Forest, inputs: Float64s, p: int) -> int:
 
 @inlined
 def must_wait(forest: Forest) -> bool:
-    """Return whether the next sample waits for room for its point, or for new ranges.
+    """Return whether the next sample needs room for its point, new ranges or a check of widths.
 
-    During the warm-up, ranges are computed when the number of samples has doubled. Later they are
-    computed when widths are checked.
+    During the warm-up, ranges are computed again when the number of samples has doubled. Later,
+    widths are checked at `next_look`.
     """
     n = forest.n_points
     lacks_room = min(n, forest.window - 1) >= forest.points.capacity
@@ -440,10 +445,10 @@ def must_wait(forest: Forest) -> bool:
 
 @inlined
 def count_walked(forest: Forest) -> None:
-    """Count the samples that have extended all trees.
+    """Count the samples that have just extended all trees.
 
-    Once every tree is full, samples are no longer stored. Exceptions are ranges that may change and
-    trees that are redrawn, which need the samples.
+    Once every tree is full, samples are no longer stored, except during the warm-up and a renewal
+    of widths.
     """
     n = forest.n_walking
     forest.n_samples = forest.n_samples + n
@@ -465,7 +470,7 @@ def count_walked(forest: Forest) -> None:
 
 @kernel
 def lacks_rows(forest: F, n: int) -> int:
-    """Return a tree without room for `n` more rows, at most half its capacity; otherwise DONE."""
+    """Return a tree without room for `n` more rows, or for half its capacity if less; else DONE."""
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         is_full = tree.n_splits >= forest.max_splits
@@ -491,7 +496,7 @@ def finish(forest: F) -> int:
 
 @inlined
 def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
-    """Rescale the first `n` samples with offsets and factors, shape (2, input_capacity)."""
+    """Rescale the first `n` samples with offsets and factors, both in `scaling`."""
     capacity = forest.input_capacity
     for d in range(forest.n_inputs):
         forest.offsets(forest.frame)[d] = scaling[d]
@@ -502,10 +507,10 @@ def rescale(forest: Forest, scaling: Float64s, n: int) -> None:
 @kernel
 @rare
 def rebuild(forest: F, scaling: Float64s, n: int) -> None:
-    """Sample the trees again from the first `n` samples, rescaled.
+    """Rescale the first `n` samples, and sample the trees from them.
 
-    The points' other fields are already stored. The last point is counted here. There is room for
-    the points, and for the rows that `sampling.build` needs.
+    The points' other fields are already stored. The call counts the last point as learned. There is
+    room for the points, and for the rows that `sampling.build` needs.
     """
     rescale(forest, scaling, n)
     sampling.build(forest, 0, forest.n_trees, n)

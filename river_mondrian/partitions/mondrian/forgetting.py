@@ -1,27 +1,28 @@
-"""Removal of points: a tree is then distributed as if it had never had the points.
+"""Removal of points from trees, which are then distributed as if they had never had the points.
 
-A Mondrian tree of some points, restricted to fewer of them, has the distribution of a tree sampled
-from these fewer points (Lakshminarayanan et al. 2014, section 4.1: the process is projective). The
-restriction draws no random numbers. The point's leaf is removed. The node above, whose cut
-separates the leaf from the other points, is also removed. The leaf's sibling replaces that node,
-and the times since their parents add up. Boxes shrink to the span of their points. A cut that still
+The restriction of a Mondrian tree to some of its points has the distribution of a tree sampled from
+these points (Lakshminarayanan et al. 2014, section 4.1: the process is projective). The restriction
+draws no random numbers. The point's leaf is removed, and so is the node above, whose cut separates
+the leaf from the other points. The leaf's sibling replaces this node, and the sibling's time since
+its parent grows by the node's. Boxes shrink to the boxes of the remaining points. A cut that still
 separates points is within the smaller box.
 
-The labels and numbers of a block's points determine whether it pauses. If a block pauses again, the
-cuts within it are forgotten. Given all visible nodes, these cuts are a Mondrian tree on the block's
-points from its parent's time on. So are the cuts that are drawn when its pause ends.
+The labels and the number of a block's points determine whether the block pauses. If a block pauses
+again, the cuts within the block are dropped. Given all visible nodes, these cuts are a Mondrian
+tree on the block's points from the time of the parent on. The cuts that are sampled when the pause
+ends have the same distribution.
 
-Points are forgotten from the leaf up. On the way down, each followed reference is reversed and
-points at the parent (`UP`). The way up restores it. So no memory is allocated, and no step can
-fail.
+Nodes are updated from the leaf up. On the way down, each reference on the path is replaced by a
+reference to the parent (`UP`). The way up restores the references. So no memory is allocated, and
+no step can fail.
 
-A point with a missing value was assigned to the side of the nearer box, and boxes may have changed
-since. At a cut on this value the point is searched on both sides, wherever boxes contain its known
-values.
+A point with a missing value was assigned to the side of the nearer box, but boxes may have changed
+later. At a cut on the missing value, both sides are searched if their boxes contain the point's
+known values.
 
 Stored points have the numbers 0, 1, ... without gaps. The last point gets the number of a forgotten
-point. In a full window, the new sample gets the number of the oldest. A sample that is to be
-forgotten is found by its values (`find_equal`).
+point. In a full window, the new sample gets the number of the oldest sample. `find_equal` finds the
+sample to forget by its values.
 """
 
 import math
@@ -35,8 +36,8 @@ from .records import F, Forest, Node, Tree
 from .sampling import clear_tree, put_point
 from .scaling import has_missing, remainders_of, scale
 
-# A reference on the path of a search points up instead of down. Its value is UP plus the row of the
-# parent (NONE above the root). References to points are larger than these values.
+# On the path of a search, UP plus the row of the parent (NONE above the root) replaces the
+# reference to the child. References to points are larger than these values.
 UP = EMPTY + 1
 LARGEST_UP = EMPTY + 2**29
 
@@ -48,25 +49,25 @@ LANES = 16
 
 @inlined
 def _turn_up(node: Node, side: int, parent: int) -> None:
-    """Set the reference on a side to point at the parent."""
+    """Replace the reference on a side by a reference to the parent."""
     node.set_child(side, UP + parent)
 
 
 @inlined
 def _side_up(node: Node) -> int:
-    """Return the side whose reference points at the parent."""
+    """Return the side whose reference refers to the parent."""
     return LEFT if node.left <= LARGEST_UP else RIGHT
 
 
 @inlined
 def _parent(node: Node, side: int) -> int:
-    """Return the row of the parent that the reference on a side points at; NONE at the root."""
+    """Return the row of the parent to which the reference on a side refers; NONE at the root."""
     return node.child(side) - UP
 
 
 @inlined
 def _turn_down(node: Node, side: int, ref: int) -> int:
-    """Restore the reference on a side, and return the parent that it pointed at."""
+    """Restore the reference on a side to a child, and return the row of the parent."""
     parent = _parent(node, side)
     node.set_child(side, ref)
     return parent
@@ -103,9 +104,9 @@ def is_inner(tree: Tree, ref: int) -> bool:
 
 @helper
 def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
-    """Walk down to a point's leaf, and return its reference and its parent's row, or NONE.
+    """Walk down to a point's leaf; return the leaf's reference and its parent's row, or NONE.
 
-    References on the path then point up.
+    References on the path then refer to parents.
     """
     x = forest.values_of(tree, p)
     is_whole = forest.has_missing == 0
@@ -135,10 +136,10 @@ def _find(forest: Forest, tree: Tree, p: int) -> tuple[int, int]:
 
 
 class Descent(rec.Record):
-    """The search for a point in one of the trees that are walked in lock-step."""
+    """The search for a point in one tree. Several trees are searched in lock-step."""
 
     tree: Tree
-    # The reference, and the row of its parent, or NONE.
+    # The current reference, and the row of its parent, or NONE.
     ref: rec.Int64
     above: rec.Int64
 
@@ -148,7 +149,7 @@ room_of_descents = rec.room_of_array(Descent, LANES)
 
 @inlined
 def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
-    """Return whether a point is on a side of a box, which may be smaller without the point."""
+    """Return whether a point is on the surface of a box, so that removing it may shrink the box."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     for d in range(forest.n_dims):
         if x[d] == lower[d] or x[d] == upper[d]:
@@ -160,9 +161,9 @@ def _touches(forest: Forest, tree: Tree, node: Node, x: rec.Float32s) -> bool:
 def find_in_trees(
     forest: Forest, first: int, last: int, p: int, descents: rec.Array[Descent]
 ) -> None:
-    """Walk down to the leaf of a point in trees `first` to `last`, as `_find` does in one tree.
+    """Walk down to the leaf of a point in trees `first` to `last` as `_find` does in one tree.
 
-    Searches wait for memory at each node. Here several trees wait at the same time.
+    In lock-step, the cache misses of the trees overlap.
     """
     for t in range(first, last):
         descent, tree = descents[t - first], forest.trees[t]
@@ -197,7 +198,7 @@ def find_in_trees(
                     rec.prefetch(forest.values_of(tree, ~other), forest.dim_capacity)
 
 
-# Removals from leaves and nodes.
+# Removal from leaves and nodes.
 
 
 @inlined
@@ -234,7 +235,7 @@ def _box_of_children(forest: Forest, tree: Tree, node: Node) -> None:
 def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -> None:
     """Replace point `p` by `following` in the list of a leaf.
 
-    In a window, the oldest point is the first. Other points are searched.
+    In a window, the oldest point is the first. Any other point is searched in the list.
     """
     if node.list_end == p + 1:
         node.list_end = 0
@@ -249,9 +250,9 @@ def _link_past(forest: Forest, tree: Tree, node: Node, p: int, following: int) -
 
 @merged
 def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
-    """Remove a point from a leaf of several points, and return the reference to the others.
+    """Remove a point from a leaf of several points, and return the new reference to the leaf.
 
-    A single point needs no row.
+    If a single point remains, the leaf's row is freed.
     """
     node = tree.nodes.row(ref)
     point = forest.points.row(p)
@@ -284,7 +285,7 @@ def _leave_leaf(forest: Forest, tree: Tree, ref: int, p: int) -> int:
 
 @merged
 def _collapse(forest: Forest, tree: Tree, j: int) -> None:
-    """Turn a node whose children are leaves into a paused leaf of their points."""
+    """Turn a node whose children are leaves into a paused leaf of the children's points."""
     node = tree.nodes.row(j)
     slot = tree.slot
     left, right = int(node.left), int(node.right)
@@ -329,7 +330,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
             free_row(forest, tree, above)
             tree.n_splits = tree.n_splits - 1
             above = parent
-    # If a box has not shrunk, the boxes above do not shrink either.
+    # If the point is not on the surface of a box, the boxes above do not shrink either.
     may_shrink = True
     while above != NONE:
         node = tree.nodes.row(above)
@@ -354,7 +355,7 @@ def take_out(forest: F, t: int, p: int, ref: int, above: int) -> None:
 
 @separate
 def rename_point(forest: F, t: int, p: int, new: int) -> None:
-    """Set a tree's references to a point to another number. The point is stored at both numbers."""
+    """Replace a point's number by `new` in a tree. The point is stored at both numbers."""
     tree = forest.trees[t]
     ref, above = _find(forest, tree, p)
     if ref < 0:
@@ -372,7 +373,7 @@ def rename_point(forest: F, t: int, p: int, new: int) -> None:
 
 @inlined
 def clear_point(forest: Forest, p: int) -> None:
-    """Zero the row of a point that is in no tree, and its inputs in the warm-up."""
+    """Zero the row of a point that is in no tree. In the warm-up, also clear its stored inputs."""
     n_words = forest.links_word + forest.n_slots
     words = rec.Int32s(forest.points.row(p), 0, n_words)
     for i in range(n_words):
@@ -385,7 +386,7 @@ def clear_point(forest: Forest, p: int) -> None:
 
 @inlined
 def link_arrivals(forest: Forest, older: int, newer: int) -> None:
-    """Link two points in the order of arrival. NONE is before the first and after the last."""
+    """Link two points in the order of arrival. NONE precedes the first and follows the last."""
     if older == NONE:
         forest.first_arrival = newer
     else:
@@ -446,8 +447,8 @@ def forget_in_trees(forest: F, p: int) -> None:
 def next_point(forest: F, inputs: rec.Float64s) -> int:
     """Return the number of the point that will store a sample of checked size.
 
-    It is the next number. In a full window it is the number of the oldest sample, which this call
-    forgets. Returns `TOO_LARGE - i` if the i-th input is too large. No point is then forgotten.
+    This is the next free number or, in a full window, the number of the oldest sample, which the
+    call forgets. If input i is too large, returns `TOO_LARGE - i` and forgets no sample.
     """
     if forest.n_points < forest.window:
         return forest.n_points
@@ -460,8 +461,9 @@ def next_point(forest: F, inputs: rec.Float64s) -> int:
     return p
 
 
-# Relative and absolute tolerances for values that were rounded differently: by the last bit or two
-# of single precision or, near an end of the range, of the 48 bits that are known of inputs.
+# Relative and absolute tolerances for values that were rounded differently. NEAR allows for the
+# last two bits of single precision. NEAR_ZERO allows for inputs near an end of the range, of which
+# about 48 bits are known.
 NEAR = 2.0**-22
 NEAR_ZERO = 2.0**-32
 
@@ -470,10 +472,10 @@ _room_of_found = rec.room_of_words(rec.Int64s, 2)
 
 @inlined
 def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
-    """Return whether a stored point equals the sample, whose fields are at the next point.
+    """Return whether a stored point equals the sample in the next point's row.
 
-    The values in the forest's `row` are compared: in the current frame if there are frames,
-    otherwise in all sets.
+    The row has the sample's label or target and weight. Its values are in the forest's `row`, and
+    are compared in the current frame if there are frames, otherwise in all sets.
     """
     point, sample = forest.points.row(p), forest.points.row(forest.n_points)
     if not point.is_like(sample):
@@ -489,7 +491,7 @@ def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
             a, b = known[d], values[d]
             is_same = a == b or (a != a and b != b)
             if not is_same and not is_exact:
-                # The values may be equal up to rounding, after a renewal of widths.
+                # After a renewal of widths, equal samples may have values that differ by rounding.
                 is_same = abs(a - b) <= NEAR * max(abs(a), abs(b)) + NEAR_ZERO
             if not is_same:
                 return False
@@ -498,7 +500,7 @@ def _equals(forest: Forest, p: int, is_exact: bool) -> bool:
 
 @merged
 def _count_among_all(forest: Forest, most: int, is_exact: bool, out: rec.Int64s) -> None:
-    """Count the points that equal the sample in `row`, exactly or nearly (see `find_equal`)."""
+    """Count the points that equal the sample in `row`, exactly or up to rounding (`find_equal`)."""
     out[0] = 0
     p = 0
     while p < forest.n_points and out[0] < most:
@@ -512,10 +514,10 @@ def _count_among_all(forest: Forest, most: int, is_exact: bool, out: rec.Int64s)
 def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
     """Count the stored points that equal the sample in `inputs`, up to `most`.
 
-    The sample's other fields are at the next point. Writes the count, and the last of these points.
-    Points are searched in the leaf of the sample. If the sample lacks a value, it may be in another
-    leaf, so all points are searched. After a renewal of widths a value may have been rounded
-    differently. If too few points are equal, nearly equal points are then searched.
+    The sample's other fields are in the next point's row. Writes the count, and the number of the
+    last equal point. The search covers the points in the sample's leaf, or all points if the sample
+    lacks a value and so may be in another leaf. After a renewal of widths, values may be rounded
+    differently. If too few points are equal, points equal up to rounding are then counted.
     """
     out[0] = 0
     out[1] = NONE
@@ -551,17 +553,18 @@ def count_equal(forest: F, most: int) -> int:
 
 @kernel
 def forget_equal(forest: F) -> int:
-    """Forget a stored point that equals the sample in `inputs`; return 1, or 0 if there is none.
+    """Forget a stored point that equals the sample in `inputs` (see `find_equal`).
 
-    See `find_equal`. Another point gets the free number, so that numbers have no gaps. While trees
-    are redrawn, points in the spare tree have the first numbers, and the other moved points follow.
-    The last point of each group gets the free number, and its own number becomes free.
+    Returns 1, or 0 if there is no such point. Another point gets the free number, so that numbers
+    have no gaps. While trees are redrawn, points in the spare tree have the first numbers, and the
+    other moved points follow. The last point of each group gets the free number, and its previous
+    number becomes free.
     """
     found = _room_of_found()
     find_equal(forest, 1, found)
     if found[0] == 0:
         return 0
-    # The sample was stored there for the comparison.
+    # The comparison stored the sample's other fields in the next point's row.
     clear_point(forest, forest.n_points)
     hole = found[1]
     forget_in_trees(forest, hole)

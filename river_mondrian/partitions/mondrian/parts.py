@@ -1,13 +1,13 @@
-"""Parts of a forest's trees, which learn separately and are then joined, node by node.
+"""Parts of a forest: groups of its trees that learn separately and are then joined.
 
-After the warm-up a tree depends only on the samples and its own random numbers. So its nodes are
-the same in a part as in the whole forest. The data that all trees share (points, scaling, features,
-classes) depend only on the samples and are the same in every part. The schedule by which trees are
-redrawn under other widths is also the same. A part knows the whole forest's number of trees, and
-which of them are its own. The tree that is being drawn belongs to the part whose tree it will
-replace. Two draws are made for all trees together: the places of levels at the first category of a
-forest, and coefficients of random directions at a new feature. A whole forest has to learn the
-samples with these draws.
+After the warm-up a tree depends only on the samples and its own random state. So its nodes are the
+same in a part as in the whole forest. The data that all trees share (points, scaling, features,
+classes) depend only on the samples and are the same in every part. The schedule of redraws is also
+the same. A part knows the number of trees in the whole forest, and the index of its first tree
+there. The spare tree belongs to the part whose tree it will replace. Two draws are made for all
+trees together: the places of levels at the first category, and the coefficients of random
+directions at a new feature. Therefore the samples that cause these draws must be learned before a
+forest is split into parts.
 """
 
 import copy
@@ -34,8 +34,8 @@ class _Rows(NamedTuple):
     records: NDArray[np.uint8]
     # The rows of each tree in each table.
     tables: dict[str, list[NDArray[np.int32]]]
-    # Parts of the points' rows: the kind's fields, the values that these trees cut, the inputs, and
-    # a link for each tree.
+    # Parts of the points' rows: the subclass's fields, the values that these trees cut, the inputs,
+    # and a link for each tree.
     points: NDArray[np.int32]
     values: NDArray[np.int32]
     inputs: NDArray[np.int32]
@@ -57,7 +57,7 @@ def _read(trees: TreeMemory[Any], start: int, stop: int) -> _Rows:
         # Without a renewal of widths, a spare tree has no column of values.
         firsts = trees.trees.words["first_value"][start : min(stop, trees._n_columns)]
         values = values[:, (firsts[:, None] + np.arange(forest.dim_capacity)).ravel()]
-    # Addresses are left out.
+    # The state has no addresses.
     records = trees.trees.__getstate__()["bytes"][size * start : size * stop]
     return _Rows(records, tables, points, values, inputs, links[:, slots])
 
@@ -69,10 +69,10 @@ def _read_spare(trees: TreeMemory[Any]) -> list[_Rows]:
 
 
 def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Trees:
-    """Return trees with these rows and a copy of all other data from `like`.
+    """Return trees with the given rows and a copy of all other data of `like`.
 
-    The first tree is the tree `first_tree` of the whole forest. The last trees are spare trees, as
-    many as in `like`.
+    The first tree has the index `first_tree` in the whole forest. The last trees are spare trees,
+    as many as in `like`.
     """
     records = np.concatenate([part.records for part in rows])
     memory = Memory(like._TREE, len(records) // like._TREE.SIZE)
@@ -85,7 +85,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     shared[0].n_trees, shared[0].first_tree = n, first_tree
     tables = {name: [one for part in rows for one in part.tables[name]] for name in TABLES}
     if not shared[0].draws():
-        # A spare tree that is not in use for a draw has no rows.
+        # A spare tree has rows only during a redraw.
         memory.words["root"][n:] = EMPTY
         for name in TABLES:
             memory.words[f"{name}.n_rows"][n:] = 0
@@ -99,7 +99,7 @@ def _made(like: Trees, first_tree: int, rows: Sequence[_Rows], **own: Any) -> Tr
     rest = {name: value for name, value in like.__getstate__().items() if name not in given}
     copied = copy.deepcopy(rest)
     made = type(like).__new__(type(like))
-    # Keep the order of `like`, which files depend on.
+    # Files depend on the order of the attributes.
     state = {name: copied.get(name, given.get(name)) for name in like.__getstate__()}
     made._restore(state)
     return made

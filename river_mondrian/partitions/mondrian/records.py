@@ -1,22 +1,22 @@
-"""The memory of a Mondrian forest: nodes, points, trees, the forest.
+"""Records of a Mondrian forest: nodes, points, trees and the forest.
 
 A *reference* names a row of the tree's nodes (>= 0), a single stored point (`~point`, negative) or
 no node (`EMPTY`). A leaf with one point needs no row.
 
-A node's row is its record, which ends with the kind's fields, and then its box: the lower and the
-upper corner, `dim_capacity` float32 each. A side of a box is NaN in a dimension if no point of the
-node has a value there. Some kinds have boxes in rows of their own, and no boxes for nodes of few
-points (`LightNode`).
+A node's row is its record and then its box: the lower and the upper corner, `dim_capacity` float32
+each. The record ends with the fields of the subclass. A side of a box is NaN in a dimension if no
+point of the node has a value there. In some subclasses boxes have separate rows, and nodes of few
+points have no boxes (`LightNode`).
 
-A point's row is its record (the kind's fields), its values as float32, and a link per tree. Trees
-cut the values: scaled inputs, or their projections on cut directions. All trees share one column of
-values, unless they have their own directions or their own places of levels. Then each tree has a
-column. If widths are renewed, there is another column. With directions or categories, the inputs
-follow the values (see `widths`).
+A point's row is its record (the fields of the subclass), its values as float32, and a link per
+tree. Trees cut the values: scaled inputs, or their projections on cut directions. All trees share
+one column of values, unless each tree has its own directions or places of levels. Then each tree
+has a column. If widths are renewed, points have one more column. With directions or categories,
+points then also have their inputs (see `scaling`).
 
-A *kind* of forest is a subclass of each record (`posteriors`, `features`). It overrides the methods
-that partitions call, and adds fields. Kernels over `Forest` are compiled for the kind with which
-they are called.
+A *kind* of forest subclasses each record (`posteriors`, `features`): it overrides the methods that
+partitions call, and adds fields. Kernels over `Forest` are compiled for each subclass that they are
+called with.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from ...limits import LARGEST
 from .constants import COMPLETE, DRAWING, EMPTY, FARTHEST_CUT, FREE, NEVER, NONE, PAUSED, UNLIMITED
 from .transforms import LevelPlaces, ObliqueTransform
 
-# Rows of nodes that are internal, leaves, in use, or free.
+# Cases of a node's row: an internal node, a leaf, a row in use, a free row.
 INNER = rec.Case("dim", 0, 2**31 - 1)
 LEAF = rec.Case("dim", COMPLETE, PAUSED)
 IN_USE = rec.Case("dim", COMPLETE, 2**31 - 1)
 FREED = rec.Case("dim", FREE, FREE)
 
-# The words of `cut` and `delta` in a node's row.
+# The word of a node's row where `cut` begins; `delta` is the next word.
 WAITING_WORD = 3
 
 
 class Point(rec.Record):
-    """A stored sample. Its values and links follow the kind's fields."""
+    """A stored sample. In its row, values and links follow the record."""
 
     def pauses_with(self, forest: Forest, other: Point) -> bool:
         """Return whether a block of this point and another point pauses."""
@@ -54,7 +54,7 @@ class Point(rec.Record):
         return 1.0
 
     def is_like(self, other: Point) -> bool:
-        """Return whether two points are equal in the fields that the kind adds."""
+        """Return whether two points are equal in the fields that the subclass adds."""
         return True
 
 
@@ -64,21 +64,21 @@ class Node(rec.Record):
     # References to the children.
     left: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
     right: rec.Int32 = rec.stored(rec.Ref("nodes", "points", None, when=INNER, finds=IN_USE))
-    # In a leaf: the first point of the list of its points.
+    # In a leaf: the first point in the list of its points.
     first_point: rec.Int32 = rec.instead_of("left", rec.Ref("points", when=LEAF))
     # In a free row: the next free row, or NONE.
     next_free: rec.Int32 = rec.instead_of("left", rec.Ref("nodes", when=FREED, finds=FREED))
     # The dimension of the cut. In a leaf: PAUSED, COMPLETE or MIXED. In a free row: FREE.
     dim: rec.Int32 = rec.stored(rec.Bounds(FREE, below="n_dims"))
-    # The place of the cut. Smaller and equal values are on the left.
+    # Threshold of the cut. Smaller and equal values are on the left.
     cut: rec.Float32 = rec.stored(rec.Bounds(-FARTHEST_CUT, FARTHEST_CUT, when=INNER))
-    # In a leaf with a window: 1 plus the last point of its list, or 0 if this point is not known.
-    # Points in a window are in order of arrival, so the oldest is the first.
+    # In a leaf, with a window: 1 plus the last point of the list, or 0 if this point is not known.
+    # The list is then in order of arrival, so its first point is the oldest.
     list_end: rec.Int32 = rec.instead_of("cut")
     # Time from the parent's cut to this cut. A difference of float32 times would have no precision
     # deep in the tree.
     delta: rec.Float32 = rec.stored(rec.Bounds(0.0, LARGEST, when=INNER))
-    # Number of samples that have passed, or are in the leaf.
+    # Number of samples below an internal node, or in a leaf.
     n_samples: rec.Int32 = rec.stored(rec.Bounds(0, when=IN_USE))
 
     def begin_row(self, forest: Forest) -> None:
@@ -101,26 +101,26 @@ class Node(rec.Record):
         return self.box(forest, tree).part(forest.dim_capacity, forest.dim_capacity)
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
-        """Prefetch the data besides the node's row that a walk needs."""
+        """Prefetch the data outside the node's row that a walk needs."""
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
-        """Allocate the box of a light node, with undefined content."""
+        """Allocate a separate row for the box, with undefined content, if boxes have such rows."""
 
     def leave_box(self, forest: Forest, tree: Tree) -> None:
-        """Zero and free a node's box, if it has a row of its own."""
+        """Zero and free the separate row of the box, if there is one."""
 
     def child(self, side: int) -> int:
-        """Return the reference on a side."""
+        """Return the reference to the child on a side."""
         return rec.Int32s(self, side, 1)[0]
 
     def set_child(self, side: int, ref: int) -> None:
-        """Set the reference on a side."""
+        """Set the reference to the child on a side."""
         rec.Int32s(self, side, 1)[0] = ref
 
     def begin_waiting(self, start: float, following: int) -> None:
         """Queue a leaf for its first cut: store its parent's time, and the next leaf in the queue.
 
-        These two numbers replace a child, a cut and its time, which a leaf does not have.
+        The fields `right`, `cut` and `delta` store both until `end_waiting`.
         """
         self.right = following
         rec.Float64s(self, WAITING_WORD, 1)[0] = start
@@ -130,7 +130,7 @@ class Node(rec.Record):
         return rec.Float64s(self, WAITING_WORD, 1)[0]
 
     def end_waiting(self) -> None:
-        """Clear the numbers that `begin_waiting` has stored."""
+        """Clear the fields that `begin_waiting` has set."""
         self.right = NONE
         rec.Float64s(self, WAITING_WORD, 1)[0] = 0.0
 
@@ -140,7 +140,7 @@ class Node(rec.Record):
         for i in range(forest.box_word):
             words[i] = 0
 
-    # Methods that a kind overrides. The reference `child` is a row or a point.
+    # Methods that a subclass overrides. The reference `child` names a row or a point.
 
     def add_point(self, forest: Forest, point: Point) -> None:
         """Update a leaf's fields for a new point."""
@@ -149,7 +149,7 @@ class Node(rec.Record):
         """Update an internal node's fields for a point on a side."""
 
     def inherit(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Initialise a new internal node's fields for a side from its child on this side."""
+        """Initialise the fields for a side of a new internal node from the child on this side."""
 
     def mass(self, forest: Forest) -> float:
         """Return the sum of `Point.mass` over the samples below."""
@@ -164,73 +164,73 @@ class Node(rec.Record):
         return True
 
     def hides(self, forest: Forest) -> bool:
-        """Return whether an internal node is to be read as a paused leaf."""
+        """Return whether an internal node is read as a paused leaf."""
         return False
 
     def count_point(self, forest: Forest, tree: Tree, t: int, point: Point) -> None:
-        """Count a point that a complete leaf will get, if this needs more than the leaf's set."""
+        """Count the class of a point before a complete leaf gets the point."""
 
     def end_time(self, start: float) -> float:
-        """Return the time of an internal node's cut. Its parent's time is `start`."""
+        """Return the time of an internal node's cut, given its parent's time `start`."""
         return start + self.delta
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a cut inserted above this internal node, at most the node's time."""
+        """Return the time of a cut inserted above this internal node: at most this node's time."""
         return time
 
     def set_time(self, time: float) -> None:
         """Store the time of a new cut."""
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Take the identity of the block at a reference, which the new row replaces."""
+        """Copy the cell number, if there are cells, of the block that this new row replaces."""
 
-    # Methods for points that are forgotten (see `forgetting`).
+    # Methods for the removal of points (see `forgetting`).
 
     def drop_point(self, forest: Forest, tree: Tree, point: Point) -> None:
-        """Update a leaf's fields for a point that has left its list."""
+        """Update a leaf's fields after a point was removed from its list."""
 
     def renew_side(self, forest: Forest, tree: Tree, side: int, child: int) -> None:
-        """Recompute an internal node's fields for a side from its child on this side."""
+        """Recompute the fields for a side of an internal node from the child on this side."""
 
     def change_parent(self) -> None:
-        """Update an internal node whose parent has changed."""
+        """Update the fields of an internal node whose parent has changed."""
 
     def collapses(self, forest: Forest) -> bool:
         """Return whether an internal node with two leaves as children becomes a paused leaf."""
         return self.n_samples <= forest.hide_limit and self.hides(forest)
 
     def give_back(self, forest: Forest, tree: Tree) -> None:
-        """Free the row in another table that a leaf may have."""
+        """Free a leaf's row in another table, if it has one."""
 
 
 class BoxRow(rec.Record):
-    """The box of a node in a row of its own: the lower corner, then the upper."""
+    """A separate row for the box of a node: the lower corner, then the upper corner."""
 
     def next_free(self) -> rec.Int32s:
-        """Return the number of the next free row, or NONE, which replaces the box."""
+        """Return the word that, in a free row, has the number of the next free row or NONE."""
         return rec.Int32s(self, 0, 1)
 
     def box(self, forest: Forest) -> rec.Float32s:
-        """Return both corners."""
+        """Return both corners of the box."""
         return rec.Float32s(self, 0, 2 * forest.dim_capacity)
 
 
 class LightNode(Node):
-    """A node that, in a forest of many dimensions, has its box in another row, or has no box.
+    """A node whose box, in a forest of many dimensions, has a separate row or is not stored.
 
-    In such a forest `Forest.light_size` is above 0. A node of at most this many samples is *light*:
-    it has no box. Its box is computed from the points below, which all trees share. This saves most
-    of the memory, since half of all nodes have at most four samples. Corners are values of points,
-    so a computed box equals a stored box bit for bit (see `boxes`). In a node's row, the number of
-    the box's row, or NONE, replaces the box.
+    In such a forest `Forest.light_size` is above 0. A node of at most `light_size` samples is
+    *light*: its box is not stored. The box of a light node is computed from the points below, which
+    all trees share. This saves most of the memory, since half of all nodes have at most four
+    samples. Corners are values of points, so a computed box equals a stored box bit for bit (see
+    `boxes`). In a node's row, the number of the box's row, or NONE, replaces the box.
     """
 
     def box_row(self, forest: Forest) -> rec.Int32s:
-        """Return the number of the box's row, or NONE, if boxes are in rows of their own."""
+        """Return the word with the number of the box's separate row, or with NONE."""
         return rec.Int32s(self, forest.box_word, 1)
 
     def begin_row(self, forest: Forest) -> None:
-        """Begin without a box, if boxes are in rows of their own."""
+        """Begin without a box, if boxes have separate rows."""
         if forest.light_size > 0:
             self.box_row(forest)[0] = NONE
 
@@ -245,11 +245,11 @@ class LightNode(Node):
         return tree.boxes.row(self.box_row(forest)[0]).box(forest)
 
     def box_number(self, forest: Forest) -> int:
-        """Return the number of the box's row, or NONE if the box has no row of its own."""
+        """Return the number of the box's row, or NONE if the box has no separate row."""
         return NONE if forest.light_size == 0 else self.box_row(forest)[0]
 
     def look_ahead(self, forest: Forest, tree: Tree) -> None:
-        """Prefetch the box, or the known rows below from which it is computed."""
+        """Prefetch the box or, if the node is light, its children or its first point."""
         b = self.box_number(forest)
         if b != NONE:
             rec.prefetch(tree.boxes.row(b), 2 * forest.dim_capacity)
@@ -264,7 +264,7 @@ class LightNode(Node):
             rec.prefetch(forest.values_of(tree, self.first_point), forest.dim_capacity)
 
     def take_box(self, forest: Forest, tree: Tree) -> None:
-        """Allocate the box of a light node, with undefined content."""
+        """Allocate a separate row for the box, with undefined content, if boxes have such rows."""
         if forest.light_size == 0:
             return
         b = tree.free_box
@@ -276,7 +276,7 @@ class LightNode(Node):
         self.box_row(forest)[0] = b
 
     def leave_box(self, forest: Forest, tree: Tree) -> None:
-        """Zero and free a node's box, if it has a row of its own."""
+        """Zero and free the separate row of the box, if there is one."""
         b = self.box_number(forest)
         if b == NONE:
             return
@@ -290,7 +290,7 @@ class LightNode(Node):
 
 
 class Arrival(rec.Record):
-    """The place of a stored sample in the order of arrival, if this order is kept."""
+    """The neighbours of a stored sample in the order of arrival, which a window keeps."""
 
     # The samples before and after this sample, or NONE.
     older: rec.Int32
@@ -303,29 +303,30 @@ class Tree(rec.Record):
     # Reference to the root.
     root: rec.Int64 = rec.stored(rec.Ref("nodes", "points", EMPTY, finds=IN_USE))
     nodes: rec.Table[Node]
-    # The boxes that are in rows of their own.
+    # The separate rows of boxes.
     boxes: rec.Table[BoxRow]
-    # Rows of a kind for some of its nodes.
+    # Rows that a subclass adds for some nodes.
     side_rows: rec.Table[rec.Record]
-    # The first free row of each table, or NONE. Forgotten points have freed these rows.
+    # The first free row of each table, or NONE. Rows become free when points are removed.
     free_row: rec.Int64 = rec.stored(rec.Ref("nodes", finds=FREED))
     free_box: rec.Int64 = rec.stored(rec.Ref("boxes"))
     free_side_row: rec.Int64 = rec.stored(rec.Ref("side_rows"))
-    # Number of cuts so far.
+    # Number of cuts.
     n_splits: rec.Int64
-    # Random state of online cuts, 64 bits. Random state of redraws.
+    # Random states of online cuts and of redraws, 64 bits each.
     random_state: rec.Int64
     renewal_state: rec.Int64
-    # Time at which cuts end.
+    # The tree has no cut at or after this time.
     lifetime: rec.Float64 = rec.stored(rec.Bounds(0.0))
-    # First word of the tree's values in a point's row, and the values' frame.
+    # Index of the tree's first value among the values of a point, and the frame of the tree's
+    # values.
     first_value: rec.Int64
     frame: rec.Int64
-    # The place of the tree's links in a point's row, and of its rows in the owner's tables.
+    # Index of the tree's link in a point's row, and of the tree's rows in the owner's tables.
     slot: rec.Int64
-    # The walk of a point down the tree: the present reference, the parent's row and the side there,
-    # and the time of the parent's cut. Then the walk's point, the end of the points that follow,
-    # and the number of rows (and boxes) without room.
+    # The walk of a point down the tree: the current reference, the parent's row, the child's side,
+    # and the time of the parent's cut. Then the walk's point, the end of the points to walk, and
+    # the number of rows (and boxes) for which there is no room.
     walk_ref: rec.Int64 = rec.transient()
     walk_parent: rec.Int64 = rec.transient()
     walk_side: rec.Int64 = rec.transient()
@@ -337,34 +338,34 @@ class Tree(rec.Record):
     room: rec.Float32s = rec.derived()
 
     def succeed(self, forest: Forest, old: Tree) -> None:
-        """Take the data of `old` besides its nodes, since this tree is to replace `old`."""
+        """Take the data of `old`, except its nodes, before this tree replaces `old`."""
 
 
 class Forest(rec.Record):
     """The data that all trees of a forest share."""
 
     trees: rec.Array[Tree]
-    # Number of trees that predict. If widths are renewed, a spare tree follows, which has a slot,
-    # too.
+    # Number of trees that predict, and number of slots. If widths are renewed, a spare tree has the
+    # last slot.
     n_trees: rec.Int64 = rec.stored(rec.Bounds(1))
     n_slots: rec.Int64 = rec.derived()
-    # For a part of a forest: the number of trees of the whole forest, and the number that the
-    # part's first tree has there.
+    # For a part of a forest: the number of trees in the whole forest, and the index of the part's
+    # first tree among them.
     n_all_trees: rec.Int64
     first_tree: rec.Int64
     # Number of words of a tree's record.
     tree_words: rec.Int64 = rec.derived()
     points: rec.Table[Point]
-    # The word of a node's row where its box, or its box's number, begins. The words of a point's
-    # row where values, inputs and links begin.
+    # The word of a node's row where the box, or the number of the box's row, begins. The words of a
+    # point's row where values, inputs and links begin.
     box_word: rec.Int64 = rec.derived()
     values_word: rec.Int64 = rec.derived()
     inputs_word: rec.Int64 = rec.derived()
     links_word: rec.Int64 = rec.derived()
     # Most samples of a node without a box; 0 if all nodes have boxes in their rows.
     light_size: rec.Int64
-    # Functions that few forests need (`set_entries`): of `boxes` for forests with light nodes, of
-    # `scaling` for sets of values, and of `scaling` and `widths` while trees are redrawn.
+    # Functions that few forests need (`set_entries`): three of `boxes` for light nodes,
+    # `scale_sets` for sets of values, `bring` and `do_owed` while trees are redrawn.
     hold_below: Callable[[rec.Record, rec.Record, int, rec.Float32s], int] = rec.entry()
     distance_to_light: Callable[[rec.Record, rec.Record, int, rec.Float32s], float] = rec.entry()
     distances_down: Callable[
@@ -375,73 +376,74 @@ class Forest(rec.Record):
     do_owed: Callable[[rec.Record], int] = rec.entry()
     # Number of words of a node's row.
     node_words: rec.Int64 = rec.derived()
-    # Dimensions that are cut, capacity for dimensions, and values of a point in all columns.
+    # Number of dimensions that trees cut, capacity for dimensions, and number of a point's values
+    # in all columns.
     n_dims: rec.Int64
     dim_capacity: rec.Int64
     n_values: rec.Int64 = rec.derived()
-    # The number of trees with values of their own: all trees with random directions or categories,
-    # otherwise one tree, whose values all trees share.
+    # Number of sets of values: one per tree with random directions or categories, otherwise one for
+    # all trees.
     n_sets: rec.Int64 = rec.derived()
     # Number of features, and capacity for features.
     n_inputs: rec.Int64
     input_capacity: rec.Int64
     # Number of cuts of a full tree.
     max_splits: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
-    # Most samples of a paused leaf without hidden cuts. Past this number, each event samples one
-    # hidden cut, so that the end of a pause has no more samples to process.
+    # Most samples of a paused leaf without hidden cuts. A larger leaf gets one hidden cut for each
+    # new sample, which bounds the work at the end of a pause.
     hide_limit: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
     # Whether a stored point may lack a value.
     has_missing: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # Value of future inputs: NaN, which is unknown, or 0.
+    # Value that samples have for a feature that comes later: NaN (unknown) or 0.
     absent: rec.Float64
-    # Time at which trees are read, if it is before their lifetime.
+    # Predictions ignore cuts at or after this time.
     horizon: rec.Float64
-    # Number of learned samples, of stored samples, and of points that walks have begun to add.
-    # These points count once all trees have them.
+    # Numbers of learned samples, of stored samples, and of points that walks are adding. These
+    # points count as learned once all trees contain them.
     n_samples: rec.Int64 = rec.stored(rec.Bounds(0, UNLIMITED))
     n_points: rec.Int64
     n_walking: rec.Int64 = rec.transient()
-    # The first point that walks have begun to add.
+    # The first of the points that walks are adding.
     first_walking: rec.Int64 = rec.transient()
-    # Number of learned samples that were forgotten, and the most samples in a window.
+    # Number of samples that were learned and forgotten, and the most samples in a window.
     n_forgotten: rec.Int64
     window: rec.Int64 = rec.stored(rec.Bounds(1, UNLIMITED))
     # With a window: the order of arrival, and its first and last point, or NONE.
     arrivals: rec.Table[Arrival]
     first_arrival: rec.Int64 = rec.stored(rec.Ref("arrivals", chain="newer"))
     last_arrival: rec.Int64
-    # The number of points at the next refresh of ranges in the warm-up; NEVER after it.
+    # Number of points at the next refresh of ranges; NEVER after the warm-up.
     next_fit: rec.Int64 = rec.stored(rec.Bounds(0, NEVER))
     # Whether every tree is full, so that samples are no longer stored.
     is_full: rec.Int64
-    # Counts the changes of inputs and classes. It is CLOSED until a change of more than one kernel
-    # has ended. A kernel for one sample refuses calls that were made for another version.
+    # Number of changes of inputs and classes, or CLOSED during a change that takes more than one
+    # kernel. A kernel for one sample refuses calls for another version.
     version: rec.Int64 = rec.transient()
-    # Two frames, each with offsets and factors of `input_capacity` inputs. The trees are in the
-    # current frame, or are being redrawn in the other frame.
+    # Two frames, each with offsets and factors of `input_capacity` inputs, and the current frame.
+    # Trees are redrawn in the other frame.
     frames: rec.Float64s
     frame: rec.Int64
-    # Whether all trees in a frame have one column, and whether points have inputs.
+    # Whether points have one column per frame, and whether points have inputs.
     has_frames: rec.Int64 = rec.derived()
     keeps_inputs: rec.Int64 = rec.derived()
-    # The phase of a renewal of widths. While trees are redrawn: the tree of the whole forest that
-    # is redrawn, and the number of points that its part's spare tree contains. Then: the number of
-    # rebased points.
+    # The phase of a renewal of widths. While trees are redrawn, `renewed` is the current tree's
+    # index in the whole forest, and `taken` is the number of points in the spare tree. Later
+    # `taken` is the number of rebased points.
     phase: rec.Int64
     renewed: rec.Int64
     taken: rec.Int64
-    # Number of points with values for the redrawn tree. Their remainders, if any, are then in rows
-    # of their own.
+    # Number of points that have values for the redrawn tree. The remainders of these points, if
+    # any, are in separate rows.
     n_moved: rec.Int64
     remainders: rec.Table[rec.Record]
     # The numbers of samples at the next check of widths, and at the last renewal.
     next_look: rec.Int64
     renewed_at_sample: rec.Int64
-    # Number of samples for which the renewal of widths has not yet proceeded (in a window: of
-    # points that may get other widths). Whether the spare tree is being extended for these samples.
+    # Number of samples for which the renewal of widths has not yet proceeded. In adaptive forests:
+    # number of points that may be moved or rebased. Then: whether the spare tree is being extended.
     owed: rec.Int64 = rec.transient()
     is_taking: rec.Int64 = rec.transient()
-    # Inputs of past samples, in rows of `input_capacity`, while the ranges may change.
+    # Inputs of past samples during the warm-up, in rows of `input_capacity`.
     raw_values: rec.Float64s
     # Projections of inputs on cut directions, if there are directions.
     oblique: ObliqueTransform
@@ -456,11 +458,11 @@ class Forest(rec.Record):
         return self.n_samples - self.n_forgotten
 
     def values_of(self, tree: Tree, p: int) -> rec.Float32s:
-        """Return the values of a stored point that a tree cuts."""
+        """Return the values of stored point `p` in the column that a tree cuts."""
         return self.values_in(tree, self.points.row(p))
 
     def values_in(self, tree: Tree, point: Point) -> rec.Float32s:
-        """Return the values in a point's row that a tree cuts."""
+        """Return the values of a point in the column that a tree cuts."""
         return rec.Float32s(point, self.values_word + tree.first_value, self.dim_capacity)
 
     def inputs_in(self, point: Point) -> rec.Float64s:
@@ -468,7 +470,7 @@ class Forest(rec.Record):
         return rec.Float64s(point, self.inputs_word, self.input_capacity)
 
     def links_of(self, p: int) -> rec.Int32s:
-        """Return a stored point's links by slot: the next point of its leaf, or NONE."""
+        """Return a stored point's links by slot: the next point in the leaf's list, or NONE."""
         return self.links_in(self.points.row(p))
 
     def links_in(self, point: Point) -> rec.Int32s:
@@ -480,11 +482,11 @@ class Forest(rec.Record):
         return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
 
     def factors(self, frame: int) -> rec.Float64s:
-        """Return the factors by which a frame multiplies the differences."""
+        """Return the factors by which a frame multiplies inputs minus offsets."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def turn(self) -> int:
-        """Return the tree whose turn it is. A number out of range means another part's tree."""
+        """Return the redrawn tree's index in this part; out of range for another part's tree."""
         return self.renewed - self.first_tree
 
     def draws(self) -> bool:
@@ -492,32 +494,32 @@ class Forest(rec.Record):
         return self.phase == DRAWING and 0 <= self.turn() < self.n_trees
 
     def n_drawn(self) -> int:
-        """Return the number of trees with nodes: trees that predict, and a redrawn tree."""
+        """Return the number of trees with nodes: all that predict, and perhaps the spare tree."""
         return self.n_slots if self.draws() else self.n_trees
 
     def update_drawn(self) -> None:
-        """Update the kind's fields of the tree that is being redrawn, after more points."""
+        """Update the subclass's fields of the spare tree after points have extended the tree."""
 
     def sample_leaf(self, t: int, j: int, start: float, most: int) -> None:
         """Sample a leaf's block with `sampling.sample_block`, unless blocks always pause."""
 
     def may_forget(self) -> bool:
-        """Return whether samples may be forgotten: boxes then fit the points. Kinds override it."""
+        """Return whether samples may be forgotten. Each box is then the box of its points."""
         return False
 
     def forget_sample(self, p: int) -> None:
-        """Update the kind's fields of the forest for a point that is forgotten."""
+        """Update the subclass's fields of the forest for a point that is forgotten."""
 
     def n_holding(self, p: int) -> int:
-        """Return how many trees contain a point: all that predict, and perhaps a redrawn tree."""
+        """Return how many trees contain a point: all that predict, and perhaps the spare tree."""
         return self.n_trees + (1 if self.draws() and p < self.taken else 0)
 
     def lists_points(self) -> bool:
-        """Return whether leaves have lists of their points. A kind may override it."""
+        """Return whether leaves have lists of their points. A subclass may override this method."""
         return True
 
     def keeps_points(self, tree: Tree) -> bool:
-        """Return whether a tree's leaves store points, which they do while they may be split."""
+        """Return whether a tree's leaves list their points, which is so until the tree is full."""
         return self.lists_points() and tree.n_splits < self.max_splits
 
 
@@ -525,7 +527,7 @@ F = TypeVar("F", bound=Forest)
 
 
 class Layout(NamedTuple):
-    """A copy of the forest's layout. Loops that write to memory would reload the fields."""
+    """A copy of the forest's layout, since loops that write to memory would reload its fields."""
 
     n_dims: int
     capacity: int

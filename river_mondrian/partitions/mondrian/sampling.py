@@ -1,4 +1,4 @@
-"""Leaves, and samples of trees from points: Algorithms 1, 2 and 9."""
+"""Leaves, and sampling of trees from points: Algorithms 1, 2 and 9."""
 
 import math
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from .records import F, Forest, Node, Tree
 
 @inlined
 def new_row(forest: Forest, tree: Tree) -> int:
-    """Return a cleared row: a free row, or the next row, for which there is room."""
+    """Return a cleared row: a free row, or the next row. There is room for a row."""
     j = tree.free_row
     if j == NONE:
         j = tree.nodes.n_rows
@@ -45,7 +45,7 @@ def clear_tree(tree: Tree) -> None:
 
 @inlined
 def new_leaf(forest: Forest, tree: Tree) -> int:
-    """Make the row of an empty paused leaf."""
+    """Create an empty paused leaf, and return its row."""
     j = new_row(forest, tree)
     node = tree.nodes.row(j)
     node.first_point = NONE
@@ -70,7 +70,7 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
         values = forest.values_of(tree, ~ref)
         return boxes.distance_outside(x, values, values, forest.n_dims)
     node = tree.nodes.row(ref)
-    # Kinds whose nodes always have a box compile without this branch.
+    # For subclasses whose nodes always have a box, this branch is not compiled.
     if not node.has_box(forest):
         return forest.distance_to_light(forest, tree, ref, x)
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
@@ -81,8 +81,8 @@ def distance_to(forest: Forest, tree: Tree, ref: int, x: Float32s) -> float:
 def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) -> int:
     """Return the side for a sample whose value in the cut dimension is missing.
 
-    It is the side of the child whose box is nearer in the known dimensions. If both boxes are
-    equally near, it is the side of the larger child.
+    The side is the side of the child whose box is nearer in the known dimensions, or of the larger
+    child if both boxes are equally near.
     """
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
@@ -94,7 +94,7 @@ def nearer_side(forest: Forest, tree: Tree, left: int, right: int, x: Float32s) 
 
 @inlined
 def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
-    """Return a sample's side of an internal node's cut: LEFT or RIGHT."""
+    """Return the side of an internal node's cut on which a sample is: LEFT or RIGHT."""
     v = x[node.dim]
     if v != v:
         return nearer_side(forest, tree, node.left, node.right, x)
@@ -103,7 +103,7 @@ def side_of(forest: Forest, tree: Tree, node: Node, x: Float32s) -> int:
 
 @inlined
 def grow_leaf(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Count a point in a leaf's row. The leaf's list already has the point if points are stored."""
+    """Update a leaf's count, box and fields for a point. A list of points already has the point."""
     node, point = tree.nodes.row(j), forest.points.row(p)
     if node.has_box(forest):
         word = forest.values_word + tree.first_value
@@ -144,7 +144,7 @@ def turn_list(forest: Forest, tree: Tree, node: Node) -> None:
 
 @separate
 def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
-    """Add a stored point to a leaf's row: to its list, its box, its kind's fields and its count."""
+    """Add a stored point to a leaf: to the list, the box, the subclass's fields and the count."""
     node = tree.nodes.row(j)
     if forest.window == UNLIMITED:
         forest.links_of(p)[tree.slot] = node.first_point
@@ -156,9 +156,9 @@ def put_point(forest: Forest, tree: Tree, j: int, p: int) -> None:
 
 @separate
 def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: int) -> None:
-    """Add the first `n` points of a batch to a leaf's row. The leaf's list already has them.
+    """Add the first `n` points of a batch, which the leaf's list already has, to the leaf's row.
 
-    Further batches follow only after a full batch.
+    Only the last batch of a leaf may be smaller than BATCH.
     """
     for i in range(n):
         node.add_point(forest, forest.points.known(batch[i].point))
@@ -173,7 +173,7 @@ def add_batch(forest: Forest, tree: Tree, node: Node, batch: Array[PointAt], n: 
 
 @inlined
 def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
-    """Make a leaf's row for the list of points that begins with `first`."""
+    """Create a leaf for the list of points that begins with `first`, and return the leaf's row."""
     j = new_leaf(forest, tree)
     node = tree.nodes.row(j)
     node.first_point = first
@@ -193,28 +193,28 @@ def fill_leaf(forest: Forest, tree: Tree, first: int) -> int:
 
 @inlined
 def link_to_parent(tree: Tree, ref: int) -> None:
-    """Set the reference at the walk's place: the parent's child, or the root."""
+    """Replace the reference that the walk has reached: the parent's child, or the root."""
     if tree.walk_parent == NONE:
         tree.root = ref
     else:
         tree.nodes.row(tree.walk_parent).set_child(tree.walk_side, ref)
 
 
-# Samples of trees from points: Algorithms 1, 2 and 9 of Lakshminarayanan et al. 2014.
+# Sampling of trees from points: Algorithms 1, 2 and 9 of Lakshminarayanan et al. 2014.
 #
 # With an infinite lifetime and no pauses, a tree is the restriction of a Mondrian process to the
 # boxes of its points. A paused tree is this tree pruned by a rule that ignores the cuts (Algorithm
-# 9). Hidden nodes below a paused block are sampled when they are needed, or a little earlier
-# (`hide_limit`). This does not change the distribution, since hidden nodes are predicted as the
-# paused leaf.
+# 9). Hidden nodes below a paused block are sampled when the pause ends, or earlier in large blocks
+# (`hide_limit`). This does not change the distribution of predictions, which treat a paused block
+# as a leaf.
 
 
-# Random draws from a 64-bit state of each tree (splitmix64).
+# Random draws. Each tree has a 64-bit state (splitmix64).
 
 
 @inlined
 def uniform(tree: Tree) -> float:
-    """Draw from the open interval (0, 1), and advance the tree's state."""
+    """Draw uniformly from the open interval (0, 1), and advance the tree's random state."""
     state = state_after(tree.random_state, 1)
     tree.random_state = state
     return uniform_of(mixed(state))
@@ -224,14 +224,14 @@ def uniform(tree: Tree) -> float:
 def exponential(tree: Tree, rate: float) -> float:
     """Draw a time from the exponential distribution with a positive rate.
 
-    The time is rounded to the float32 that nodes store, so that all readers have the same time.
+    The time is rounded to float32, as nodes store it.
     """
     return np.float64(np.float32(-math.log(uniform(tree)) / rate))
 
 
 @merged
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
-    """Draw a time with `exponential`, and return infinity if it is not before `end`.
+    """Draw a time with `exponential`, and return the time, or infinity if it is not before `end`.
 
     Since -log(u) >= 1 - u, most late times are detected without a logarithm.
     """
@@ -244,7 +244,7 @@ def exponential_before(tree: Tree, rate: float, end: float) -> float:
 
 @inlined
 def uniform_cut(tree: Tree, low: float, high: float) -> float:
-    """Draw a cut from [low, high) that rounding to float32 cannot move to `high`."""
+    """Draw a cut uniformly from [low, high), rounded to float32 but never to `high`."""
     cut = np.float64(np.float32(low + uniform(tree) * (high - low)))
     return low if not cut < high or cut < low else cut
 
@@ -255,7 +255,7 @@ ALL = 2**62
 
 @merged
 def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
-    """Add the points of a list, which lack the value of a node's cut, to the node's children."""
+    """Add the points of a list, which have no value in the cut dimension, to a node's children."""
     left, right = node.left, node.right
     p = first
     while p != NONE:
@@ -266,9 +266,10 @@ def _place_missing(forest: Forest, tree: Tree, node: Node, first: int) -> None:
 
 
 class Halves(NamedTuple):
-    """The points of a leaf on both sides of a cut, and the points that lack the cut value.
+    """The points of a leaf on both sides of a cut, and the points that lack a value there.
 
-    The fields are numbers of points, and the first points of their lists.
+    The fields are the number of points in each of the three lists, and the first point of each
+    list.
     """
 
     n_left: int
@@ -289,15 +290,15 @@ def _divide(
     lefts: Array[PointAt],
     rights: Array[PointAt],
 ) -> Halves:
-    """Divide a leaf's list of points at a cut. The new lists are in reverse order.
+    """Divide a leaf's list of points at a cut into lists in reverse order.
 
     Up to BATCH points are also written to the ends of `lefts` and `rights`.
     """
     n_left, n_right, n_missing = 0, 0, 0
     first_left, first_right, first_missing = NONE, NONE, NONE
-    # Each point of a list costs a wait for memory, so a short list is read only once.
+    # Each point of a list costs a cache miss, so a short list is read only once.
     in_batch = node.n_samples <= BATCH
-    # Read before the loop, which writes to memory and would reload these numbers for each point.
+    # The loop writes to memory, so it would reload the fields for each point.
     value_word = forest.values_word + tree.first_value + dim
     link_word = forest.links_word + tree.slot
     p = node.first_point
@@ -307,7 +308,8 @@ def _divide(
         following = link[0]
         v = Float32s(point, value_word, 1)[0]
         if in_batch:
-            # Filled from the end, as the lists grow. The wrong entry is later overwritten.
+            # Both batches are filled from the end. The next point overwrites the entry in the wrong
+            # batch.
             lefts[BATCH - 1 - n_left].point = point
             rights[BATCH - 1 - n_right].point = point
         if v != v:
@@ -315,7 +317,7 @@ def _divide(
             first_missing = p
             n_missing += 1
         else:
-            # Selections are used, since a branch would often be mispredicted.
+            # Conditional moves are used, since a branch would often be mispredicted.
             goes_left = v <= cut
             link[0] = first_left if goes_left else first_right
             first_left = p if goes_left else first_left
@@ -330,7 +332,7 @@ def _divide(
 def part_leaf(
     forest: Forest, tree: Tree, j: int, dim: int, cut: float, time: float, start: float
 ) -> None:
-    """Cut a leaf's block in two, `time` after its parent, whose time is `start`.
+    """Cut a leaf's block at the time `start + time`, where `start` is the time of its parent.
 
     The leaf's row becomes an internal node whose children are single points or leaves' rows. A
     child that does not pause is marked MIXED.
@@ -348,12 +350,12 @@ def part_leaf(
     node.cut = cut
     node.delta = time
     node.set_time(start + time)
-    # A loop is used, since the inlined calls are long.
+    # A loop compiles the long inlined calls only once.
     for side in range(2):
         n = halves.n_left if side == LEFT else halves.n_right
         first = halves.first_left if side == LEFT else halves.first_right
         if n <= 1 and halves.n_missing == 0:
-            # One point gets no row, unless points without the cut value may still join it.
+            # A single point gets no row, unless a point that lacks the cut value may join it.
             child = EMPTY if n == 0 else ~first
         elif in_batch:
             child = new_leaf(forest, tree)
@@ -376,8 +378,8 @@ def part_leaf(
 def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     """Sample the first cut of a leaf's block (Algorithm 2 or 9, without the recursion).
 
-    Returns the time since the parent, or infinity if there is no cut within the lifetime. The leaf
-    is then complete.
+    Returns the time since the parent. Without a cut within the lifetime the leaf is complete, and
+    the result is infinity.
     """
     node = tree.nodes.row(j)
     box, capacity = boxes.box_of(forest, tree, j, tree.room), forest.dim_capacity
@@ -393,8 +395,8 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     if time >= tree.lifetime - start:
         node.dim = COMPLETE
         return math.inf
-    # Line 6: the dimension, with probability proportional to its side. The rate is the sum of
-    # sides.
+    # Line 6: the dimension, with probability proportional to the side length. The rate is the sum
+    # of the side lengths.
     threshold, passed, dim = uniform(tree) * rate, 0.0, 0
     for d in range(n_dims):
         side = upper[d] - lower[d]
@@ -412,8 +414,8 @@ def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
 def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     """Sample a leaf's block down to its leaves (Algorithm 2, or Algorithm 9 if blocks pause).
 
-    The cut of the leaf's parent was at `start`. At most `most` cuts are sampled. Waiting leaves are
-    linked through their own rows, so no memory is needed.
+    The cut of the leaf's parent has the time `start`. At most `most` cuts are sampled. Leaves that
+    wait for their first cut are linked through their rows, so no memory is allocated.
     """
     tree = forest.trees[t]
     tree.nodes.row(j).begin_waiting(start, NONE)
@@ -451,7 +453,7 @@ class SampledForest(Forest):
 
 @batch_kernel
 def build(forest: F, first: int, last: int, n_points: int) -> None:
-    """Sample trees `first` to `last` again from the first points (Algorithms 1, 2, 9).
+    """Sample trees `first` to `last` from the first `n_points` points (Algorithms 1, 2, 9).
 
     Each tree has room for `n_points` rows, or twice as many if points have missing values.
     """

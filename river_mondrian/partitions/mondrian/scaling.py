@@ -1,11 +1,11 @@
-"""From inputs to the values that trees cut: scaled float32 numbers, in columns and two frames.
+"""Conversion of inputs to the values that trees cut: scaled float32 numbers in two frames.
 
-Without directions and categories, a column has scaled inputs. With them there are *sets* of values.
-Given directions have one set for all trees. Random directions and places of levels have one set for
-each tree. Points then also keep their inputs, so that a column can be rewritten under other widths.
-The kernels of sets are called by addresses in the forest's record.
+Without directions and categories, a column has scaled inputs. With directions or categories, there
+are *sets* of values: one for all trees with given directions, otherwise one for each tree. If
+widths are renewed, points then also have their inputs, so that a column can be computed again. The
+kernels of sets are called by addresses in the forest's record.
 
-`GrowingTrees` adds features, and rows then become wider.
+`GrowingTrees` adds features, which makes rows wider.
 """
 
 import copy
@@ -30,7 +30,7 @@ NAN_BITS = 0x7FC00000
 
 @kernel
 def find_too_large(forest: F, inputs: Float64s) -> int:
-    """Return the first of a sample's inputs that is too large for single precision, or DONE."""
+    """Return the index of the first input that is too large for single precision, or DONE."""
     levels = forest.levels
     for d in range(forest.n_inputs):
         if abs(inputs[d]) > LARGEST:
@@ -43,7 +43,7 @@ def find_too_large(forest: F, inputs: Float64s) -> int:
 
 @inlined
 def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> int:
-    """Write inputs scaled by a frame, and return DONE, or the first input that is too large."""
+    """Write inputs scaled by a frame; return DONE, or the index of the first too large input."""
     bad = -1
     n_dims = forest.n_dims
     offsets, factors = forest.offsets(frame), forest.factors(frame)
@@ -59,7 +59,7 @@ def scale_to(forest: Forest, target: Float32s, inputs: Float64s, frame: int) -> 
 
 @separate
 def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
-    """Write the values of inputs for each tree that predicts; return the result of `scale_to`."""
+    """Write the values of inputs in each set; return the result of `find_too_large`."""
     capacity, frame, oblique = forest.dim_capacity, forest.frame, forest.oblique
     if oblique:
         oblique.prepare(oblique, inputs, frame, 0)
@@ -91,7 +91,7 @@ def scale_sets(forest: F, target: Float32s, inputs: Float64s) -> int:
 
 @inlined
 def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame: int) -> None:
-    """Write a set of values of a stored point in a frame, computed from its inputs."""
+    """Write the values of a stored point in set `s` and a frame, computed from its inputs."""
     oblique, levels = forest.oblique, forest.levels
     if oblique:
         oblique.prepare(oblique, inputs, frame, 1)
@@ -101,38 +101,38 @@ def write_column(forest: Forest, own: Float32s, inputs: Float64s, s: int, frame:
         levels.place_levels(levels, own, inputs, s)
 
 
-# Two frames: points have values under other widths, in addition to the values that trees now cut.
+# While widths are renewed, points have values in two frames.
 #
 # A *frame* is an offset and a factor for each input. A point has a column of values in each frame,
 # c = float32((x - offset) * factor). While all trees are in one frame, the other column has the
-# *remainders* (x - offset) * factor - c instead. With them an input is known to about 48 bits. So
-# another frame's values can be computed from the input. When trees are redrawn in the other frame,
-# the columns are:
+# *remainders* (x - offset) * factor - c instead. A value and its remainder determine the input to
+# about 48 bits, and so the value in another frame. The columns are, before, during and after a
+# redraw:
 #
 #     steady     values in the frame, remainders
 #     moved      values in the frame, values in the other frame; remainders in a row of their own
 #     rebased    remainders in the other frame, values in the other frame, now the current one
 #
-# The frame of the remainders is their *home*. So each value needs four extra bytes, and four more
-# while trees are redrawn.
+# The frame of the remainders is their *home*. Remainders need four bytes per value, and redraws
+# need four more.
 #
-# With directions or categories, points have their inputs instead of remainders. Sums do not
-# determine the inputs, and a column for each tree leaves no column for remainders. If all trees
-# share a column (given directions), there are two columns. Otherwise each tree and the spare tree
-# have a column. A moved point has its values for the tree that is being redrawn. The spare tree
-# replaces another tree together with its column. The spare tree then gets the other tree's column,
-# and all points are moved again for it.
+# With directions or categories, points have their inputs instead of remainders, since projections
+# do not determine the inputs, and each tree may have a column. With given directions, all trees
+# share a column, so there is one for each frame. Otherwise each tree and the spare tree have a
+# column. A moved point has its values for the tree that is being redrawn. When the spare tree
+# replaces a tree, the two trees also exchange their columns. All points are then moved again for
+# the next tree.
 
 
 @inlined
 def home_of(forest: Forest) -> int:
-    """Return the frame of the remainders, which trees are still in."""
+    """Return the frame of the remainders."""
     return 1 - forest.frame if forest.phase == REBASING else forest.frame
 
 
 @inlined
 def column_of(forest: Forest, point: Point, frame: int) -> Float32s:
-    """Return a point's column of a frame."""
+    """Return a point's values in the column of a frame."""
     capacity = forest.dim_capacity
     return Float32s(point, forest.values_word + capacity * frame, capacity)
 
@@ -159,8 +159,8 @@ def _raw(forest: Forest, value: float, remainder: float, d: int, frame: int) -> 
 def move(forest: F, p: int) -> None:
     """Write a point's values for the tree that is being redrawn.
 
-    If there are frames, this is the column of the frame that is not home. Remainders then move to a
-    row of their own.
+    With remainders, the column is the column of the frame that is not home. The remainders there
+    move to a separate row.
     """
     forest.n_moved = max(forest.n_moved, p + 1)
     point = forest.points.row(p)
@@ -169,7 +169,7 @@ def move(forest: F, p: int) -> None:
         if forest.has_frames == 1:
             if forest.phase == DRAWING:
                 write_column(forest, column_of(forest, point, frame), inputs, 0, frame)
-        # A tree of another part, or of a window, has no values of its own here.
+        # Without a spare tree in this part, points have no column for the redrawn tree.
         elif forest.draws() and forest.n_slots > forest.n_trees:
             own = forest.values_in(forest.trees[forest.n_trees], point)
             write_column(forest, own, inputs, forest.turn(), frame)
@@ -187,7 +187,7 @@ def move(forest: F, p: int) -> None:
 @separate
 @rare
 def rebase(forest: F, p: int) -> None:
-    """Write a moved point's remainders in the current frame to the column of the last frame."""
+    """Write a moved point's remainders in the current frame to the column of the other frame."""
     if forest.keeps_inputs == 1:
         return
     home, frame = 1 - forest.frame, forest.frame
@@ -202,10 +202,10 @@ def rebase(forest: F, p: int) -> None:
 @separate
 @rare
 def bring(forest: F, p: int) -> int:
-    """Move a new point while trees are redrawn, rebase it if this is due, and return 0."""
+    """Move a new point during a renewal, rebase the point if this is due, and return 0."""
     if p <= forest.n_moved:
         move(forest, p)
-        # In a window the point may replace an older point.
+        # In a window, the point may have the number of an older, rebased point.
         if forest.phase == REBASING and p < forest.taken:
             rebase(forest, p)
     return 0
@@ -213,7 +213,7 @@ def bring(forest: F, p: int) -> int:
 
 @batch_kernel
 def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None:
-    """Write the inputs of `n_places` points, `n_inputs` each, without levels."""
+    """Write the inputs of the points at `places`, `n_inputs` each; levels become NaN."""
     n = forest.n_inputs
     for i in range(n_places):
         p, own = places[i], out.part(n * i, n)
@@ -234,11 +234,10 @@ def read_inputs(forest: F, places: Int64s, n_places: int, out: Float64s) -> None
 
 @inlined
 def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
-    """Write the values of inputs, and return DONE, or the first input that is too large.
+    """Write the values of inputs; return DONE, or the index of the first too large input.
 
-    Scaled values are clipped at `FARTHEST`. Dimensions after the features in use get the value of a
-    future feature. With two frames, values in the other frame are also written while trees read
-    them.
+    Scaled values are clipped at `FARTHEST`. Dimensions without a feature get the value `absent`.
+    During a renewal of widths, values in the other frame are also written.
     """
     if forest.oblique or forest.levels:
         return forest.scale_sets(forest, target, inputs)
@@ -254,8 +253,8 @@ def scale(forest: Forest, target: Float32s, inputs: Float64s) -> int:
 
 @inlined
 def has_missing(forest: Forest, values: Float32s) -> bool:
-    """Return whether a row of values has a missing one."""
-    # With several sets of directions, each set lacks at least the values that the first set lacks.
+    """Return whether a row of values has a missing value."""
+    # Each set lacks at least the values that the first set lacks.
     first = int(forest.trees[0].first_value)
     if forest.has_frames == 1:
         first = forest.dim_capacity * forest.frame
@@ -286,7 +285,7 @@ def store_values(forest: Forest, inputs: Float64s, p: int) -> int:
     else:
         bad = scale(forest, values, inputs)
     if bad < 0:
-        # Values for the redrawn tree are computed from these numbers.
+        # Values for the redrawn tree are computed from the remainders or inputs.
         if has_remainders:
             for d in range(forest.n_dims):
                 remainders[d] = clipped(_scaled(forest, inputs[d], d, home) - own[d])
@@ -326,7 +325,7 @@ def scale_rows(forest: F, targets: Float32s, rows: Float64s, n: int) -> None:
 
 
 class GrowingTrees(TreeMemory[AnyForest]):
-    """The memory of trees, with methods that add features: rows then become wider."""
+    """The memory of trees to which features can be added."""
 
     def _show_scaling(self) -> None:
         if self.directions is not None or self.categories is not None:
@@ -345,7 +344,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
         first_values
             The first value of each feature; for categories, a level.
         gaps
-            Value of each feature for past samples: NaN, or 0 if `absent` is 0.
+            Value of each feature in past samples: NaN, or 0 if `absent` is 0.
 
         """
         forest = self.forest
@@ -356,7 +355,8 @@ class GrowingTrees(TreeMemory[AnyForest]):
         unknown = np.zeros(0, dtype=np.int64)
         if not self._absent_is_unknown and self.n_samples > 0:
             unknown = n_inputs + np.flatnonzero(~are_zero)
-        # The first sample's features get exact room, and later features get spare room.
+        # For the first sample's features the capacity is exact. Later it has a reserve of an
+        # eighth.
         spare = 0 if n_inputs == 0 else old // 8
         capacity = old if wanted <= old else max(wanted, old + spare)
         if self.directions is not None:
@@ -369,12 +369,12 @@ class GrowingTrees(TreeMemory[AnyForest]):
         if capacity > old:
             self._add_input_capacity(old, capacity)
         else:
-            # The old frames are kept, so that this can be undone.
+            # The old frames are kept, so that the change can be undone.
             self.frames = self.frames.copy()
         ends = [self.known_ranges.get(name, (math.nan, math.nan)) for name in names]
         self.given = np.hstack([self.given, np.array(ends, dtype=np.float64).T])
         if self.scale or self.directions is not None:
-            # With directions, an unknown feature counts as its first value.
+            # With directions, the first value is the first mean, which replaces missing values.
             self.frames[:, 0, n_inputs:wanted] = np.where(are_zero, 0.0, first_values)
         else:
             are_far = (np.abs(first_values) >= FAR) & (first_values < LEAST_LEVEL)
@@ -397,13 +397,13 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.frames[:, :, n_inputs:wanted] = fitted
 
     def _scaling_by(self, low: Floats, high: Floats, first: int = 0) -> Floats:
-        """Return the scaling of the inputs from `first` on, by ranges if none are given."""
+        """Return the scaling of the inputs from `first` on: by given ranges, else `low`, `high`."""
         given = self.given[:, first:]
         is_given = ~np.isnan(given[0])
         return scaling_of(np.where(is_given, given[0], low), np.where(is_given, given[1], high))
 
     def _add_input_capacity(self, old: int, new: int) -> None:
-        """Reserve room for more inputs in the frames and in the warm-up."""
+        """Increase the capacity for inputs of the frames and of the warm-up from `old` to `new`."""
         frames = np.zeros((2, 2, new))
         frames[:, 1] = 1.0
         frames[:, :, :old] = self.frames
@@ -412,9 +412,9 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.warm_up = np.pad(self.warm_up, ((0, 0), (0, new - old)), constant_values=np.nan)
 
     def _note_categories(self, are_categories: NDArray[np.bool_]) -> list[int]:
-        """Record which new inputs are categories, and return the old column for each new column.
+        """Store which new inputs are categories, and return the old column for each new column.
 
-        With the first category, each tree gets a column of its own.
+        With the first category, each tree gets a separate column.
         """
         if self.categories is not None:
             self.categories = self.categories.with_inputs(are_categories)
@@ -431,8 +431,8 @@ class GrowingTrees(TreeMemory[AnyForest]):
     def _resize_rows(self, capacity: int, columns: list[int], unknown: Ints) -> None:
         """Reserve room for `capacity` inputs, and rearrange the columns of points' values.
 
-        `columns` has the old column for each new column. Past samples lack the new inputs `unknown`
-        (NaN). Other new inputs are 0 in past samples.
+        `columns` has the old column for each new column. In past samples, the new inputs in
+        `unknown` are NaN, and other new inputs have the value `absent`.
         """
         forest, n_slots = self.forest, len(self.trees)
         old, n_old = int(forest.dim_capacity), int(forest.input_capacity)
@@ -449,10 +449,10 @@ class GrowingTrees(TreeMemory[AnyForest]):
         new = capacity if self.directions is None else old
         forest.dim_capacity, forest.input_capacity = new, capacity
         self._set_words()
-        # The value of future features in past samples.
+        # Past samples have this value for features that come later.
         fill = NAN_BITS if self._absent_is_unknown else 0
         dims = unknown if self.directions is None else unknown[:0]
-        # Boxes: in rows of their own, or in the rows of nodes.
+        # Boxes are in separate rows, or in the rows of nodes.
         if (new > old or len(dims)) and forest.light_size > 0:
             moves = [(0, 0, old), (old, new, old)]
             self.boxes = self.boxes.resized(self._layouts()["boxes"].words, moves, fill)
@@ -470,7 +470,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             moves.append((kept, int(forest.inputs_word), 2 * n_old))
         points = self.points.resized(self._point_layout().words, moves, fill)
         points.fill([values + new * i for i in range(len(columns))], dims, NAN_BITS)
-        # An interrupted call may have reserved room for more points. This room is dropped here.
+        # An interrupted call may have reserved room for more points, which is freed here.
         points.trim(0, self.n_points)
         self.points = points
         if self.keeps_inputs:
@@ -484,7 +484,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             self.remainders = ChunkedRows(1, 0, False)
 
     def _part_boxes(self, light_size: int) -> None:
-        """Move wide boxes to rows of their own, and remove the boxes of light nodes."""
+        """Move boxes to separate rows, and remove the boxes of light nodes."""
         forest, words, counts = self.forest, self.trees.words, self._n_rows()["nodes"]
         rows = [self.nodes.rows(slot, n) for slot, n in enumerate(counts)]
         columns = {column.name: column for column in self._node_layout().columns}
@@ -505,7 +505,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             words["boxes.n_rows"][slots.index(slot)] = np.count_nonzero(has_box)
 
     def _put_inputs(self, inputs: Floats, first: int, unknown: Ints) -> None:
-        """Set inputs from `first` on to absent, then write `inputs`, shape (points, inputs)."""
+        """Set inputs from `first` on to `absent`, then write `inputs`, shape (points, inputs)."""
         column = next(c for c in self._point_layout().columns if c.name == "inputs")
         start = 0
         for chunk in self.points.chunks[0]:
@@ -517,7 +517,7 @@ class GrowingTrees(TreeMemory[AnyForest]):
             start += len(chunk)
 
     def _inputs_at(self, places: Ints, n_rows: int) -> Floats:
-        """Return the inputs of samples, shape (n_rows, inputs); rows after the places are NaN."""
+        """Return the inputs at `places`, shape (n_rows, inputs), with rows of NaN at the end."""
         rows = np.full((n_rows, self.n_inputs), math.nan)
         given = Int64s.of(places), len(places), Float64s.of(rows.reshape(-1))
         read_inputs.of(self._FOREST)(self.forest, *given)

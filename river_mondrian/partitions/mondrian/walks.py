@@ -1,9 +1,9 @@
-"""Walks of samples down trees: the geometry for predictions with any posterior.
+"""Walks of samples down trees, which predict with any posterior.
 
 At each node a walk records the sample's distance from the box, and the probability that the walk
-has branched off above: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end, the method
-`add_walk` of the prediction's record applies the posterior to the walk. There is one kind of walk,
-and a subclass of `Prediction` for each kind of prediction.
+has branched off above: Equations 5 and 6 of Lakshminarayanan et al. 2014. At the end,
+`Prediction.add_walk` applies the posterior to the walk. Each posterior has a subclass of
+`Prediction`.
 """
 
 import math
@@ -30,25 +30,25 @@ MOST_BRANCHES = int(1.0 / LEAST_WEIGHT) + 2
 
 
 class Step(rec.Record):
-    """A node on a walk's path, and the walk's numbers at this node."""
+    """A node on a walk's path, with the walk's distances, times and probabilities there."""
 
     ref: rec.Int64
     # The row of the node or of the point.
     place: rec.Record
     # Distance of the sample from the node's box: the rate of branching off (Equation 5's eta).
     eta: rec.Float64
-    # Time from the parent's cut to the node's cut or end.
+    # Time from the parent's cut to the node's cut or, at a leaf, to the end of the tree.
     span: rec.Float64
-    # Probability of not having branched off above.
+    # Probability of reaching the node: of not having branched off above.
     reach: rec.Float64
-    # Weight of all branches above.
+    # Probability of having branched off above.
     above: rec.Float64
     # Probability of not branching off here, exp(-eta span).
     stays: rec.Float64
 
 
 class Walk(rec.Record):
-    """A sample on its walk down a tree."""
+    """The walk of a sample down a tree."""
 
     # Number of steps. The path begins with step 1.
     depth: rec.Int64
@@ -62,8 +62,8 @@ class Walk(rec.Record):
     capacity: rec.Int64
     sample: rec.Float32s
     path: rec.Array[Step]
-    # The depth of the first light node, if the distances from this node on are known, or 0. These
-    # distances.
+    # Depth of the first light node on the path, or 0 if there was none. The distances from this
+    # node on.
     light_depth: rec.Int64
     etas: rec.Float64s = rec.inline(MOST_PARTS)
 
@@ -79,10 +79,10 @@ class Branch(rec.Record):
 
 
 class Prediction(rec.Record):
-    """A prediction to which walks add each tree's part. Each kind of posterior has a subclass."""
+    """A prediction to which the walk down each tree adds a term. Each posterior has a subclass."""
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
-        """Add the prediction of tree `t` for the `row`-th sample, whose walk has ended."""
+        """Add the prediction of tree `t` for the sample of index `row`, whose walk has ended."""
 
 
 P = TypeVar("P", bound=Prediction)
@@ -114,7 +114,7 @@ def _descend(forest: Forest, walk: Walk, ref: int) -> None:
 
 @inlined
 def _start(forest: Forest, tree: Tree, x: rec.Float32s, walk: Walk) -> None:
-    """Set a sample's walk to a tree's root."""
+    """Start a sample's walk at a tree's root."""
     walk.depth = 0
     walk.light_depth = 0
     walk.time = 0.0
@@ -136,7 +136,7 @@ def _look_ahead(forest: Forest, walk: Walk) -> None:
 
 @merged
 def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
-    """Return how far a sample is outside the box at its present node, in a wide forest."""
+    """Return how far a sample is outside the box of its current node, in a wide forest."""
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
     is_light = step.ref >= 0 and not tree.nodes.known(step.place).has_box(forest)
@@ -150,9 +150,9 @@ def _eta_of_wide(forest: Forest, walk: Walk, lacks_nothing: bool) -> float:
 
 @inlined
 def _step(forest: Forest, layout: Layout, walk: Walk, lacks_nothing: bool) -> bool:
-    """Record the geometry at a path's present node, and return False if the path ends there.
+    """Store the distance and probabilities of the current node; return whether the path continues.
 
-    Without missing values (`lacks_nothing`), the whole path is known in advance.
+    If no value is missing (`lacks_nothing`), the walk has a single path.
     """
     step = walk.path[walk.depth]
     tree = forest.trees.known(walk.tree)
@@ -196,10 +196,10 @@ def walk_in_lockstep(
     walks: rec.Array[Walk],
     active: rec.Int64s,
 ) -> int:
-    """Walk pairs of tree and row in lock-step: the next trees (`by_tree` 1) or the next rows.
+    """Walk one row down `n` trees (`by_tree` 1), or `n` rows down one tree (0), in lock-step.
 
-    Returns how many walks have not ended because their paths need more room. `active` begins with
-    the numbers of these walks.
+    Returns how many walks have not ended, since their paths exceed `FIRST_DEPTH`. The first
+    elements of `active` are the indices of these walks.
     """
     for i in range(n):
         tree = forest.trees[first + i * by_tree]
@@ -229,7 +229,7 @@ def walk_in_lockstep(
 
 @merged
 def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float32s) -> float:
-    """Return the left child's share of a walk whose value in the cut dimension is missing."""
+    """Return the left child's share of a walk if the value in the cut dimension is missing."""
     to_left = distance_to(forest, tree, left, x)
     to_right = distance_to(forest, tree, right, x)
     if to_left != to_right:
@@ -240,10 +240,10 @@ def _left_share(forest: Forest, tree: Tree, left: int, right: int, x: rec.Float3
 
 @merged
 def _follow(forest: Forest, walk: Walk, branches: rec.Array[Branch], n_waiting: int) -> int:
-    """Continue a walk to its end, and return how many branches then wait.
+    """Continue a walk to its end, and return the new number of waiting branches.
 
-    At a cut on a missing value, both sides are followed, each with its share of the weight. A side
-    with less weight than `LEAST_WEIGHT` is skipped, and the other side gets its weight.
+    At a cut on a missing value, the walk follows both sides, each with its share of the weight. A
+    side with less weight than `LEAST_WEIGHT` is skipped, and the other side gets its weight.
     """
     layout = layout_of(forest)
     tree = forest.trees.known(walk.tree)
@@ -289,7 +289,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
             break
         n_waiting -= 1
         branch = branches[n_waiting]
-        # The steps above this branch have already been counted.
+        # An earlier branch has already counted the steps above.
         for j in range(1, branch.depth + 1):
             step = walk.path[j]
             step.reach = 0.0
@@ -309,7 +309,7 @@ def finish(forest: F, t: int, walk: Walk, prediction: P, row: int) -> None:
 def _predict_by_rows(
     forest: Forest, rows: rec.Float32s, n: int, first: int, prediction: Prediction
 ) -> None:
-    """Walk rows down trees from `first` on, several rows without missing values at once."""
+    """Walk rows down the trees from `first` on; rows without missing values walk in lock-step."""
     walks, active = _begin_paths(_room_of_walks(), _room_of_steps()), _room_of_active()
     width = forest.n_values
     lacking = new_int64s(n)
@@ -344,7 +344,7 @@ def _predict_by_rows(
 
 @inlined
 def _begin_paths(walks: rec.Array[Walk], steps: rec.Array[Step]) -> rec.Array[Walk]:
-    """Assign the walks memory for their first steps; return the walks."""
+    """Assign memory for the first steps to the walks, and return the walks."""
     for i in range(LANES):
         walks[i].capacity = FIRST_DEPTH
         walks[i].path = steps.part(FIRST_DEPTH * i, FIRST_DEPTH)
@@ -355,8 +355,8 @@ def _begin_paths(walks: rec.Array[Walk], steps: rec.Array[Step]) -> rec.Array[Wa
 def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
     """Add the trees' predictions for a row of values to a prediction, several trees in lock-step.
 
-    Returns how many trees have been added. It stops at a path that needs more room, and adds none
-    if a value is missing: `predict_rows` adds the others.
+    Returns how many trees have been added; `predict_rows` adds the others. No tree is added if a
+    value is missing, and none after a path that needs more memory.
     """
     if scaling.has_missing(forest, row):
         return 0
@@ -374,9 +374,9 @@ def predict_row(forest: F, row: rec.Float32s, prediction: P) -> int:
 def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
     """Add the trees' predictions for `n` rows of values to a prediction.
 
-    The outer loop is over trees, so that a batch walks down one tree while this tree is in the
-    cache. A single row walks several trees in lock-step. In both cases the trees' parts are added
-    in the same order. A row with missing values, or with too long a path, walks alone.
+    A batch walks down one tree after another, so that the tree stays in the cache. A single row
+    walks down several trees in lock-step. In both cases the trees' terms are added in the same
+    order. A row with missing values, or with too long a path, walks alone.
     """
     n_done = predict_row(forest, rows, prediction) if n == 1 else 0
     if n_done < forest.n_trees:

@@ -1,27 +1,29 @@
-"""Renewal of widths: trees are redrawn under new widths, with some points for each sample.
+"""Renewal of widths: trees are redrawn under new widths, a part for each learned sample.
 
-1. At sample numbers that are fixed in advance (`Forest.next_look`), the kernel that learns stops
+1. When the number of samples reaches `Forest.next_look`, the kernel that learns stops
    (`extension.must_wait`). `MondrianTrees.learn_next` then calls `FollowingTrees.look_at_widths`,
-   which compares the widths with the widths of recent samples.
-2. If they differ, `begin` writes the new widths to the other frame (see `scaling`): DRAWING begins.
-3. For each learned sample, the kernel calls `do_owed`, which draws the trees.
-4. When all trees are drawn, `rebase` converts the points to the new frame: REBASING, then STEADY.
+   which compares the trees' widths with the widths of recent samples.
+2. If the widths differ, `begin` writes the new widths to the other frame (see `scaling`). The phase
+   is then DRAWING.
+3. For each learned sample, the kernel calls `do_owed`, which redraws the trees.
+4. When all trees are redrawn, the phase is REBASING: `rebase` converts the points to the new frame.
+   Then the phase is STEADY again.
 
-Adaptive forests follow the same steps by their own schedule (`RebuiltTrees._renew_widths` in
-`posteriors/rebuilt/rebuilt_trees.py`). They draw a tree in the new frame when the tree is due
-anyway.
+Adaptive forests follow the same steps on their own schedule (`RebuiltTrees._renew_widths` in
+`posteriors/rebuilt/rebuilt_trees.py`): each tree changes to the new frame at its next scheduled
+rebuild.
 
 The trees are redrawn one after another. A spare tree is extended by all stored points in order
-(Algorithms 3 and 4), with some points for each learned sample. When it has all points, it replaces
-the tree whose turn it is. A tree extended by points has the distribution of a tree sampled from
-them (Lakshminarayanan et al. 2014, section 4.1). So each tree always has the exact distribution for
-its own widths: the time of a renewal depends only on inputs and numbers of samples.
+(Algorithms 3 and 4), with some points for each learned sample. When the spare tree has all points,
+it replaces the tree whose turn it is. A tree extended by points has the distribution of a tree
+sampled from these points (Lakshminarayanan et al. 2014, section 4.1). The time of a renewal depends
+only on inputs and numbers of samples. So each tree always has the exact distribution for its
+widths.
 
-After this, all trees are in the other frame, and the points' remainders, if any, are rebased (see
-`scaling`).
+When all trees are in the other frame, the points' remainders, if any, are rebased (see `scaling`).
 
 A part of a forest (`parts`) follows the whole forest's schedule. In the turn of another part's
-tree, points are counted and moved, and no tree is extended by them.
+tree, points are counted and moved, but extend no tree.
 """
 
 import math
@@ -41,42 +43,42 @@ from .records import F, Forest
 from .scaling import GrowingTrees, bring, move, rebase
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
-# Number of interquartile ranges beyond the quartiles within which a value may set its feature's
-# range. The number is large, since long tails are common, and trees are less accurate if tails are
-# outside the range.
+# Values up to this many interquartile ranges beyond the quartiles determine the range of a feature.
+# The number is large: long tails are common, and trees are less accurate if tails are outside the
+# range.
 FENCE = 100.0
 
 
 # Kernels.
 
 # Number of points by which the spare tree is extended for each sample and each tree of the whole
-# forest. So all trees are redrawn after at most a third of the number of samples.
+# forest. So all trees are redrawn before the number of samples has grown by a third.
 TAKEN = 4
 
 # Number of points that are rebased for each sample.
 REBASED = 64
 
 # Widths are checked again when the number of samples has grown by LOOK_RATIO, and renewed again
-# when it has grown by RENEWAL_RATIO. A smaller ratio than 4/3 needs a larger TAKEN: until all trees
-# are redrawn, the next renewal cannot begin.
+# when it has grown by RENEWAL_RATIO. A ratio below 4/3 needs a larger TAKEN, since a renewal can
+# begin only after the last redraw.
 LOOK_RATIO = 1.5
 RENEWAL_RATIO = 1.5
 
 
 @inlined
 def _begin_tree(forest: Forest) -> None:
-    """Begin the next tree's turn, and restart the spare tree if the next tree is in this part."""
+    """Begin the next tree's turn, and clear the spare tree if this part has the next tree."""
     forest.taken = 0
     if forest.has_frames == 0:
-        # The spare tree's column has the points' values for another tree.
+        # The spare tree's column still has the values for the previous tree.
         forest.n_moved = 0
-    # In a window there is no spare tree, since all trees are regularly rebuilt.
+    # Adaptive forests have no spare tree, since they rebuild all trees on a schedule.
     if forest.n_slots == forest.n_trees or not forest.draws():
         return
     old, spare = forest.trees[forest.turn()], forest.trees[forest.n_trees]
     sampling.clear_tree(spare)
     spare.lifetime = old.lifetime
-    # The spare tree has a random stream of its own, independent of the old tree's draws.
+    # The spare tree has a separate random stream, independent of the old tree's draws.
     state = state_after(old.renewal_state, 1)
     spare.renewal_state = state
     spare.random_state = mixed(state)
@@ -109,7 +111,7 @@ def begin(forest: F, frame: Float64s) -> None:
 
 @kernel
 def bring_some(forest: F, most: int, next_look: int) -> None:
-    """Move or rebase up to `most` points; the renewal ends when all points are rebased."""
+    """Move or rebase up to `most` points. The renewal ends when all points are rebased."""
     if forest.phase == REBASING:
         _rebase_some(forest, most, next_look)
     else:
@@ -120,13 +122,13 @@ def bring_some(forest: F, most: int, next_look: int) -> None:
 
 @kernel
 def begin_rebasing(forest: F) -> None:
-    """Begin to rebase the points' remainders. All trees are in the other frame."""
+    """Begin to rebase the points' remainders, after all trees were redrawn in the other frame."""
     _begin_rebasing(forest)
 
 
 @kernel
 def begin_again(forest: F) -> None:
-    """Restart the spare tree if it is being drawn, since its rows were removed."""
+    """Restart the redraw of the current tree, if any, after the spare tree's rows were removed."""
     if forest.phase == DRAWING:
         _begin_tree(forest)
         forest.is_taking = 0
@@ -134,10 +136,10 @@ def begin_again(forest: F) -> None:
 
 @helper
 def _take_points(forest: F) -> int:
-    """Extend the spare tree by the points that are due for the owed samples.
+    """Extend the spare tree by some points for each owed sample.
 
     In the turn of another part's tree, these points are only counted. Returns DONE, or the spare
-    tree's number if it lacks room for rows. The next call then continues.
+    tree's index if the tree has no room for more rows. The next call then continues.
     """
     if forest.phase != DRAWING:
         return DONE
@@ -158,7 +160,7 @@ def _take_points(forest: F) -> int:
 
 @inlined
 def _begin_rebasing(forest: Forest) -> None:
-    """Begin to rebase the points' remainders. All trees are in the other frame."""
+    """Begin to rebase the points' remainders, after all trees were redrawn in the other frame."""
     forest.phase = REBASING
     forest.frame = 1 - forest.frame
     forest.taken = 0
@@ -169,7 +171,7 @@ def _begin_rebasing(forest: Forest) -> None:
 
 @inlined
 def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
-    """Rebase up to `most` points; the renewal ends when all points are rebased."""
+    """Rebase up to `most` points. The renewal ends when all points are rebased."""
     stop = min(forest.taken + most, forest.n_points)
     for p in range(forest.taken, stop):
         rebase(forest, p)
@@ -181,12 +183,12 @@ def _rebase_some(forest: Forest, most: int, next_look: int) -> None:
 
 @helper
 def _finish_owed(forest: F) -> None:
-    """Complete the owed work after the spare tree has been extended."""
+    """Complete the renewal's work for the owed samples after the spare tree has been extended."""
     if forest.phase == DRAWING:
         forest.taken = forest.trees[forest.n_trees].walk_end
         if forest.taken == forest.n_points:
             if forest.draws():
-                # The trees are swapped, together with the data that they own.
+                # The spare tree replaces the tree: swap the two records.
                 n_words = forest.tree_words
                 words = Int32s(forest.trees[forest.turn()], 0, n_words)
                 others = Int32s(forest.trees[forest.n_trees], 0, n_words)
@@ -201,7 +203,7 @@ def _finish_owed(forest: F) -> None:
                 _begin_rebasing(forest)
     elif forest.phase == REBASING:
         then = forest.renewed_at_sample
-        # In a window, growth is relative to the number of held samples.
+        # With a window, growth is relative to at most the size of the window.
         more = int((RENEWAL_RATIO - 1.0) * min(then, forest.window))
         _rebase_some(forest, REBASED * forest.owed, max(forest.n_samples, then + more))
     forest.is_taking = 0
@@ -210,7 +212,7 @@ def _finish_owed(forest: F) -> None:
 
 @separate
 def do_owed(forest: F) -> int:
-    """Do the work that is owed, and return the result of `_take_points`."""
+    """Proceed with the renewal for the owed samples, and return the result of `_take_points`."""
     status = _take_points(forest)
     if status == DONE:
         if forest.draws():
@@ -227,10 +229,10 @@ def go_on(forest: F) -> int:
 
 @inlined
 def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
-    """Learn a sample as point `p` with `learn_point`, and count it once all trees have it.
+    """Learn a sample as point `p`, and count the sample once all trees contain the point.
 
-    If a tree lacks room, the forest is closed until its owner has completed all walks and the owed
-    work.
+    If a tree has no room for more rows, the forest is closed until the owner has completed all
+    walks and the owed samples.
     """
     status = extension.learn_point(forest, inputs, p)
     if status == DONE:
@@ -244,19 +246,20 @@ def learn_next(forest: Forest, inputs: Float64s, p: int) -> int:
 
 # Checks of widths.
 
-# Number of samples that check the widths, and that measure new widths. The second number is larger,
-# since a feature's least and largest values are rare.
+# Number of samples from which widths are checked, and from which new widths are measured. The
+# second number is larger, since the extreme values of a feature are rare.
 LOOKED_AT = 256
 MEASURED = 1024
 
-# A width is no longer valid if the measured width differs by FACTOR, and the interquartile range by
-# FACTOR_OF_SPREAD. With long tails, a few values determine the width. The interquartile range of
-# whole numbers is a whole number, so it may double.
+# A width is invalid if the measured width differs by more than FACTOR, and the interquartile range
+# by more than FACTOR_OF_SPREAD. Both are needed. With long tails, a few values determine the width.
+# The interquartile range of integers is an integer, and may double by chance.
 FACTOR = 2.0
 FACTOR_OF_SPREAD = 1.7
-# FENCE for a feature whose values have shrunk: earlier values must not set its range.
+# FENCE for a feature whose values have shrunk, so that earlier values do not set the range.
 NEAR_FENCE = 10.0
-# Fraction of the samples that a feature's range needs as evidence (`KnownRanges.known`).
+# Least fraction of the samples that must have a value of a feature, for a new width
+# (`KnownRanges.known`).
 EVIDENCE = 1 / 32
 # Largest errors of stored inputs, relative to widths and to offsets. Inputs are known to about 48
 # bits of the largest width so far, which is at most 4,096 times the present width.
@@ -265,12 +268,12 @@ EXACT = 2.0**-50
 
 
 def _differ(one: Floats, other: Floats, factor: float) -> NDArray[np.bool_]:
-    """Return where one number is more than `factor` times the other."""
+    """Return where one value is more than `factor` times the other."""
     return (one > factor * other) | (other > factor * one)
 
 
 class _Found(NamedTuple):
-    """Scaling measured on some samples, inputs with enough values, and inputs to renew."""
+    """Scaling measured on samples; masks of inputs with enough values and with invalid widths."""
 
     scaling: Floats
     are_known: NDArray[np.bool_]
@@ -278,9 +281,9 @@ class _Found(NamedTuple):
 
 
 class FollowingTrees(GrowingTrees[AnyForest]):
-    """The memory of trees that are redrawn if widths are no longer valid."""
+    """The memory of trees that are redrawn if widths become invalid."""
 
-    # Whether `enter` checks widths. Other kinds have their own schedule.
+    # Whether `enter` checks widths. Adaptive forests check them on their own schedule.
     _LOOKS_AT_ONCE: ClassVar[bool] = True
 
     def _finish(self) -> None:
@@ -291,14 +294,14 @@ class FollowingTrees(GrowingTrees[AnyForest]):
     def _show_renewal(self) -> None:
         """Compile the kernels that learning calls while trees are redrawn."""
         set_entries(self.forest, bring)
-        # Kinds with their own schedule owe nothing.
+        # Adaptive forests have their own schedule and never call `do_owed`.
         if self._LOOKS_AT_ONCE:
             set_entries(self.forest, do_owed)
 
     def enter(self) -> None:
         """Close the trees, complete or undo an interrupted change, and check widths if this is due.
 
-        If a call is interrupted after the check of widths, nothing has changed.
+        An interrupt after the check of widths changes no prediction.
         """
         super().enter()
         if self._LOOKS_AT_ONCE:
@@ -307,8 +310,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
     def look_at_widths(self) -> None:
         """Measure the widths of past samples, and begin to redraw trees if the widths differ.
 
-        Only inputs and numbers of samples are used. So if no renewal begins, the distribution of
-        the trees is unchanged.
+        The decision depends only on inputs and numbers of samples. So the distribution of trees
+        that are not redrawn is unchanged.
         """
         forest, n = self.forest, self.n_samples
         if n < forest.next_look:
@@ -322,7 +325,8 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         scaling = self.scaling
         if self._find(LOOKED_AT).are_over.any():
             found, scaling = self._find(MEASURED), scaling.copy()
-            # Trees are redrawn in any case, so a wider range alone renews a width.
+            # Trees are redrawn in any case, so widths whose measured range is wider are renewed,
+            # too.
             are_wider = found.are_known & (FACTOR * found.scaling[1] < scaling[1, : self.n_inputs])
             places = np.flatnonzero(found.are_over | are_wider)
             scaling[:, places] = found.scaling[:, places]
@@ -332,13 +336,13 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             forest.next_look = n + math.ceil((LOOK_RATIO - 1.0) * self._n_held())
 
     def _n_held(self) -> int:
-        """Return how many samples the trees hold."""
+        """Return how many samples the trees contain."""
         return self.forest.n_held()
 
     def _find(self, n_rows: int) -> _Found:
         """Return the scaling measured on `n_rows` stored samples, and the invalid widths."""
         places, places_then = self._places_to_look_at(n_rows)
-        # One call is used for all inputs, since the call itself is slow.
+        # One call is faster than a call for each set of samples.
         both = np.hstack([self._inputs_at(own, n_rows) for own in (places, places_then)])
         rounding = self._rounding()
         found = known_ranges(both, FENCE, rounding)
@@ -346,7 +350,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
             values.reshape(2, -1) for values in found
         )
         least = EVIDENCE * max(len(places), LOOKED_AT)
-        # A spread that was and is 0 is no evidence.
+        # Two spreads of 0 cannot be compared.
         is_known = (known_then >= least) & ((spread_then > 0.0) | (spread > 0.0))
         has_shrunk = is_known & (spread_then > FACTOR_OF_SPREAD * spread)
         if has_shrunk.any():
@@ -359,15 +363,15 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return _Found(by_ranges, are_known, are_over)
 
     def _rounding(self) -> Rounding:
-        """Return the possible errors of stored inputs, twice for each feature."""
+        """Return bounds on the rounding errors of stored inputs, twice for each feature."""
         offsets, factors = np.tile(self.scaling[:, : self.n_inputs], 2)
         return Rounding(offsets, 1.0 / factors, ROUNDED, EXACT * np.abs(offsets))
 
     def _places_to_look_at(self, n_rows: int) -> tuple[Ints, Ints]:
-        """Return places of samples, most of them recent, and places from when widths were found.
+        """Return indices of samples, most of them recent, and indices from the last renewal.
 
-        If samples have been forgotten, stored samples are in no order. The places are then evenly
-        spread and distinct, and there are no places from the time of the current widths.
+        If samples have been forgotten, stored samples are in no order. The indices are then evenly
+        spaced and distinct, and there are none from the last renewal.
         """
         n, forest = self.n_points, self.forest
         if forest.n_forgotten > 0:
@@ -377,19 +381,19 @@ class FollowingTrees(GrowingTrees[AnyForest]):
 
     @staticmethod
     def _recent_places(n: int, n_rows: int) -> Ints:
-        """Return some of `n` places; half of them are in the last 30 %."""
+        """Return `n_rows` indices below `n`, half of them in the last 30 %."""
         return (n * np.sqrt((np.arange(n_rows) + 0.5) / n_rows)).astype(np.int64)
 
     def _begin_renewal(self, scaling: Floats) -> None:
         """Begin to redraw all trees with another scaling."""
-        # This precedes the kernels that may move points.
+        # Kernels that move points need this memory.
         self.remainders.reserve(0, self.points.capacities[0])
         self.remainders.show(0, self.forest.remainders)
         self._show_renewal()
         begin.of(self._FOREST)(self.forest, Float64s.of(scaling.reshape(-1)))
 
     def _drop_spare(self) -> None:
-        """Free the memory for redraws of trees."""
+        """Free the memory that redraws of trees use."""
         for t in range(self.n_trees, len(self.trees)):
             spare = self.trees[t]
             spare.free_row = spare.free_box = spare.free_side_row = NONE
@@ -402,7 +406,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         self.remainders.show(0, self.forest.remainders)
 
     def _do_owed(self) -> None:
-        """Do the owed work for the learned samples, and reserve room if necessary."""
+        """Proceed with the renewal for the owed samples, and reserve room if necessary."""
         if self.forest.owed == 0:
             return
         while (needy := go_on.of(self._FOREST)(self.forest)) >= 0:
@@ -427,7 +431,7 @@ class FollowingTrees(GrowingTrees[AnyForest]):
         return found + [[1 - frame]] * (self.n_drawn - self.n_trees)
 
     def _fitted_scaling(self, n: int) -> Float64s:
-        """Return the scaling by robust ranges of the first `n` samples of the warm-up."""
+        """Return the scaling by the robust ranges of the first `n` samples of the warm-up."""
         assert self.warm_up is not None
         rows = self.warm_up[:n, : self.n_inputs]
         found = self.scaling.copy()
