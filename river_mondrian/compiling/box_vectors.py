@@ -2,10 +2,10 @@
 
 If the dimensions do not fill whole blocks, the last block overlaps the block before it. LLVM's
 vectorizer handles the dimensions after the last whole block in a loop over single dimensions. With
-LLVM's loops, learning with an exact forest of ten trees took 1.04 times as long at 9 dimensions,
-1.14 at 16, 1.05 at 21 and 1.27 at 54. Predicting took 1.0 to 1.08 times as long, and 1.17 times at
-54. Padding scratch memory would not help: boxes are stored in rows without padding, which other
-rows follow.
+LLVM's loops, learning by an exact forest of ten trees took 1.04 to 1.14 times as long at 9 to 21
+dimensions, and 1.27 times at 54. Predicting took 1.0 to 1.08 times as long at 9 to 21 dimensions,
+and 1.17 times at 54. Padding scratch memory would not help, because boxes are stored in adjacent
+rows without padding.
 """
 
 import math
@@ -18,7 +18,7 @@ from ..records.numba_types import address_in
 
 BLOCK = 8
 
-# The most parts of a batch whose distances are computed together.
+# The most starts of `distances_to_points`.
 MOST_PARTS = 16
 
 _FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(32)
@@ -28,21 +28,21 @@ _ALIGNMENT = 4
 
 
 def _place(builder: Any, address: Any, d: Any) -> Any:
-    """Return the pointer to the block of float32 that begins at index d after an address."""
+    """Return the pointer to the block that begins at index d of the float32 array at an address."""
     word = builder.gep(builder.inttoptr(address, _FLOAT.as_pointer()), [d])
     return builder.bitcast(word, _FLOATS.as_pointer())
 
 
 def _larger(builder: Any, a: Any, b: Any) -> Any:
-    """Return the larger of each pair; `b` if either is NaN."""
+    """Return the elementwise maximum; where `a` or `b` is NaN, the element of `b`."""
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
 def _blocks(builder: Any, n: Any, visit: Any) -> None:
     """Call `visit(d, repeated)` for blocks of n >= BLOCK dimensions.
 
-    `repeated` is None, or the number of dimensions that the last block shares with the block
-    before.
+    `repeated` is the number of dimensions that the last block shares with the block before, or
+    None.
     """
     size = n.type(BLOCK)
     with cgutils.for_range(builder, builder.udiv(n, size)) as loop:
@@ -69,7 +69,7 @@ def _add(builder: Any, total: Any, gaps: Any) -> None:
 
 
 def _sum(builder: Any, total: Any) -> Any:
-    """Add up the lanes' sums."""
+    """Return the total of the lanes' sums."""
     reduce = cgutils.get_or_insert_function(
         builder.module,
         ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES]),
@@ -108,7 +108,7 @@ def distance_outside(context: Any, builder: Any, x: Any, lower: Any, upper: Any,
 
 
 class _Points:
-    """A sample, and the points of a batch, whose values begin at a given word of their rows."""
+    """A sample and the points of a batch; a point's values begin at the word `word` of its row."""
 
     def __init__(self, builder: Any, batch: Any, word: Any, x: Any) -> None:
         self.builder = builder
@@ -118,12 +118,12 @@ class _Points:
         self.sides = [cgutils.alloca_once(builder, _FLOATS) for _ in range(2)]
 
     def begin(self) -> None:
-        """Make a block of the box empty."""
+        """Make the current block of the box empty."""
         for side, end in zip(self.sides, (math.inf, -math.inf), strict=True):
             self.builder.store(ir.Constant(_FLOATS, [end] * BLOCK), side)
 
     def hold(self, first: Any, end: Any, d: Any) -> None:
-        """Grow the block that begins with dimension `d` so that it holds some of the points."""
+        """Grow the block at dimension `d` so that it holds the points from `first` to `end`."""
         builder = self.builder
         with cgutils.for_range_slice(builder, first, end, end.type(1)) as (i, _):
             place = builder.add(builder.load(builder.gep(self.points, [i])), self.behind)
@@ -134,7 +134,7 @@ class _Points:
                 builder.store(builder.select(moves, v, known), side)
 
     def gaps(self, d: Any) -> Any:
-        """Return the sample's distances to the block; 0 in dimensions without values."""
+        """Return the sample's distances to the block at `d`; 0 in dimensions without values."""
         builder, zeros = self.builder, ir.Constant(_FLOATS, None)
         low, high = (builder.load(side) for side in self.sides)
         v = builder.load(_place(builder, self.x, d), align=_ALIGNMENT)
@@ -171,10 +171,10 @@ def distances_to_points(
     dims: Any,
     out: Any,
 ) -> None:
-    """Write the L1 distances of `x` to the boxes of the points from each of `n` starts to the end.
+    """Write the L1 distance of `x` to the box of the points from each start to the batch's end.
 
-    `n` is at most MOST_PARTS. Each block of dimensions visits the points once, from the last part
-    to the first.
+    There are `n` <= MOST_PARTS starts, which divide the batch into parts. The points are visited
+    once for each block of dimensions, from the last part to the first.
     """
     points, one = _Points(builder, batch, word, x), n.type(1)
     totals = cgutils.alloca_once(builder, _DOUBLES, size=MOST_PARTS)
@@ -199,7 +199,7 @@ def distances_to_points(
 
 
 def _moved(builder: Any, v: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Return the sides of a box that grows to hold values; a NaN side becomes the value."""
+    """Return the sides of a box that grows to hold a value; a NaN side becomes the value."""
 
     def moves(passes: str, side: Any) -> Any:
         return builder.or_(
@@ -227,7 +227,7 @@ def hold_points(
             moved = _moved(builder, v, *[builder.load(side) for side in sides])
             for side, value in zip(sides, moved, strict=True):
                 builder.store(value, side)
-        # Unchanged sides are stored, too: a branch would be slower, since it is hard to predict.
+        # Unchanged sides are stored too, because a branch would be hard to predict and slower.
         for side, place in zip(sides, places, strict=True):
             builder.store(builder.load(side), place, align=_ALIGNMENT)
 

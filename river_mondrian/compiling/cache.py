@@ -1,13 +1,13 @@
 """Compiled code on disk, which always matches the sources.
 
 Numba's own cache checks only the file that defines a kernel, not the files of its constants and
-helpers. Its index may also name another function's code, if two processes write it at once. Here
-each compiled function has its own file, in a folder for the key of the whole package's sources
-(`Sources.key`). The file's name has a digest of the function, the types, the processor and the
-settings for which it was compiled (`CodeCache.name_of`).
+helpers. If two processes write its index at once, the index may name another function's code. Here
+each compiled function has a separate file, in a folder for the key of all sources of the package
+(`Sources.key`). The file's name contains a digest of the function, the types, the processor and the
+settings (`CodeCache.name_of`).
 
 Code that comes with the package (`packaged`) is used first, then code in the user's folder.
-Functions that call each other by name are loaded from the same place.
+Functions that call each other by name are loaded from the same folder.
 """
 
 import functools
@@ -35,14 +35,14 @@ from .sources import Sources
 
 D = TypeVar("D")
 
-# Parts of numba without annotations.
+# Modules and functions of numba that have no annotations.
 _config: Any = numba.config
 _nrt: Any = nrt
 _cpu_target: Any = cpu_target
 _dumps: Any = serialize.dumps
 _CompileResult: Any = compiler.CompileResult
 
-# Settings of numba that are not part of a key: they differ from run to run and do not change code.
+# Settings of numba that are not part of a key, because they do not change code.
 _NOT_OF_CODE = (
     *("CACHE_", "COLOR_SCHEME", "CUDA_", "DEBUG_CACHE", "GDB_", "NUMBA_DEFAULT_NUM_THREADS"),
     *("NUMBA_NUM_THREADS", "RUNNING_UNDER_PROFILER", "THREADING_", "_HAVE_YAML"),
@@ -52,7 +52,7 @@ _NOT_OF_CODE = (
 
 _CHECKSUM_BYTES = 16
 
-# Prefix of the names by which code refers to separate functions of the package.
+# Prefix of the names by which code calls separate functions of the package.
 SEPARATE = "river_mondrian:"
 
 
@@ -67,12 +67,12 @@ class CodeCache:
     root
         The package's folder.
     package
-        The package's name, as it is imported.
+        The package's import name.
 
     Attributes
     ----------
     n_unkept
-        Number of compiled functions whose code could not be written.
+        Number of compiled functions whose code could not be stored.
     """
 
     def __init__(self, root: Path, package: str) -> None:
@@ -89,16 +89,15 @@ class CodeCache:
         self._settings = own, sys.flags.optimize
 
     def enable(self, dispatcher: D, links: Any = None, is_separate: bool = False) -> D:
-        """Make a function of the package load its compiled code from disk, and store it there.
+        """Make a function of the package load its compiled code from disk, and store new code.
 
-        `links` handles other functions that the code refers to by name: `find` returns their names
-        and types, which are pickled; `load` compiles or loads them first. `is_separate` means that
-        other functions refer to this function.
+        `links` handles the other functions that the code calls by name. `find` returns the names
+        and types of these functions, which are pickled. `load` compiles or loads these functions
+        first. `is_separate` means that other functions call this function by name.
 
-        Functions of other packages are not cached, since changes of their sources would not be
-        seen. Closures over values other than numbers and text are not cached either. An object that
-        is not a dispatcher is returned unchanged: with `NUMBA_DISABLE_JIT` there are no
-        dispatchers.
+        Functions of other packages are not cached, because changes of their sources would not be
+        noticed. Closures over values other than numbers and text are not cached either. An object
+        that is not a dispatcher is returned unchanged, as with `NUMBA_DISABLE_JIT`.
         """
         if isinstance(dispatcher, Dispatcher):
             compiled: Any = dispatcher
@@ -117,7 +116,7 @@ class CodeCache:
 
     @functools.cached_property
     def packaged(self) -> Packaged:
-        """Code that comes with the package."""
+        """The compiled code that comes with the package."""
         known = self._root / packaged.FOLDER / folders.KNOWN
         return Packaged(self._root, self._made_for, self._sources.key_if_known(known))
 
@@ -129,7 +128,7 @@ class CodeCache:
         return {**sources.VERSIONS, "python -O": optimize, **dict(own), **settings}
 
     def pack(self, folder: Path) -> None:
-        """Copy the compiled code to the package's folder for it, for a wheel."""
+        """Copy the compiled code to a folder, for a wheel."""
         if self.folder is None or self.n_unkept:
             raise OSError("compiled code has not been kept")
         known = self.folder.parent / folders.KNOWN
@@ -140,7 +139,7 @@ class CodeCache:
         packaged.write_index(folder, target, self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
-        """Return the name of a function's file for types and a target; None if it is not cached."""
+        """Return the name of a function's file for types and a target; None for no file."""
         described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None
@@ -237,8 +236,8 @@ class FunctionCache:
             return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Write the code that was compiled for these types."""
-        # Such code has addresses that are valid in this process only.
+        """Write a function's code for these types to a file."""
+        # Code with dynamic globals has addresses that are valid in this process only.
         if result.library.has_dynamic_globals or any(not loop.can_cache for loop in result.lifted):
             return
         folder = self._package.folder
@@ -263,14 +262,15 @@ class FunctionCache:
 
 
 def _ensure_symbols(symbols: list[str], target_context: Any) -> None:
-    """Make numba provide the C functions that code calls: without them LLVM ends the process.
+    """Make numba provide the C functions that code calls; LLVM ends the process if one is missing.
 
-    Usually they exist already. Providing all of numba's functions takes a fifth of a second.
+    Usually the functions exist already. Providing all of numba's functions takes a fifth of a
+    second.
 
     Raises
     ------
     LookupError
-        If a function does not exist, as in code of another build of numba.
+        If a function does not exist, for example in code of another build of numba.
     """
     for provide in (_nrt.rtsys.initialize, type(target_context).refresh):
         if not _missing(symbols):
@@ -286,12 +286,12 @@ def _missing(symbols: list[str]) -> list[str]:
 
 
 def _checksum(content: bytes) -> bytes:
-    """Return the checksum of a file's content: machine code of a damaged file must not run."""
+    """Return a checksum of machine code, because code from a damaged file must not run."""
     return hashlib.blake2b(content, digest_size=_CHECKSUM_BYTES).digest()
 
 
 def _numba_settings() -> list[tuple[str, str]]:
-    """Return numba's current settings: a program may change them."""
+    """Return numba's current settings, which a program may change."""
     return [
         (name, repr(value))
         for name, value in sorted(vars(_config).items())
@@ -311,7 +311,7 @@ def _describe(function: FunctionType) -> list[Any] | None:
 
 
 def _read(code: CodeType, doc: str | None) -> list[Any]:
-    """Return the contents of code, without line numbers, addresses and the docstring."""
+    """Return the contents of a code object without line numbers, addresses and the docstring."""
     constants = code.co_consts[1:] if doc is not None else code.co_consts
     read = [_read(c, None) if isinstance(c, CodeType) else c for c in constants]
     return [code.co_code, code.co_names, read]

@@ -1,12 +1,13 @@
 """Logging of compilation, during which the garbage collector searches less.
 
 A first call that compiles kernels takes seconds without a visible reason. So the package's logger
-logs the first compilation in a process as a warning, with the remedy. Python shows the warning if
-no logging is set up. A caller of `warmup` expects compilation, so the level is INFO. Each function
-is logged at level DEBUG.
+logs the first compilation in a process as a warning, and names the remedy. Python shows the warning
+if no logging is set up. During `warmup`, compilation is expected, so the level is INFO. Each
+compiled function is logged at level DEBUG.
 
 Numba creates many long-lived objects. The garbage collector would search all objects of the process
-several times, which takes a tenth of the time. During compilation it searches only young objects.
+several times, which takes a tenth of the time of compilation. During compilation it searches only
+young objects.
 """
 
 import contextlib
@@ -45,14 +46,14 @@ class Watch:
 
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
-        """Surround a call of numba's compiler, which may load all code from disk."""
+        """Context manager around a call of numba's compiler, which may load all code from disk."""
         with self._lock:
             self._n_open += 1
         try:
             yield
         finally:
             with self._lock:
-                # A call that forks ends in the child, too, where no call is open.
+                # A call that forks also ends in the child process, where no call is open.
                 self._n_open = max(self._n_open - 1, 0)
                 if not self._n_open:
                     self._restore()
@@ -70,7 +71,7 @@ class Watch:
 
     @contextlib.contextmanager
     def expected(self, progress: bool = False) -> Iterator[None]:
-        """Allow this thread to compile without a warning; show progress if `progress`."""
+        """Context manager in which this thread may compile without a warning; shows progress."""
         before = getattr(self._expected, "shown", None)
         with Progress(progress, None, "functions") as shown:
             self._expected.shown = shown
@@ -80,7 +81,7 @@ class Watch:
                 self._expected.shown = before
 
     def compiles(self, name: str, folder: Path | None, unused: str = "") -> None:
-        """Note that a function is going to be compiled; its code is kept in `folder`.
+        """Log that a function is going to be compiled, and that `folder` will hold the code.
 
         `unused` is the reason why the package's code is not used.
         """
@@ -90,7 +91,7 @@ class Watch:
             if self._n_open and self._thresholds is None:
                 self._thresholds = gc.get_threshold()
                 gc.set_threshold(*self._thresholds[:2], _NEVER)
-        # Outside the lock: other threads continue while stderr is written to.
+        # Progress is shown outside the lock, so that other threads need not wait for stderr.
         shown = getattr(self._expected, "shown", None)
         if shown is not None:
             shown.reach(shown.done + 1, f"compiling {name}")

@@ -1,4 +1,4 @@
-"""Folders of compiled code: one for each key of the sources. Old folders are removed."""
+"""Folders of compiled code, one for each key of the sources; old folders are removed."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ UNUSED_DAYS = 30
 # or if this many other folders have been used since.
 MOST_OTHERS = 8
 
-# File that keeps digests of sources, and of their bytecode.
+# Name of the file with the digests of sources and of their bytecode.
 KNOWN = f"syntax-{sys.implementation.cache_tag}"
 
 # Only folders with such names are removed.
@@ -35,8 +35,8 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
     `key_of` returns the key of the package's sources (`Sources.key`).
 
     The folder and its parents are created if they do not exist, except for the user's home. A
-    read-only folder is returned, too, since a container image may contain such a folder. When a new
-    folder is created, old folders are removed.
+    read-only folder may be returned, because a container image may contain such a folder. When a
+    new folder is created, old folders are removed.
 
     Warns
     -----
@@ -75,20 +75,20 @@ def read(path: Path) -> bytes:
     Raises
     ------
     PermissionError
-        If the file belongs to another user, who could make this user run code.
+        If the file belongs to another user, who could have written malicious code.
     OSError
         If the file cannot be read.
     """
     with open(path, "rb") as file:
-        # The open file is checked, since the path may have another file by now.
+        # The open file is checked, because another file may now have the path.
         if not _is_trusted(os.fstat(file.fileno()), path.parent):
             raise PermissionError(f"{path} belongs to another user")
         return file.read()
 
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
-    """Return whether this user owns a path, or set NUMBA_CACHE_DIR to a read-only folder."""
-    # Windows has no such owners, but a user's profile is closed to other users.
+    """Return whether this user owns a file, or set NUMBA_CACHE_DIR to its read-only folder."""
+    # Windows has no user ids, but other users cannot access a user's profile.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
     named = _config.CACHE_DIR and Path(_config.CACHE_DIR).absolute() in folder.parents
@@ -96,7 +96,7 @@ def _is_trusted(status: os.stat_result, folder: Path) -> bool:
 
 
 def make(folder: Path) -> None:
-    """Create a folder that is closed to other users, and its parents.
+    """Create a folder and its parents; other users cannot access the folder.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def make(folder: Path) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that is closed to other users; processes see all of it or nothing.
+    """Write a file that other users cannot read; other processes see the complete file or none.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def _warn(package: str, problem: str, folder: Path | None) -> None:
 
 
 def _bases() -> list[tuple[str, Path | None]]:
-    """Return the possible parents of the code's folder, best first, with names for messages."""
+    """Return names and paths of possible parents of the code's folder, in order of preference."""
     found: list[tuple[str, Path | None]] = []
     if _config.CACHE_DIR:
         found.append(("NUMBA_CACHE_DIR", Path(_config.CACHE_DIR).absolute()))
@@ -152,18 +152,18 @@ def _bases() -> list[tuple[str, Path | None]]:
         in_home = "Library/Caches"
     else:
         xdg = os.environ.get("XDG_CACHE_HOME", "")
-        # The standard says to ignore a relative path.
+        # The XDG standard says to ignore a relative path.
         if os.path.isabs(xdg):
             found.append(("XDG_CACHE_HOME", Path(xdg)))
         in_home = ".cache"
     home = os.path.expanduser("~")
-    # A home that does not exist is not created: its absence may be intended.
+    # A missing home folder is not created, because its absence may be intended.
     is_there = os.path.isabs(home) and os.path.isdir(home)
     return [*found, (f"~/{in_home}", Path(home, in_home) if is_there else None)]
 
 
 def use(folder: Path) -> None:
-    """Create a folder, or update the time of its use; remove old folders if it is new.
+    """Create a folder and remove old folders, or update the time of the folder's last use.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def use(folder: Path) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove sibling folders that have not been used for long, except the most recently used."""
+    """Remove sibling folders unused for `UNUSED_DAYS` or not among the latest `MOST_OTHERS`."""
     used = []
     for other in folder.parent.iterdir():
         # Another process may remove the folder first.

@@ -1,7 +1,7 @@
 """Decorators that compile functions over records.
 
-- `kernel`: a function that Python calls for one sample. It is compiled for the classes of the
-  records that are passed, by its annotations.
+- `kernel`: a function that Python calls for one sample. It is compiled by its annotations, for the
+  classes of the records that are passed.
 - `batch_kernel`: a function that Python calls for many samples, while other threads run.
 - `separate`: a function that kernels call by name. It is compiled once for each set of types,
   instead of again with each kernel that calls it.
@@ -46,8 +46,8 @@ _njit: Any = numba.njit
 
 COMPILES = not getattr(config, "DISABLE_JIT", 0)
 
-# Functions that only kernels call need no entry point for Python: compiling it would double the
-# time.
+# Functions that only kernels call have no entry point for Python, because it would double the time
+# of compilation.
 _FROM_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 _FAST = {"fastmath": FASTMATH}
 
@@ -56,11 +56,11 @@ class _Links:
     """The separate functions that compiled code calls by name."""
 
     def find(self, compiled: Any) -> list[tuple[str, tuple[Any, ...]]]:
-        """Return the names and types of the separate functions that a compiled function calls."""
+        """Return the names and types of the separate functions that compiled code calls."""
         declared = {f.name for f in compiled.library._final_module.functions if f.is_declaration}
         return [
             (f"{function.__module__}:{function.__qualname__}", taken)
-            # Other threads may add instances meanwhile.
+            # The list is a copy, because other threads may add instances.
             for (function, taken, packaged), instance in list(_INSTANCES.items())
             if not packaged and instance.symbol in declared
         ]
@@ -78,7 +78,7 @@ _hints: Any = functools.cache(get_type_hints)
 
 
 def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
-    """Return the types of a function's parameters; `classes` has the class of a type variable."""
+    """Return the types of a function's parameters; `classes` has the classes of type variables."""
     hints = [_hints(function)[name] for name in inspect.signature(function).parameters]
     return tuple(
         numba_type(classes.get(h.__name__, h.__bound__) if isinstance(h, TypeVar) else h)
@@ -87,13 +87,13 @@ def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
 
 
 def rare(function: F) -> F:
-    """Mark a function that runs rarely, to compile it faster to slower code."""
+    """Mark a function that runs rarely: it is compiled faster, to slower code."""
     function.is_rare = True  # type: ignore[attr-defined]
     return function
 
 
 def _compiled(function: Any, is_separate: bool, **options: Any) -> Any:
-    """Return numba's dispatcher of a function, whose code is kept on disk."""
+    """Return numba's dispatcher of a function; the compiled code is stored on disk."""
     compiler = RareCompiler if getattr(function, "is_rare", False) else KernelCompiler
     dispatcher = _njit(
         pipeline_class=compiler, error_model="numpy", no_cfunc_wrapper=True, **options
@@ -122,9 +122,10 @@ class Kernel(Generic[P, T]):
         self._only: Callable[P, T] | None = None
 
     def of(self, *classes: type[Any]) -> Callable[P, T]:
-        """Return the compiled kernel for classes of records, in the order of its type variables.
+        """Return the compiled kernel for the classes of its type variables, in their order.
 
-        Calling it is faster than calling the kernel, which looks up the classes at each call.
+        Calling the result is faster than calling this object, which looks up the classes at each
+        call.
         """
         found = self._compiled.get(classes)
         if found is None:
@@ -135,7 +136,7 @@ class Kernel(Generic[P, T]):
         return found
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the kernel for the classes of the records that are passed."""
+        """Run the kernel compiled for the classes of the records that are passed."""
         if self._only is not None:
             return self._only(*args, **kwargs)
         classes = tuple(type(args[place]) for place in _type_variables(self.function).values())
@@ -152,7 +153,7 @@ def _typeof_kernel(value: Kernel[Any, Any], c: Any) -> Any:
 
 @functools.cache
 def _type_variables(function: Any) -> dict[str, int]:
-    """Return the place of the first parameter of each type variable, by the variable's name."""
+    """Return the index of the first parameter of each type variable, by the variable's name."""
     places: dict[str, int] = {}
     for i, name in enumerate(inspect.signature(function).parameters):
         hint = _hints(function)[name]
@@ -162,7 +163,7 @@ def _type_variables(function: Any) -> dict[str, int]:
 
 
 class Plain(Generic[P, T]):
-    """A kernel without compilation: the function, with NumPy's rules for division by zero."""
+    """A kernel that is not compiled: division by zero follows NumPy's rules."""
 
     def __init__(self, function: Callable[P, T]) -> None:
         functools.update_wrapper(self, function)
@@ -180,17 +181,17 @@ class Plain(Generic[P, T]):
 
 
 def kernel(function: Callable[P, T]) -> Kernel[P, T]:
-    """Compile a function that Python calls for one sample, at its first call; cache it on disk.
+    """Compile a function of one sample at its first call from Python; store the code on disk.
 
-    The kernel holds the GIL: releasing it would take as long as learning a sample in one tree.
-    Reassociation lets sums use vector units. NaN and infinity keep their meaning: a missing value
-    is a NaN.
+    The kernel holds the GIL: releasing it would take as long as learning a sample in one tree. Sums
+    may be reordered, so that they use vector units. NaN and infinity keep their meaning, because
+    missing values are NaN.
     """
     return _kernel(function, **_FAST)
 
 
 def batch_kernel(function: Callable[P, T]) -> Kernel[P, T]:
-    """Compile like `kernel`, but for calls on many samples: other threads run meanwhile."""
+    """Compile like `kernel`, but without the GIL during a call, for calls on many samples."""
     return _kernel(function, nogil=True, **_FAST)
 
 
@@ -209,10 +210,10 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
 
 
 class _OfKernels(CPUDispatcher):
-    """A function without an entry point for Python: a call from Python would crash."""
+    """A function without an entry point for Python: calls from Python raise an error."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuse the call."""
+        """Raise a TypeError."""
         raise TypeError(
             f"only kernels can call {self.py_func.__qualname__}: it has no entry point for Python"
         )
@@ -231,17 +232,17 @@ def _helper(function: F, **options: Any) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a small helper that only kernels may call, and that becomes part of them."""
+    """Compile a small helper that only kernels may call; it is always inlined."""
     return _helper(function, forceinline=True, **_FAST)
 
 
 def helper(function: F) -> F:
-    """Compile a helper that only kernels may call, and that the compiler may inline."""
+    """Compile a helper that only kernels may call; the compiler may inline it."""
     return _helper(function, **_FAST)
 
 
 def merged(function: F) -> F:
-    """Compile a helper that one kernel calls at one place, as lines of this kernel."""
+    """Compile a helper that one kernel calls once; its lines are merged into the kernel."""
     return _helper(function, inline="always", **_FAST)
 
 
@@ -252,7 +253,7 @@ def exact_inlined(function: F) -> F:
 
 
 def exact_method(function: F) -> F:
-    """Compile a method of a record without the flags that let sums change their order."""
+    """Mark a method of a record: its sums keep the order of the source."""
     function.kernel_options = {"fastmath": False}  # type: ignore[attr-defined]
     return function
 
@@ -266,11 +267,9 @@ class Instance:
     Parameters
     ----------
     function
-        The function.
-    taken
-        Numba's types of its arguments.
+        The function. taken Numba's types of the arguments.
     packaged
-        Whether to load it from the package instead of compiling it.
+        Whether to load the function from the package instead of compiling it.
 
     Raises
     ------
@@ -283,7 +282,7 @@ class Instance:
         dispatcher = _DISPATCHERS[function]
         context = dispatcher.targetctx
         if packaged:
-            # A function of another module has no code in the package.
+            # A function of another package has no code in this package.
             load = getattr(dispatcher._cache, "load_packaged", None)
             self.compiled = load(taken, context) if load else None
             target: Any = cache.CACHE.packaged.target
@@ -302,7 +301,7 @@ class Instance:
         self.result = self.compiled.signature.return_type
         code, description = operator.attrgetter("library", "fndesc")(self.compiled)
         self.address = int(code.get_pointer_to_function(description.llvm_func_name))
-        # Code that calls the function finds it by this name, as long as the process lasts.
+        # Code that calls the function finds it by this name until the process ends.
         llvm.add_symbol(self.symbol, self.address)
 
 
@@ -329,10 +328,10 @@ def _address_of(function: Any, kind: Any) -> int:
 
 
 def set_entries(record: Any, *functions: Any, **others: Any) -> None:
-    """Compile separate functions, and let a record's entries call them (`records.entry`).
+    """Compile separate functions, and write them to the record's entries (`records.entry`).
 
-    An entry has the name of its function. `others` are functions by names of entries. Type
-    variables of the functions are the class of the record.
+    An entry has the name of its function; `others` maps other names of entries to functions. Type
+    variables stand for the class of the record.
     """
     kind: Any = type(record)
     for name, function in ({own.__name__: own for own in functions} | others).items():
@@ -340,7 +339,7 @@ def set_entries(record: Any, *functions: Any, **others: Any) -> None:
 
 
 def _plain(typ: Any) -> Any:
-    """Return the type to which an argument is converted."""
+    """Return the type to which an argument of a separate function is converted."""
     if isinstance(typ, types.Boolean):
         return types.boolean
     if isinstance(typ, types.Integer):
@@ -372,7 +371,7 @@ def _separate(function: F, **options: Any) -> F:
 
 
 def separate(function: F) -> F:
-    """Compile a function once, for all kernels that call it."""
+    """Compile a function once for each set of types, for all kernels that call it."""
     return _separate(function, **_FAST)
 
 

@@ -1,8 +1,8 @@
 """Compiled code that comes with the package, if its wheel is built with code (`hatch_build.py`).
 
 The code is compiled for the oldest supported processor of an architecture, without loss of speed.
-The file `index.json` beside it lists the versions and settings that the code was compiled for. If
-any of these differs, none of the code is used, and kernels are compiled.
+The file `index.json` in the folder of the code lists the versions and settings of its compilation.
+If any of these differs from this process, no packaged code is used, and kernels are compiled.
 """
 
 import json
@@ -29,9 +29,10 @@ class Packaged:
     Attributes
     ----------
     target
-        The processor's name and features in numba's key of the code; None if the code is not used.
+        Numba's description of the processor, which is part of the key of the code; None if the code
+        is not used.
     unused
-        The reason why existing code is not used; empty if it is used or does not exist.
+        The reason why existing code is not used; empty if the code is used or does not exist.
 
     """
 
@@ -45,14 +46,14 @@ class Packaged:
             if not self.unused:
                 self.target = tuple(index["target"])
         except FileNotFoundError:
-            # The wheel has no compiled code, or there is no wheel.
+            # The package comes without compiled code.
             return
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             self.unused = f"its {INDEX} cannot be read ({error!r})"
 
 
 def _difference(index: dict[str, Any], made_for: dict[str, Any], key: str | None) -> str:
-    """Return the reason why packaged code cannot be used; empty if it can be used."""
+    """Return the reason why packaged code cannot be used, or an empty string."""
     for name, ours in made_for.items():
         theirs = index["made_for"][name]
         if json.loads(json.dumps(ours)) != theirs:

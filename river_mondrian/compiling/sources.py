@@ -16,7 +16,7 @@ import numpy as np
 
 from . import folders
 
-# Suffixes of sources, of modules in bytecode only, and of extensions.
+# Suffixes of sources, of bytecode files and of extensions.
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
 
 # An extension's suffix names Python's ABI. NumPy's ABI changes with its major version only.
@@ -33,19 +33,19 @@ _DIGEST_BYTES = 16
 class Sources:
     """The sources of a package at the time when this object is created.
 
-    Modules that are imported later may come from other sources. So `unchanged` is false once a
-    source has changed, and stays false.
+    Modules that are imported later may come from changed sources. So, once a source has changed,
+    `unchanged` always returns False.
 
     Parameters
     ----------
     root
-        The package's folder. It may be in an archive from which Python imports.
+        The package's folder, or its path in an archive from which Python imports.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._is_changed = False
-        # Set before the files are read, so that a change meanwhile is noticed later.
+        # Set before the files are read, so that a change during the reading is noticed later.
         self._seen = _look_at(root)
         # Empty if a file cannot be read, or there are no files, as in an executable.
         self._contents: dict[str, bytes] = {}
@@ -57,27 +57,27 @@ class Sources:
         """Return the key of all code that is compiled from these sources, in hexadecimal.
 
         The key is a digest of the files' names and bytecode without docstrings, and of the versions
-        of Python's ABI, numba, llvmlite and NumPy's ABI. It is empty if there are no sources.
+        of Python's ABI, numba, llvmlite and NumPy's ABI. The key is empty if there are no sources.
 
         Parameters
         ----------
         known
-            File of the digests of bytecode by the digests of sources: compiling a package to
-            bytecode takes 0.3 s. The file is written if a source is new.
+            File of the digests of bytecode by the digests of sources, because compiling the package
+            to bytecode takes 0.3 s. The file is written if a source is new.
         """
         if self._key is None:
             self._set_key(_read_pairs(folders.read, known), known)
         return self._key or ""
 
     def key_if_known(self, known: Path) -> str | None:
-        """Return the key if a file of the package has the digests of all sources; else None."""
+        """Return the key if the file `known` has the digests of all sources; else None."""
         if self._key is None:
             self._set_key(_read_pairs(Path.read_bytes, known), None)
         return self._key
 
     def _set_key(self, meanings: dict[bytes, bytes], known: Path | None) -> None:
-        """Set the key from known digests; compile new sources only if `known` is a file."""
-        # Another thread may set the key and drop the contents meanwhile.
+        """Set the key from known digests; compile new sources unless `known` is None."""
+        # Read once, because another thread may set the key and replace the attribute.
         contents = self._contents
         if not contents:
             self._key = self._key or ""
@@ -112,7 +112,7 @@ def _digest(content: bytes) -> bytes:
 
 
 def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]:
-    """Return the digests of bytecode in a file, by the digests of sources."""
+    """Read the digests of bytecode from a file; return them by the digests of sources."""
     try:
         content = read(path)
     except OSError:
@@ -123,9 +123,9 @@ def _read_pairs(read: Callable[[Path], bytes], path: Path) -> dict[bytes, bytes]
 
 
 def _meaning(source: bytes) -> bytes:
-    """Return a source's bytecode without docstrings and lines, or the source if it is invalid.
+    """Return a source's bytecode without docstrings and line numbers; an invalid source unchanged.
 
-    Assertions are omitted, too: kernels have none.
+    Assertions are omitted too, because kernels have none.
     """
     try:
         code = compile(source, "", "exec", dont_inherit=True, optimize=2)
@@ -148,7 +148,7 @@ def _without_lines(code: CodeType) -> CodeType:
 
 
 def _look_at(root: Path) -> list[tuple[str, int, int, int, int]]:
-    """Return each source's path, and the fields of its status that change with its content."""
+    """Return each source's path, and the fields of its file status that change with its content."""
     seen = []
     for path in _paths(root):
         try:

@@ -1,19 +1,22 @@
 """Density estimates over trees of regions: at one lifetime, or mixed over several.
 
-A mixture uses the estimator `KERNEL` at each share of the lifetime, from coarse to fine. In each
-level's density, the level before has the weight of one sample:
+A mixture uses the estimator `KERNEL` at several levels g. Level g has a share of the lifetime, and
+levels go from coarse to fine. In the density of level g, the level before has the weight of one
+sample:
 
     f_g(x) = (sum_m n_mg(x) / M (lifetime_g / 2)^d + f_{g-1}(x)) / (n + 1)
 
-The density is above 0 everywhere: before the first level, each tree's last cell that the sample
-shares with others counts as if it held one sample. A level's weight is given by its densities at
-the samples so far, each before it was learned; recent samples count most.
+Here n_mg(x) is the number of samples in the cell of x in tree m, M the number of trees, n the
+number of samples and d the number of dimensions. For f_0, the last cell that x shares with samples
+in each tree counts as if it held one sample. So the density is above 0 everywhere. The weight of a
+level is the product of its densities at the past samples, each before it was learned. Recent
+samples have larger exponents.
 
-Scores measure a sample's *rarity*: its surprise, -log f(x), minus the median surprise of the
-learned samples, in units of their mean deviation from the median. The lifetime that predicts best
-is a poor measure of rarity: at this lifetime, most samples are nearly alone in their cells, and a
-few similar samples are dense. So rarity is the maximum over the levels at which cells hold a
-moderate part of all samples.
+The *surprise* of a sample x is -log f(x). Scores measure *rarity*: (surprise - median) / deviation,
+with the median of past surprises and their mean deviation from it. The level with the highest
+density of past samples is a poor measure of rarity. At this level, most samples are nearly alone in
+their cells. So rarity is the maximum over the levels at which cells hold a moderate share of all
+samples.
 """
 
 import math
@@ -25,43 +28,43 @@ from ..records import Array, Bounds, Float64, Float64s, Int64, Record, stored, t
 from .regions import NONE, PivotPartition, has_room, release_sample, take_sample
 from .walks import ADD, ASK, REMOVE, add_regions, count_missing, log_polytope_volume, reveal, walk
 
-# Estimators: the mean of count / volume, mean count / mean volume, and the mean of count / expected
-# volume.
+# Estimators over trees: mean(count / volume), mean(count) / mean(volume), and mean(count / expected
+# volume).
 FOREST = 0
 LAPLACE = 1
 KERNEL = 2
 
-# Readings of a sample: the log of its density, the log of its density with a floor, its score.
+# Results for a sample: its log density, its log density with a floor, and its score.
 LOG_DENSITY = 0
 FLOORED = 1
 SCORE = 2
 
-# Factor of a level's past log densities in its log weight, at each sample.
+# Factor by which each new sample multiplies a level's log weight.
 MEMORY = 0.999
 
-# The shortest side of a cell.
+# Shorter sides of cells are raised to this length.
 LEAST_SIDE = 1e-300
 
-# Rarity uses the levels at which a sample's cell holds a part of all samples in this range.
+# Rarity uses the levels at which the mean share of samples in a sample's cell is in this range.
 LEAST_PART, LARGEST_PART = 2.0**-8, 2.0**-2
 
-# The least weight of a new sample in the levels' running statistics, and the least deviation, in
-# nats.
+# The least weight of a new sample in the running statistics of levels, and the least mean deviation
+# of surprises, in nats.
 RECENT = 1.0 / 512.0
 LEAST_SPREAD = 1e-3
 
-# If estimates need volumes, only one of so many samples updates the running statistics.
+# If estimates need volumes of cells, every `USUAL_EVERY`-th sample updates the running statistics.
 USUAL_EVERY = 8
 
 
-# Bounds of numbers of samples and regions.
+# Bounds of the numbers of samples and of regions.
 SIZE = Bounds(0, LARGEST_SIZE)
 
 
 class CellEstimate(Record):
-    """A tree's part of the estimate at a point."""
+    """One tree's contribution to the density estimate at a point."""
 
-    # Samples in the point's cell.
+    # Number of samples in the point's cell.
     count: Float64
     # Log volume of the cell; if the count is 0, only the Laplace estimator uses it.
     log_volume: Float64
@@ -72,43 +75,43 @@ class PivotForest(PivotPartition):
 
     # One of `FOREST`, `LAPLACE` and `KERNEL`.
     estimator: Int64 = stored(Bounds(0, 2))
-    # Number of samples learned, and number of samples in the trees.
+    # Number of samples learned, and number of samples still in the trees.
     n_learned: Int64 = stored(SIZE)
     n_samples: Int64 = stored(SIZE)
     # The most samples and regions in the trees; 0 for no bound.
     window: Int64 = stored(SIZE)
     max_nodes: Int64 = stored(SIZE)
-    # Whether features' rates are estimated from samples. The number of samples after which all
-    # rates are renewed; 0 for never again. The value that a feature without a rate has had in all
-    # samples.
+    # `adapts`: whether features' rates are estimated from samples. `renews_at`: the number of
+    # samples after which all rates are renewed; 0 for never. `constants`: the only value of each
+    # feature that has no rate yet.
     adapts: Int64 = stored(Bounds(0, 1))
     renews_at: Int64 = stored(SIZE)
     constants: Float64s
-    # The features' means, and the numbers of values that they average.
+    # The means of features, and the number of values in each mean.
     means: Float64s
     n_values: Float64s
     # Whether the addresses of rows must be passed to kernels again.
     is_unfinished: Int64 = transient()
-    # Number of samples in the running statistics. By level: the mean part of all samples that a
-    # sample's cell holds, the median of surprises, and their mean deviation from the median.
+    # `n_usual`: the number of samples in the running statistics. By level: the mean share of
+    # samples in a sample's cell, the median of surprises, and their mean deviation from the median.
     n_usual: Int64 = stored(SIZE)
     parts: Float64s
     medians: Float64s
     spreads: Float64s
-    # Logarithms of the levels' weights, and of their densities.
+    # Log weights of levels, and log densities of levels at the current sample.
     log_weights: Float64s
     log_levels: Float64s = transient()
-    # Counts of all trees by level.
+    # By level: the number of samples in the current sample's cells, summed over trees.
     totals: Float64s = transient()
     # The sample of a call for one sample.
     inputs: Float64s = transient()
-    # A sample whose missing values are replaced by means, and the number of new regions that it
-    # needs.
+    # A sample whose missing values are replaced by means, and the number of new regions that the
+    # sample needs.
     complete: Float64s = transient()
     n_missing: Int64 = transient()
     # Faces of an oblique cell.
     faces: Float64s = transient()
-    # Estimates by tree.
+    # The contribution of each tree.
     estimates: Array[CellEstimate] = transient()
 
 
@@ -120,7 +123,7 @@ def replacement(forest: PivotForest, j: int) -> float:
 
 @exact_inlined
 def read_sample(forest: PivotForest, x: Float64s) -> int:
-    """Replace missing values by means; return the first bad input, or `DONE`."""
+    """Replace missing values by means; return `DONE`, or the place of the first bad input."""
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
             return j
@@ -132,14 +135,14 @@ def read_sample(forest: PivotForest, x: Float64s) -> int:
 
 @exact_inlined
 def log_mean_of(estimates: Array[CellEstimate], n_trees: int, n: float, is_laplace: bool) -> float:
-    """Return the logarithm of the density by the estimates of all trees, after `n` samples.
+    """Return the log density after `n` samples, from the contributions of all trees.
 
-    With n_m samples in the cell of tree m, whose volume is V_m, the density is
+    With n_m samples in the cell of tree m, which has the volume V_m, and M trees, the density is
 
         sum_m n_m / V_m / (n M) (Equation 13), or (1 / n) sum_m n_m / sum_m V_m
 
     for the Laplace estimator (the last equation of Section 5 before the proof of Theorem 5.1, whose
-    factors 1 / M cancel). The largest term is factored out of the sums against over- and underflow.
+    factors 1 / M cancel). Factoring out the largest term avoids overflow and underflow.
     """
     largest, counts = -math.inf, 0.0
     for t in range(n_trees):
@@ -205,7 +208,7 @@ def learn_weights(forest: PivotForest) -> None:
 
 @exact_inlined
 def learn_usual(forest: PivotForest) -> None:
-    """Update the running statistics of each level by its density at a sample."""
+    """Update the running statistics of each level by its surprise at a sample."""
     n_usual = forest.n_usual
     forest.n_usual = n_usual + 1
     share = max(1.0 / float(n_usual + 1), RECENT)
@@ -261,7 +264,7 @@ def log_volume(forest: PivotForest, t: int) -> float:
 
 @exact_separate
 def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
-    """Return the logarithm of the density by the volumes of cells."""
+    """Return the log density from the counts and volumes of cells."""
     is_laplace = forest.estimator == LAPLACE
     for t in range(forest.n_trees):
         estimate = forest.estimates[t]
@@ -285,7 +288,7 @@ def log_of_cells(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 def log_of_counts(
     forest: PivotForest, x: Float64s, stored: int, change: int, is_floored: bool
 ) -> float:
-    """Return the log density from counts; the walks may add the sample.
+    """Return the log density from counts of samples in cells, and apply `change` to the counts.
 
     Volumes are in units of the rates.
     """
@@ -301,7 +304,7 @@ def log_of_counts(
         estimate.log_volume = d * log_side(lifetime)
         for g in range(n_shares):
             totals[g] += counts[g]
-        # The last cell that the sample shared with others.
+        # The last cell that the sample shares with other samples gives the floor.
         last = min(forest.shared_until, lifetime * forest.shares[0])
         if last > 0.0:
             value = -d * log_side(last)
@@ -322,7 +325,7 @@ def log_of_counts(
 
 @exact_inlined
 def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
-    """Return the logarithm of the density at a complete sample, in units of the rates."""
+    """Return the log density at a sample without missing values, in units of the rates."""
     if forest.n_samples == 0:
         return -math.inf
     if forest.estimator == KERNEL:
@@ -332,16 +335,16 @@ def log_density(forest: PivotForest, x: Float64s, is_floored: bool) -> float:
 
 @exact_inlined
 def score_of(forest: PivotForest, x: Float64s) -> float:
-    """Return the score of a complete sample, from 0 to 1, with 0.5 at rarity 0.
+    """Return the score of a sample without missing values, from 0 to 1; rarity 0 has the score 0.5.
 
-    In trees from an origin, the score does not depend on the order of samples, so that forests can
-    be merged.
+    In trees from an origin, the score does not depend on the order of samples, so merging keeps
+    scores.
     """
     if forest.n_samples == 0:
         return 0.0
     if forest.origin:
-        # 1 / (1 + exp(m)), where exp(m) is the number of samples that the density gives to a cell
-        # of mean volume.
+        # The score is 1 / (1 + exp(m)), where exp(m) is the number of samples that the density
+        # implies for a cell of mean volume.
         size = float(forest.n_inputs) * log_side(forest.trees[0].lifetime)
         m = math.log(float(forest.n_samples)) + log_density(forest, x, True) + size
         small = math.exp(-math.fabs(m))
@@ -352,13 +355,13 @@ def score_of(forest: PivotForest, x: Float64s) -> float:
         log_of_counts(forest, x, NONE, ASK, True)
     else:
         forest.log_levels[0] = log_of_cells(forest, x, True)
-    # The largest rarity of the levels in the range.
+    # Rarity is the largest rarity of the levels in the range.
     rarity, n_used = 0.0, 0
     for g in range(forest.n_shares - 1, -1, -1):
         part = forest.parts[g]
         is_moderate = LEAST_PART <= part <= LARGEST_PART
-        # If no level is in the range, the finest level above it is used, or else the coarsest
-        # level.
+        # If no level is in the range, the finest level above the range is used, or else the
+        # coarsest level.
         if is_moderate or (n_used == 0 and (part > LARGEST_PART or g == 0)):
             above = -forest.log_levels[g] - forest.medians[g]
             value = above / max(forest.spreads[g], LEAST_SPREAD)
@@ -376,7 +379,7 @@ def remove_oldest(forest: PivotForest) -> None:
     window, max_nodes = forest.window, forest.max_nodes
     most = window
     if max_nodes > 0:
-        # Samples without their own regions take memory, too.
+        # Samples that begin no region take memory too.
         per_tree = max_nodes // forest.n_trees
         most = min(window, per_tree) if window > 0 else per_tree
     if most == 0:
@@ -386,7 +389,6 @@ def remove_oldest(forest: PivotForest) -> None:
         is_full = max_nodes > 0 and n_regions + forest.n_trees > max_nodes
         if forest.n_queued < most and not is_full:
             return
-        # Remove the sample that has been in the queue longest.
         row = forest.oldest
         sample = forest.samples.row(row)
         values = sample.values(forest)
@@ -402,7 +404,7 @@ def remove_oldest(forest: PivotForest) -> None:
 
 @exact_separate
 def regions_needed(forest: PivotForest, x: Float64s) -> int:
-    """Return the most new regions that a sample may need; NaN is missing."""
+    """Return the largest number of new regions that a sample may need; missing values are NaN."""
     if not forest.origin:
         return forest.n_trees
     complete, n = forest.complete, 0
@@ -417,8 +419,8 @@ def regions_needed(forest: PivotForest, x: Float64s) -> int:
 def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     """Learn a sample of `n_inputs` values; missing values (NaN) are replaced in place.
 
-    The lifetime is NaN if each tree keeps its lifetime. Returns `DONE`. If nothing is learned,
-    returns the first bad input, `NO_ROOM`, or `WAITS` for new rates.
+    The lifetime is NaN if each tree keeps its lifetime. Returns `DONE`. If the sample is not
+    learned, returns the place of the first bad input, `NO_ROOM`, or `WAITS` for new rates.
     """
     for j in range(forest.n_inputs):
         if math.fabs(x[j]) > LARGEST:
@@ -428,7 +430,6 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
     forest.n_missing = regions_needed(forest, x)
     if not has_room(forest, forest.n_missing):
         return NO_ROOM
-    # The means of features, which replace missing values.
     for j in range(forest.n_inputs):
         if not math.isnan(x[j]):
             count = forest.n_values[j] + 1.0
@@ -436,7 +437,7 @@ def learn_row(forest: PivotForest, x: Float64s, lifetime: float) -> int:
             forest.means[j] = forest.means[j] * (1.0 - 1.0 / count) + x[j] / count
     read_sample(forest, x)
     if forest.adapts:
-        # A feature gets a rate when it first differs from all samples before.
+        # A feature gets a rate when its value first differs from the values of all samples before.
         for j in range(forest.n_inputs):
             if forest.rates[j] == 0.0 and x[j] != forest.constants[j]:
                 forest.rates[j] = 1.0 / max(math.fabs(x[j] - forest.constants[j]), 1e-100)
@@ -482,7 +483,7 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
     forest
         The forest.
     rows
-        The rows, side by side.
+        The rows, one after another.
     n
         Number of rows.
     lifetimes
@@ -490,8 +491,8 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
 
     Returns
     -------
-    `DONE`, or the result of `learn_row` for the first row that is not learned; later rows are not
-    learned either.
+    `DONE`, or the result of `learn_row` for the first row that is not learned. Later rows are not
+    learned.
 
     """
     width = forest.n_inputs
@@ -505,7 +506,7 @@ def learn_rows(forest: PivotForest, rows: Float64s, n: int, lifetimes: Float64s)
 
 @exact_batch_kernel
 def add_samples(forest: PivotForest, other: PivotForest) -> None:
-    """Add the samples of a forest with the same keys and origin; there has to be room."""
+    """Add the samples of a forest with the same keys and origin; `forest` must have room."""
     add_regions(forest, other)
     forest.n_samples += other.n_samples
     forest.n_learned += other.n_learned
@@ -516,10 +517,10 @@ def add_samples(forest: PivotForest, other: PivotForest) -> None:
 
 @exact_inlined
 def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
-    """Return a reading of a sample of `n_inputs` values; NaN if a value is bad.
+    """Return the log density or score of a sample of `n_inputs` values; NaN if a value is bad.
 
-    NaN values are missing. If the reading has a floor and the density is 0, each tree's last cell
-    with samples counts as if it held one sample.
+    NaN values are missing. `FLOORED` replaces the density 0: each tree's last cell with samples
+    then counts as if it held one sample.
     """
     if read_sample(forest, x) != DONE:
         return math.nan
@@ -530,13 +531,13 @@ def reading_of(forest: PivotForest, x: Float64s, reading: int) -> float:
 
 @exact_kernel
 def read_one(forest: PivotForest, reading: int) -> float:
-    """Return a reading of the sample in `inputs`, as `reading_of` does."""
+    """Return the log density or score of the sample in `inputs`; see `reading_of`."""
     return reading_of(forest, forest.inputs, reading)
 
 
 @exact_batch_kernel
 def read_rows(forest: PivotForest, rows: Float64s, n: int, reading: int, out: Float64s) -> None:
-    """Write a reading of each of `n` rows of `n_inputs` values."""
+    """Write the log density or score of each of `n` rows of `n_inputs` values."""
     width = forest.n_inputs
     for i in range(n):
         out[i] = reading_of(forest, rows.part(width * i, width), reading)

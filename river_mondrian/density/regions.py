@@ -1,4 +1,4 @@
-"""The memory of trees of regions: regions, trees, stored samples."""
+"""Records of trees of regions, and the random cuts of a region."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ class Cell(rec.Record):
 
 
 class Region(rec.Record):
-    """A part of the space that a cut separated from another pivot's cell, with its own pivot."""
+    """A region of the space that a cut separated from the cell of its parent's pivot."""
 
-    # Key of the cut; the draws of the region are functions of this key.
+    # Key of the cut; all draws of the region are functions of this key.
     key: rec.Int64
     # Time of the cut, 0 for the whole space.
     time: rec.Float64
-    # Row of the stored sample; `NONE` if the pivot follows from an origin and the cuts.
+    # Row of the stored sample that is the pivot; `NONE` if the pivot follows from an origin and the
+    # cuts.
     pivot: rec.Int32
-    # Number of samples in the region, including the regions that were cut off it.
+    # Number of samples in the region, including the regions that were cut off from it.
     n_samples: rec.Int32
-    # The first region that was cut off this region, and the next region that was cut off the same
-    # parent. An unused row links to the next unused row.
+    # `first`: the first region that was cut off from this region. `next`: the next region that was
+    # cut off from the same parent, or the next unused row.
     first: rec.Int32 = rec.stored(rec.Ref("regions"))
     next: rec.Int32 = rec.stored(rec.Ref("regions"))
 
@@ -47,7 +48,7 @@ class PivotTree(rec.Record):
     """A tree of regions."""
 
     key: rec.Int64
-    # Row of the whole space, or `NONE`.
+    # Row of the region of the whole space, or `NONE`.
     root: rec.Int64 = rec.stored(rec.Ref("regions"))
     # Lifetime at which densities are estimated; the largest lifetime of a mixture.
     lifetime: rec.Float64 = rec.stored(rec.Bounds(LEAST_LIFETIME, 1e300))
@@ -56,16 +57,16 @@ class PivotTree(rec.Record):
 
 
 class StoredSample(rec.Record):
-    """A stored sample: its values, and two links."""
+    """A stored sample: its values, its number of uses, and a link."""
 
     def values(self, partition: PivotPartition) -> rec.Float64s:
-        """Return the values of its features."""
+        """Return the sample's values."""
         return rec.Float64s(self, 0, partition.n_inputs)
 
     def links(self, partition: PivotPartition) -> rec.Int32s:
         """Return the sample's number of uses, and the next sample in the queue or unused row.
 
-        Each region whose pivot it is uses the sample, and so does the queue.
+        A use is a region whose pivot is the sample, or the queue.
         """
         return rec.Int32s(self, 2 * partition.n_inputs, 2)
 
@@ -75,18 +76,19 @@ class Cut(rec.Record):
 
     EMBEDDED = True
 
-    # Time of the cut, or the time until which there is no cut.
+    # Time of the cut; if there is no cut, the end of the search.
     time: rec.Float64 = rec.transient()
     key: rec.Int64 = rec.transient()
     dim: rec.Int64 = rec.transient()
-    # Whether the cut is above the pivot, and its distance from the pivot, in units of the rate.
+    # Whether the cut is above the pivot, and the distance of the cut from the pivot, in units of
+    # the rate.
     is_above: rec.Int64 = rec.transient()
     reach: rec.Float64 = rec.transient()
     exists: rec.Int64 = rec.transient()
 
 
 class PathStep(rec.Record):
-    """A region on the path to a point, and the time until which its pivot's cell has the point."""
+    """A region on a path to a point, and the time until which its pivot shares the point's cell."""
 
     key: rec.Int64
     pivot: rec.Int64
@@ -95,26 +97,26 @@ class PathStep(rec.Record):
 
 
 class PivotPartition(rec.Record):
-    """Trees of regions, and the state of a walk in one of them."""
+    """Trees of regions, and the state of a walk in a tree."""
 
     n_trees: rec.Int64
-    # Features, and dimensions of cells: features, or cut directions.
+    # Number of features, and number of dimensions of cells: the features or the cut directions.
     n_inputs: rec.Int64
     n_dims: rec.Int64
     # Matrices of cut directions, one direction per row; empty for the axes. The offset from a
     # tree's matrix to the next tree's matrix; 0 if all trees share a matrix.
     directions: rec.Float64s
     directions_step: rec.Int64 = rec.derived()
-    # The features of the origin: the pivot of the whole space, which determines all other pivots.
-    # Empty if pivots are samples.
+    # Values of the features at the origin, the pivot of the whole space. Empty if pivots are
+    # samples.
     origin: rec.Float64s
-    # Along a tree's directions: the current sample, and the current region's pivot.
+    # Values along a tree's directions of the current sample, and of the current region's pivot.
     along: rec.Float64s = rec.transient()
     around: rec.Float64s = rec.transient()
     trees: rec.Array[PivotTree]
     regions: rec.Table[Region]
     samples: rec.Table[StoredSample]
-    # The first unused row, and the number of unused rows.
+    # The first unused row of each table, and the number of unused rows.
     unused_region: rec.Int64 = rec.stored(rec.Ref("regions"))
     n_unused_regions: rec.Int64
     unused_sample: rec.Int64 = rec.stored(rec.Ref("samples", chain="unused"))
@@ -128,15 +130,14 @@ class PivotPartition(rec.Record):
     # Rate of cuts of each dimension per unit of length. At rate 0, the distance of any two
     # different values is 1.
     rates: rec.Float64s
-    # The current cut, the current cell, and the number of samples in the current sample's cell at
-    # each share of the lifetime.
+    # `counts`: the number of samples in the current sample's cell at each share of the lifetime.
     cut: Cut = rec.transient()
     cell: Cell = rec.transient()
     n_shares: rec.Int64
     shares: rec.Float64s
     counts: rec.Float64s = rec.transient()
-    # The time until which the current sample shares a region with others; infinity if it always
-    # shares a region.
+    # The time until which the current sample shares a cell with other samples; infinity if it
+    # always does.
     shared_until: rec.Float64 = rec.transient()
 
 
@@ -171,7 +172,7 @@ def stored_pivot(partition: P, t: int, row: int) -> rec.Float64s:
 
 @exact_inlined
 def start_at_origin(partition: P, t: int) -> None:
-    """Set the current pivot to the pivot of the whole space."""
+    """Set the current pivot to the origin, if there is one."""
     if partition.origin:
         around = partition.around
         found = lift(partition, t, partition.origin, around)
@@ -190,7 +191,7 @@ def has_room(partition: P, n_regions: int) -> bool:
 
 @exact_inlined
 def take_sample(partition: P, x: rec.Float64s) -> int:
-    """Store a sample, which only the queue may use, and return its row; there has to be room."""
+    """Store a sample, add it to the queue if any, and return its row; there must be room."""
     row = partition.unused_sample
     if row == NONE:
         row = partition.samples.n_rows
@@ -216,13 +217,13 @@ def take_sample(partition: P, x: rec.Float64s) -> int:
 
 @exact_inlined
 def release_sample(partition: P, row: int) -> None:
-    """Remove a use of a stored sample, if it has uses; free its row if no use is left."""
+    """Remove one use of a stored sample, if any; free its row if no use is left."""
     sample = partition.samples.row(row)
     links = sample.links(partition)
     if links[0] > 0:
         links[0] -= 1
     if links[0] == 0:
-        # Zeroed, so that no later file has the forgotten values.
+        # The values are set to 0, so that no later file contains removed values.
         values = sample.values(partition)
         for j in range(partition.n_inputs):
             values[j] = 0.0
@@ -233,7 +234,7 @@ def release_sample(partition: P, row: int) -> None:
 
 @exact_inlined
 def free_region(partition: P, row: int) -> None:
-    """Free a region's row, and its pivot if nothing else uses the pivot."""
+    """Free a region's row, and the row of its pivot if the pivot has no other use."""
     region = partition.regions.row(row)
     if region.pivot != NONE:
         release_sample(partition, region.pivot)
@@ -249,23 +250,23 @@ def free_region(partition: P, row: int) -> None:
 # The cuts on the sides of a pivot, as functions of its region's key.
 #
 # On a side, the distances of cuts from the pivot and their times after the region began form a
-# Poisson process of rate 1. It is drawn in blocks of distances: the first block is [0, b), and each
-# further block is as long as all blocks before it. In a block, a cut matters only if it is nearer
-# to the pivot than all earlier cuts. So only such cuts are drawn, with exponential times and
-# uniform places. The processes of different blocks and sides are independent.
+# Poisson process of rate 1. This process is drawn in blocks of distances. The first block is [0,
+# b), and each further block is as long as all blocks before it. In a block, a cut matters only if
+# it is nearer to the pivot than all earlier cuts. So only such cuts are drawn, with exponential
+# times and uniform places. The processes of different blocks and sides are independent.
 
 
-# Indices of a key's draws: the key of the next block, time and place of a cut, the key of the next
-# cut in the block, and, from `PER_SIDE` on, the key of each side.
+# Indices of a key's draws: the key of the next block, the time and place of a cut, and the key of
+# the next cut in the block. The keys of the sides begin at `PER_SIDE`.
 NEXT_BLOCK = 0
 CUT_TIME = 3
 CUT_PLACE = 5
 NEXT_KEY = 7
 PER_SIDE = 8
 
-# Length of the first block, in units of the inverse of the time at which the region began. Most
-# samples of a region are several times farther from the pivot. Draws of cuts farther than a sample
-# are wasted, and so are draws of blocks without cuts.
+# Length of the first block times the time at which the region began. Most samples of a region are
+# several times farther from the pivot than this length. A longer block wastes draws of cuts beyond
+# a sample. A shorter block wastes draws of blocks without cuts.
 FIRST_BLOCK = 0.2
 
 _PRECISION = 2.0**-52
@@ -293,7 +294,7 @@ def first_block(horizon: float, began: float) -> float:
 
 @exact_inlined
 def beyond(value: float, step: float) -> float:
-    """Return the value plus a positive step, or a number just above if the sum equals the value."""
+    """Return the value plus a positive step; at least a number just above the value."""
     return max(value + step, value + math.fabs(value) * _PRECISION)
 
 
@@ -309,8 +310,8 @@ def find_cut(
 ) -> None:
     """Set the current cut to the first cut between a pivot and a point.
 
-    The pivot's region has the key `key` and began at `began`, in a tree with a horizon. If there is
-    no cut before `until`, the current cut has that time.
+    The pivot's region has the key `key` and began at the time `began`. If there is no cut before
+    `until`, the time of the current cut is `until`.
     """
     cut, rates, n_dims = partition.cut, partition.rates, partition.n_dims
     block = first_block(horizon, began)
@@ -318,8 +319,8 @@ def find_cut(
     best = until
     # Pivots that follow from an origin may equal a point up to rounding errors.
     slack = _PRECISION if partition.origin else 0.0
-    # The dimension in which the two differ most is searched first: its cut is probably early, and
-    # then fewer later cuts are drawn.
+    # The dimension in which pivot and point differ most is searched first: its cut is probably
+    # early, so fewer later cuts are drawn.
     first, most = 0, -1.0
     for j in range(n_dims):
         gap = math.fabs(z[j] - around[j]) * rates[j]
@@ -337,9 +338,9 @@ def find_cut(
         share = uniform(own, CUT_TIME)
         lower, end = 0.0, block
         while True:
-            # The cuts of a block, each nearer to the pivot and later than the one before.
+            # Each cut of a block is nearer to the pivot and later than the cut before.
             top, time = end, began
-            # -log(share) is at least 1 - share, so mostly no logarithm is needed.
+            # -log(share) >= 1 - share, so most iterations need no logarithm.
             while share > 1.0 - (top - lower) * (best - time):
                 time -= math.log(share) / (top - lower)
                 if time >= best:
@@ -365,7 +366,7 @@ def find_cut(
 
 @exact_inlined
 def place_of_cut(partition: P, around: rec.Float64s) -> float:
-    """Return the place of the current cut in its dimension, for a pivot."""
+    """Return the coordinate of the current cut in its dimension."""
     cut = partition.cut
     step = cut.reach / partition.rates[cut.dim]
     value = around[cut.dim]
@@ -376,8 +377,8 @@ def place_of_cut(partition: P, around: rec.Float64s) -> float:
 def go_beyond(partition: P) -> None:
     """Move the current pivot beyond the current cut, if pivots follow from an origin.
 
-    The new pivot is the old pivot's projection on the cut: a function of earlier draws, in the
-    closure of the new region.
+    The new pivot is the projection of the old pivot on the cut. It is a function of earlier draws,
+    and lies in the closure of the new region.
     """
     if partition.origin:
         partition.around[partition.cut.dim] = place_of_cut(partition, partition.around)
@@ -389,7 +390,7 @@ def nearest_cut(
 ) -> float:
     """Return the distance of a pivot's nearest cut on a side before `until`, at most `bound`.
 
-    Side 2 dim is below the pivot, and side 2 dim + 1 is above it.
+    In dimension j, side 2 j is below the pivot, and side 2 j + 1 is above the pivot.
     """
     own = block_key = key_of(key, PER_SIDE + side)
     share = uniform(own, CUT_TIME)

@@ -1,4 +1,4 @@
-"""The owner of trees of regions with densities."""
+"""`PivotTrees`: trees of regions, with their memory and their density estimates."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .walks import room_for_faces
 
 # Checks of restored trees of regions.
 #
-# Kernels follow links between regions and between samples, and search cuts up to a time or a place.
-# So links must visit each row at most once, and numbers must be such that each search ends.
+# Kernels follow links between regions and between samples, and search cuts up to a time or a
+# distance. So links must visit each row at most once, and numbers must let each search end.
 
 
 # Bounds of the arrays' numbers.
 _MOST = 1.001 * LARGEST
-# By the name of an array: the field with its length, and the bounds of its numbers.
+# For each array: the name of the field with its length, and the bounds of its numbers.
 _ARRAYS = {
     "means": ("n_inputs", -_MOST, _MOST),
     "n_values": ("n_inputs", 0.0, 1e300),
@@ -39,7 +39,7 @@ _ARRAYS = {
     "medians": ("n_shares", -1e300, 1e300),
     "spreads": ("n_shares", 0.0, 1e300),
 }
-# The arrays with a number for each level.
+# Names of the arrays with a number for each level.
 _BY_LEVEL = [name for name, (size, _, _) in _ARRAYS.items() if size == "n_shares"]
 
 
@@ -49,7 +49,7 @@ def check_records(owner: Any) -> None:
     Parameters
     ----------
     owner
-        The trees, a `PivotTrees`, whose attributes are set.
+        The restored `PivotTrees`; its attributes are set.
 
     Raises
     ------
@@ -88,17 +88,17 @@ def check_records(owner: Any) -> None:
 
 
 def check_regions(owner: Any) -> None:
-    """Refuse restored trees whose regions or samples are damaged; their rows are already set.
+    """Refuse restored trees whose regions or samples are damaged.
 
     Parameters
     ----------
     owner
-        As for `check_records`.
+        The restored `PivotTrees`; its attributes and rows are set.
 
     Raises
     ------
     ModelFormatError
-        If a link, a count or a number is wrong; the message names the place.
+        If a link, a count or another number is wrong.
 
     """
     forest, n_trees = owner.forest, len(owner.trees)
@@ -113,7 +113,7 @@ def check_regions(owner: Any) -> None:
     used = found.met("regions")
     if (used == unused).any() or unused.sum() != forest.n_unused_regions:
         refuse(owner, "n_unused_regions", forest.n_unused_regions, "but other rows are not in use")
-    # The rows of both tables are numbered together, and trees come first.
+    # `check_references` numbers the rows of both tables consecutively, and trees come first.
     above = found.parents["regions"] - n_trees
     names = ("time", "n_samples", "pivot", "next")
     times, sizes, pivots, following = (regions.column(name) for name in names)
@@ -162,19 +162,20 @@ _REGION_LAYOUT = rec.RowLayout(Region)
 # Estimators by name.
 ESTIMATORS = {"forest": kernels.FOREST, "laplace": kernels.LAPLACE, "kernel": kernels.KERNEL}
 
-# The most units of work of one kernel call, which then takes some tenths of a second. Units for a
-# row in a tree, besides its values, and for the volume of an oblique cell.
+# The most units of work of one kernel call, which takes some tenths of a second. For a row in a
+# tree, each value costs one unit, the walk `ROW_WORK`, and the volume of an oblique cell
+# `VOLUME_WORK`.
 MOST_WORK = 1 << 22
 ROW_WORK = 20
 VOLUME_WORK = 1000
 
-# The lifetimes of a mixture, in units in which most of a feature's values are within 1. Each
-# lifetime is half of the next. At the smallest lifetime, samples share cells even with a million
-# features.
+# The largest lifetime of a mixture, and the shares of all lifetimes. Lifetimes are per width of a
+# feature (see `ENDS`). Each lifetime is half of the next lifetime. At the smallest lifetime,
+# samples share cells even with a million features.
 LARGEST_LEVEL = 64.0
 LEVELS = 2.0 ** np.arange(-26, 1)
 
-# Numbers of samples after which features' rates are renewed; the last rates are final.
+# Numbers of samples after which all rates are renewed; rates are final after the last renewal.
 RENEWALS = (16, 64, 256)
 
 # A feature's width is the distance between these quantiles of its values.
@@ -194,11 +195,11 @@ class PivotTrees(rec.OwnsArrays):
     n_inputs
         Number of features.
     grows
-        Whether lifetimes grow.
+        Whether lifetimes grow with the number of samples.
     estimator
         Name of the estimator (`ESTIMATORS`).
     window, max_nodes
-        The most samples and regions in the trees, or None.
+        The largest numbers of samples and of regions in the trees; None for no bound.
     directions
         Matrices of cut directions, shape (trees, directions, features), or (1, ...) if all trees
         have the same directions; None for the axes.
@@ -209,11 +210,11 @@ class PivotTrees(rec.OwnsArrays):
     Attributes
     ----------
     vector
-        Room for the values of the sample that is learned or predicted, one per feature.
+        Values of the sample to be learned or predicted, shape (n_inputs,).
     cell
-        The lower and the upper corner of the current cell, as rows.
+        The lower and the upper corner of the current cell, shape (2, dimensions).
     estimates
-        Each tree's part of the last estimate.
+        Each tree's contribution to the last estimate.
 
     """
 
@@ -267,7 +268,7 @@ class PivotTrees(rec.OwnsArrays):
         return rec.RowLayout(StoredSample, (values, rec.Part("links", rec.INT32, 2)))
 
     def _finish(self) -> None:
-        """Create the buffers, and set the record's references to all arrays."""
+        """Create the buffers, and set the addresses of all arrays in the record."""
         forest = self.forest = self.memory[0]
         n_inputs, n_dims, n_levels = forest.n_inputs, forest.n_dims, forest.n_shares
         self.vector = np.full(n_inputs, np.nan)
@@ -288,7 +289,8 @@ class PivotTrees(rec.OwnsArrays):
             self.memory.own(name, np.zeros(n_levels))
         forest.trees, forest.estimates = self.trees.array, self.estimates.array
         forest.cell.lower, forest.cell.upper = map(rec.Float64s.of, self.cell)
-        # Compiled kernels are kept: a look-up for each sample takes as long as learning in a tree.
+        # Compiled kernels are stored here, because a look-up for each sample takes as long as
+        # learning in a tree.
         self._learn_one: Callable[[PivotForest, float], int] | None = None
         self._read_one: Callable[[PivotForest, int], float] | None = None
         self._first_tree = self.trees[0]
@@ -303,7 +305,7 @@ class PivotTrees(rec.OwnsArrays):
         self.samples.show(0, self._sample_table)
 
     def _reserve(self, n_regions: int = 0) -> None:
-        """Make room for another sample, and for at least `n_regions` regions."""
+        """Allocate memory for another sample, and for at least `n_regions` regions."""
         regions, samples = self._region_table, self._sample_table
         self.regions.grow(0, regions, regions.n_rows + max(self.forest.n_trees, n_regions))
         self.samples.grow(0, samples, samples.n_rows + 1)
@@ -326,10 +328,10 @@ class PivotTrees(rec.OwnsArrays):
     # Learning.
 
     def learn(self, lifetime: float = math.nan) -> int:
-        """Learn the sample in `vector`, at `lifetime` or, if it is NaN, at each tree's lifetime.
+        """Learn the sample in `vector` at a lifetime; NaN means each tree's lifetime.
 
-        Returns `DONE`. If nothing is learned, returns the first bad input, or `WAITS` if the trees
-        must be renewed first.
+        Returns `DONE`. If the sample is not learned, returns the place of the first bad input, or
+        `WAITS` if the trees must be renewed first.
         """
         learn_one = self._learn_one
         if learn_one is None:
@@ -341,7 +343,7 @@ class PivotTrees(rec.OwnsArrays):
         return found
 
     def learn_many(self, rows: rec.Floats, lifetimes: rec.Floats | None = None) -> None:
-        """Learn checked rows before the next renewal; `lifetimes` has one per row, or is None."""
+        """Learn checked rows before the next renewal, at a lifetime for each row or None."""
         n_before, start = self.n_samples, 0
         while start < len(rows):
             given = rec.Float64s(0) if lifetimes is None else rec.Float64s.of(lifetimes[start:])
@@ -357,7 +359,7 @@ class PivotTrees(rec.OwnsArrays):
 
     @property
     def rows_at_once(self) -> int:
-        """Number of rows that a kernel may learn at once, so that it returns soon."""
+        """Number of rows that a kernel may learn in one call, so that it returns soon."""
         return min(self._rows_at_once, self.rows_until_renewal or sys.maxsize)
 
     @property
@@ -382,7 +384,7 @@ class PivotTrees(rec.OwnsArrays):
     # Interrupted calls.
 
     def close(self) -> None:
-        """Note that a change has begun, so that `settle` is called before anything else."""
+        """Set the flag that a change has begun, so that the next call first calls `settle`."""
         self.forest.is_unfinished = 1
 
     def settle(self) -> None:
@@ -407,7 +409,7 @@ class PivotTrees(rec.OwnsArrays):
         self.means, self.constants = np.append(self.means, value), np.append(self.constants, value)
         self.n_values = np.append(self.n_values, float(self.n_samples))
         self.rates = np.append(self.rates, 0.0 if forest.adapts else 1.0)
-        # A value has two words.
+        # A value takes two words.
         start = 2 * n_inputs
         self.samples = self.samples.resized(start + 4, [(0, 0, start), (start, start + 2, 2)])
         for chunk in self.samples.chunks[0]:
@@ -446,7 +448,7 @@ class PivotTrees(rec.OwnsArrays):
     # Prediction.
 
     def read(self, reading: int) -> float:
-        """Return a reading of the sample in `vector`; NaN if an input is bad.
+        """Return the log density or score of the sample in `vector`; NaN if an input is bad.
 
         Parameters
         ----------
@@ -460,7 +462,7 @@ class PivotTrees(rec.OwnsArrays):
         return read_one(self.forest, reading)
 
     def read_many(self, rows: rec.Floats, out: rec.Floats, reading: int) -> None:
-        """Write a reading of each of the checked rows."""
+        """Write the log density or score of each checked row to `out`."""
         most = self._rows_at_once
         for start in range(0, len(rows), most):
             part, places = rows[start : start + most], out[start : start + most]
@@ -495,7 +497,7 @@ class PivotTrees(rec.OwnsArrays):
 
 
 def _rate_of(values: rec.Floats) -> float:
-    """Return the rate of cuts of a feature: 1 / width, where the width is between `ENDS`.
+    """Return the rate of cuts of a feature: 1 / width, with the width between the quantiles `ENDS`.
 
     If both quantiles are equal, the width is the mean distance of the other values from the median.
     The rate is 0 for a feature with a single value.

@@ -17,19 +17,19 @@ from .regions import NONE, Cell, P, PathStep, PivotTree, Region
 
 REGION_WORDS = Region.WORDS
 
-# The most regions of a path that are kept at once.
+# The largest number of regions of a path in the buffer.
 PATH = 64
 _room_of_path = room_of_array(PathStep, PATH)
 
 
 class Pair(Record):
-    """A region of one partition, and the region of another partition with the same key."""
+    """Rows of two regions with the same key, in one partition and in another."""
 
     row: Int64
     other: Int64
 
 
-# Change of the numbers of samples on the path by a walk.
+# The number that a walk adds to the numbers of samples on its path.
 ASK = 0
 ADD = 1
 REMOVE = -1
@@ -37,9 +37,9 @@ REMOVE = -1
 
 @exact_inlined
 def begin_region(partition: P, key: int, time: float, pivot: int, following: int) -> int:
-    """Store a region and return its row; there has to be room.
+    """Store a region and return its row; there must be room.
 
-    Its only sample is its pivot; it has no sample if `pivot` is `NONE`.
+    The only sample of the region is its pivot. The region has no sample if `pivot` is `NONE`.
     """
     row = partition.unused_region
     if row == NONE:
@@ -62,7 +62,7 @@ def begin_region(partition: P, key: int, time: float, pivot: int, following: int
 
 @exact_inlined
 def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: int) -> int:
-    """Write the counts of cells before a time, from the g-th share on; return the next share."""
+    """Write a cell's count for the shares from `g` on until a time; return the next share."""
     counts, shares = partition.counts, partition.shares
     while g < partition.n_shares and tree.lifetime * shares[g] < before:
         counts[g] = float(count)
@@ -72,7 +72,7 @@ def write_counts(partition: P, tree: PivotTree, g: int, before: float, count: in
 
 @exact_inlined
 def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) -> None:
-    """Remove a region from the list of regions cut off its parent, or from the tree."""
+    """Remove a region from the list of its parent's regions, or from the tree."""
     following = partition.regions.row(row).next
     if before != NONE:
         partition.regions.row(before).next = following
@@ -86,12 +86,12 @@ def unlink(partition: P, tree: PivotTree, row: int, parent: int, before: int) ->
 def pass_regions(
     partition: P, tree: PivotTree, child: int, g: int, count: int
 ) -> tuple[int, int, int, int]:
-    """Pass the regions that were cut off a region before the current cut.
+    """Visit the regions that were cut off from a region before the current cut.
 
-    Writes the counts of the sample's cells, and the time of the cut after which no samples are
-    left. `count` is the region's number of samples, and `child` is the first region that was cut
-    off it. Returns the next share to be written, the number of samples left, the last passed
-    region, and the region after it; either region may be `NONE`.
+    Writes the counts of the sample's cells, and the time of the cut after which no other samples
+    are left. `count` is the region's number of samples, and `child` is the first region that was
+    cut off from it. Returns the next share to be written, the number of samples left, the last
+    visited region, and the region after that. Both regions may be `NONE`.
     """
     cut, last = partition.cut, NONE
     while child != NONE:
@@ -108,22 +108,22 @@ def pass_regions(
 
 @exact_separate
 def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
-    """Walk to a sample's region in a tree.
+    """Walk to a sample's region in a tree; count, add or remove the sample.
 
-    Writes the count of the sample's cell at each share of the lifetime to `partition.counts`,
-    before any change.
+    Before any change, writes the count of the sample's cell at each share of the lifetime to
+    `partition.counts`.
 
     Parameters
     ----------
     partition
-        The partition. To add a sample, there has to be room for a region, or for the regions that
-        `count_missing` counts.
+        The partition. If the sample is added, there must be room for a region. In trees from an
+        origin, there must be room for the regions that `count_missing` counts.
     t
         Number of the tree.
     x
         The sample.
     stored
-        The sample's row, if it is added and pivots are samples.
+        The sample's row, if the sample is added and pivots are samples.
     change
         `ASK`, `ADD` or `REMOVE`: the change of the numbers of samples. Only a sample that was added
         may be removed.
@@ -145,7 +145,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
         region = partition.regions.row(row)
         began = region.time
         if region.first != NONE:
-            # Prefetched while the cut is searched.
+            # The prefetch runs during the search of the cut.
             prefetch(partition.regions.row(region.first), REGION_WORDS)
         around = partition.around
         if not from_origin:
@@ -169,7 +169,7 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
             if from_origin:
                 has_next, child = True, made
         if region.n_samples == 0:
-            # At most one region is left below, and the path continues there.
+            # At most one region remains below this region, and the path continues in it.
             if alive:
                 unlink(partition, tree, row, parent, before)
             alive = False
@@ -182,9 +182,10 @@ def walk(partition: P, t: int, x: Float64s, stored: int, change: int) -> None:
 
 @exact_inlined
 def child_of_cut(partition: P, row: int) -> tuple[int, int]:
-    """Return the number of samples in the cell of a region's pivot at the current cut.
+    """Return a pivot's number of samples at the current cut, and the region beyond the cut.
 
-    The second result is the region beyond that cut, or `NONE`.
+    The samples are those in the cell of the pivot of the region `row`. The region beyond the cut
+    may be `NONE`.
     """
     cut = partition.cut
     count, child = 0, NONE
@@ -227,7 +228,7 @@ def count_missing(partition: P, t: int, x: Float64s) -> int:
 
 @exact_separate
 def add_regions(partition: P, other: P) -> None:
-    """Add the samples of another partition with the same keys and origin; there has to be room.
+    """Add the samples of another partition with the same keys and origin; there must be room.
 
     A region's key determines its pivot and its cuts.
     """
@@ -268,7 +269,7 @@ def add_regions(partition: P, other: P) -> None:
 def cut_back(
     partition: P, key: int, began: float, until: float, around: Float64s, horizon: float
 ) -> None:
-    """Cut the current cell by all cuts on the sides of a region's pivot before a time."""
+    """Cut the current cell by all cuts of a region before a time, on all sides of its pivot."""
     lower, upper, rates = partition.cell.lower, partition.cell.upper, partition.rates
     block = regions.first_block(horizon, began)
     for j in range(partition.n_dims):
@@ -286,9 +287,9 @@ def cut_back(
 
 @exact_inlined
 def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> None:
-    """Cut the current cell by the steps of the path, the last step first.
+    """Cut the current cell by the cuts of all regions on the path, the last region first.
 
-    Any order gives the same result; this order takes the least work.
+    Any order has the same result; this order is the fastest.
     """
     horizon = partition.trees[t].horizon
     for i in range(n_steps - 1, -1, -1):
@@ -299,7 +300,7 @@ def follow_back(partition: P, t: int, path: Array[PathStep], n_steps: int) -> No
 
 @exact_inlined
 def keep_beyond(partition: P, around: Float64s) -> None:
-    """Make the current cell end at the current cut, on the point's side."""
+    """Restrict the current cell to the point's side of the current cut."""
     cut, cell = partition.cut, partition.cell
     if partition.rates[cut.dim] == 0.0:
         return
@@ -312,7 +313,7 @@ def keep_beyond(partition: P, around: Float64s) -> None:
 
 @exact_inlined
 def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
-    """Compute the cell of a point in a tree whose pivots are samples; return its count."""
+    """Compute a point's cell in a tree whose pivots are samples; return its number of samples."""
     tree, cut, path = partition.trees[t], partition.cut, _room_of_path()
     count, row, n_steps = 0, tree.root, 0
     while row != NONE:
@@ -341,7 +342,7 @@ def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int
 
 @exact_separate
 def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
-    """Set the current cell to a point's cell in a tree at a lifetime; return its count.
+    """Set the current cell to a point's cell at a lifetime; return its number of samples.
 
     The cell is infinite in dimensions that are not cut.
     """
@@ -351,7 +352,7 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
         cell.upper[j] = math.inf
     if not partition.origin:
         return reveal_by_samples(partition, t, z, lifetime)
-    # The path continues in regions without samples: the cell is a function of the tree's key.
+    # In trees from an origin, the path continues in regions without samples.
     tree, cut, around = partition.trees[t], partition.cut, partition.around
     regions.start_at_origin(partition, t)
     row, key, began = tree.root, tree.key, 0.0
@@ -366,7 +367,7 @@ def reveal(partition: P, t: int, x: Float64s, lifetime: float) -> int:
         regions.go_beyond(partition)
 
 
-# The logarithm of the least positive float of full precision.
+# The logarithm of the least positive normal float.
 LEAST_LOG = math.log(sys.float_info.min)
 # The most dimensions in which volumes of oblique cells are computed.
 MOST_OBLIQUE = 3
@@ -379,7 +380,7 @@ REACH = 3
 
 
 def room_for_faces(n_directions: int) -> int:
-    """Return the number of floats of a cell's faces."""
+    """Return the length of the array for a cell's faces."""
     return FACE * 2 * (n_directions + MOST_OBLIQUE)
 
 
@@ -395,9 +396,8 @@ def triangle_area(
 ) -> float:
     """Return the signed area of the triangle between an edge of a face and a point.
 
-    The faces i and j share the edge. The line from the origin along the unit normal of face i, (x,
-    y, z), intersects the plane of face i at the point. The point's distance from the origin is
-    `height`.
+    The faces i and j share the edge. The point is `height` times (x, y, z), the unit normal of face
+    i: the foot of the perpendicular from the origin to the plane of face i.
     """
     shared = along_normal(faces, j, x, y, z)
     a = faces[FACE * j] - shared * x
@@ -429,7 +429,7 @@ def triangle_area(
 
 @exact_inlined
 def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
-    """Replace the normals of the upper faces, U = Q R, by Q (Gram and Schmidt).
+    """Replace the normals of the upper faces, U = Q R, by Q (Gram-Schmidt).
 
     Returns minus the logarithm of the determinant of R, or minus infinity if the determinant is 0.
     """
@@ -455,7 +455,7 @@ def orthogonalize(faces: Float64s, n_inputs: int, n_dims: int) -> float:
 
 @exact_inlined
 def pyramid_volume(faces: Float64s, n: int, i: int) -> float:
-    """Return the volume between a face and the origin."""
+    """Return the volume of the pyramid over a face whose tip is the origin."""
     x, y, z = faces[FACE * i], faces[FACE * i + 1], faces[FACE * i + 2]
     size = math.sqrt(x * x + y * y + z * z)
     if size == 0.0:
@@ -476,19 +476,19 @@ def log_polytope_volume(
     Parameters
     ----------
     directions
-        The rows of U, side by side; their rank is `n_inputs`.
+        The matrix U, row by row; its rank is `n_inputs`.
     n_inputs, n_dims
-        Numbers of columns and rows of U.
+        Number of columns and number of rows of U.
     cell
         The cell's bounds along the directions.
     inside
-        U y for a y in the cell.
+        U y for a point y in the cell.
     faces
-        Memory of `room_for_faces(n_dims)` numbers.
+        Buffer for the faces, shape (room_for_faces(n_dims),).
 
     Returns
     -------
-    The logarithm, or `LEAST_LOG` if the volume is too small to be computed.
+    The log volume, or `LEAST_LOG` if the volume is too small to be computed.
 
     """
     stride, lower, upper = 2 * FACE, cell.lower, cell.upper
@@ -500,7 +500,7 @@ def log_polytope_volume(
             faces[stride * j + k] = directions[j * n_inputs + k] / width if k < n_inputs else 0.0
         faces[stride * j + REACH] = (upper[j] - inside[j]) / width
         faces[stride * j + FACE + REACH] = (inside[j] - lower[j]) / width
-    # In the coordinates R y, with the sides as units and relative to the point inside, the cell is
+    # In the coordinates R y, relative to the point inside and in units of the sides, the cell is
     # about equally wide in all dimensions.
     log_unit = orthogonalize(faces, n_inputs, n_dims)
     if log_unit == -math.inf:
@@ -516,7 +516,7 @@ def log_polytope_volume(
                 faces[FACE * n + m] = sign if m == k else 0.0
             faces[FACE * n + REACH] = 0.5
             n += 1
-    # The sum of the volumes of pyramids over all faces, with their tips at the point inside.
+    # The cell consists of the pyramids over all faces with their tips at the point inside.
     volume = 0.0
     for i in range(n):
         volume += pyramid_volume(faces, n, i)
@@ -524,7 +524,7 @@ def log_polytope_volume(
 
 
 def check_oblique(matrix: NDArray[np.float64]) -> None:
-    """Refuse cut directions whose cells have no finite volume, or a volume that is not computed."""
+    """Refuse cut directions for which volumes of cells are infinite or cannot be computed."""
     d = matrix.shape[1]
     if d > MOST_OBLIQUE:
         raise ValueError(
