@@ -1,1 +1,1 @@
-"""Feature maps: transformers, and inputs of linear learners."""
+"""Feature maps: River transformers, whose outputs linear learners use."""

@@ -1,33 +1,35 @@
 """The base class of feature maps, and their interface for learners.
 
-A `FeatureMap` is the River transformer. It reads mappings and frames (`samples.SampleReader`). Once
-it can map, it holds a `CompiledMap`: the current map, with a record through which kernels call it
-(see `maps.record`). There are two kinds of maps. A *cell map* puts a sample into exactly one cell
-of each of `n_out` partitions. Each cell is a column, whose value is 1 / sqrt(n_out). A *dense map*
-has a value in each of `n_out` columns.
+A `FeatureMap` is the River transformer. It reads mappings and frames (`samples.SampleReader`). As
+soon as the `FeatureMap` can map, it holds a `CompiledMap`: the current map with its record, by
+which kernels call the map (see `maps.record`). There are two kinds of maps. A *cell map* puts a
+sample into exactly one cell of each of `n_out` partitions. Each cell is a column, whose value is 1
+/ sqrt(n_out). A *dense map* has a value in each of `n_out` columns.
 
 To add a map, write a class of records, and a separate kernel that transforms a sample by such a
-record. Then write a `CompiledMap` that has both, and a `FeatureMap` that creates the `CompiledMap`.
+record. Then write a subclass of `CompiledMap` for the record and the kernel, and a subclass of
+`FeatureMap` that creates this `CompiledMap`.
 
 A learner takes these steps with its own copy of a map, for each labelled sample:
 
 1. If `_knows(x)` is false, `_observe` changes the map for the sample: it adds new features, or
-   points from which the map is built. State is replaced, or extended past its counts, so that an
-   interrupted learner can restore the objects of `_changing`. `_observe` returns the steps that
-   remain once the sample counts as learned. By these steps, a map that `_grows` learns the sample.
-   If `_knows(x)` is true, a map that `_grows` learns the sample by `_map.learn`.
-2. If `_map` is another object than before, columns have new meanings. The learner starts again from
-   zero weights, and replays the labelled samples in `_pool`, a few per call
-   (`CompiledMap.transform_stored`). It predicts by the old map until the replay is complete. A map
-   whose `_map` never changes needs no replay and may have `_pool` None. `CompiledMap.n_columns` may
-   grow at any time: the weights of a new column are zero.
+   points from which the map is built. `_observe` replaces arrays, or appends to them without
+   changing earlier elements. So an interrupted learner can restore the objects that `_changing`
+   returns. `_observe` returns functions that the learner calls after the sample counts as learned.
+   These functions extend a map that `_grows` by the sample. If `_knows(x)` is true, `_map.learn`
+   extends a map that `_grows`.
+2. If `_observe` has replaced `_map`, columns have new meanings. The learner starts again from zero
+   weights, and replays the labelled samples in `_pool`, a few per call
+   (`CompiledMap.transform_stored`). It predicts with the old map until the replay is complete. A
+   `FeatureMap` that never replaces `_map` needs no replay, so its `_pool` may be None.
+   `CompiledMap.n_columns` may grow at any time: the weights of a new column are zero.
 3. `_locate(x, compiled)` writes the sample to memory that kernels read. One call of the learner's
-   kernel maps, predicts and updates; it gets the records of the learner, the map, the sample and
-   its outputs.
+   kernel maps, predicts and updates. Its arguments are the records of the learner, the map, the
+   sample and the outputs.
 
-Batches go through `_observe_rows` and `_outputs` (the outputs of all rows), and the learner's
-kernel runs over these outputs. A map that learns row by row provides the rows by `_rows`. Rows with
-new features (`_new_rows`) take the steps above.
+For a batch, `_observe_rows` updates the map, `_outputs` returns the outputs of all rows, and the
+learner's kernel runs over these outputs. A map that learns row by row provides the rows by `_rows`.
+Rows with new features (`_new_rows`) are learned one by one, by the steps above.
 """
 
 from __future__ import annotations
@@ -53,10 +55,10 @@ from ..progress import in_pieces, pieces
 def share_of_equals(first: Array, second: Array, n: int) -> Floats:
     """Return the share of columns in which each row of an array equals each row of another array.
 
-    All numbers are less than `n`, and a number occurs in one column only.
+    The arrays hold integers below `n`. Each integer occurs in one column only.
     """
 
-    # Equation 2 of the isolation kernel's paper, for all pairs of rows.
+    # Equation 2 of Ting, Wells and Washio (2021), for all pairs of rows.
     def matrix(rows: Array) -> scipy.sparse.csr_matrix:
         starts = np.arange(0, rows.size + 1, rows.shape[1])
         return scipy.sparse.csr_matrix((np.ones(rows.size), rows.ravel(), starts), (len(rows), n))
@@ -67,9 +69,9 @@ def share_of_equals(first: Array, second: Array, n: int) -> Floats:
 
 
 def check_map(owner: object, compiled: Any, features: FeatureMap, may_grow: bool = False) -> None:
-    """Refuse a stored object that is not a map, or reads more features than a feature map knows.
+    """Refuse a stored object that is not a map, or a map that reads more features than `features`.
 
-    Only a map that `may_grow` may be unfinished.
+    A map may be unfinished only if `may_grow`.
     """
     if not isinstance(compiled, features._MAPS) or not (compiled.ready or may_grow):
         checks.refuse(owner, "a map", compiled, "but it is unfinished, or of another kind")
@@ -85,7 +87,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     """
 
     _IN_SNAPSHOT: ClassVar[tuple[str, ...]] = ("_map", "_pool")
-    # The classes of `_map`, whose kernels read what `_locate` writes.
+    # Classes that `_map` may have. Their kernels read the samples that `_locate` writes.
     _MAPS: ClassVar[tuple[type[CompiledMap], ...]] = (CompiledMap,)
 
     def __post_init__(self) -> None:
@@ -138,7 +140,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Learn from the rows of a frame."""
         self._observe_rows(names, columns)
 
-    # Attributes and methods that learners use, too.
+    # Attributes and methods that learners use.
 
     @property
     def _is_final(self) -> bool:
@@ -152,11 +154,11 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     _takes_levels = False
 
     def _read_values(self, x: Mapping[Any, Any]) -> dict[Hashable, float]:
-        """Return a mapping's values that are not missing, checked and converted to their kinds."""
+        """Check a mapping, and return its values that are not missing, with levels as codes."""
         return self._reader.index.read(x, self._takes_levels)
 
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame; columns must be of their features' kinds."""
+        """Read a frame, and check that each column has the type of its feature."""
         return read_frame(X, self._reader.index if self._takes_levels else None)
 
     def _changing(self) -> list[Any]:
@@ -170,7 +172,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     def _observe(self, values: Mapping[Hashable, float]) -> list[Callable[[], object]]:
         """Change the map for a checked sample that is about to be learned.
 
-        Return the steps by which a map that grows learns the sample.
+        The returned functions extend a map that `_grows` by the sample.
         """
         self.learn_one(values)
         return []
@@ -179,7 +181,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         """Learn a checked sample for which the map has to change."""
         self._pending = Snapshot(self._changing())
         steps = self._observe(values)
-        # Once this is assigned, the sample counts as learned.
+        # After this assignment, the sample counts as learned.
         self._pending = Steps(steps)
         self._settle()
 
@@ -188,17 +190,17 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return None
 
     def _new_rows(self, names: Sequence[Hashable], columns: Floats) -> set[int]:
-        """Return the rows of a frame with new features for which the map has to change."""
+        """Return the numbers of the rows that have a new feature."""
         return set(self._reader.index.first_rows(names, columns).values())
 
     def _observe_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
         """Update the map with the rows of a frame that a learner is about to learn.
 
-        It is called only if `_is_final`; before that, a learner feeds the rows one by one.
+        Learners call this method only if `_is_final`. Otherwise, they pass the rows one by one.
         """
 
     def _locate(self, x: Mapping[Any, Any], compiled: CompiledMap) -> Sample:
-        """Write a sample to memory that a map's kernel reads, and return it."""
+        """Write a sample to the record that a map's kernel reads, and return the record."""
         if compiled.sparse:
             return self._reader.read_sparse(x)
         return self._reader.read(x, self._takes_levels)
@@ -224,7 +226,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     _auto = False
 
     def _own_copy(self, mixes: bool = False) -> FeatureMap:
-        """Return a copy for a learner; `mixes` is whether the learner mixes lifetimes."""
+        """Return a copy for a learner. `mixes` is whether the learner mixes lifetimes."""
         return copy.deepcopy(self)
 
     # One sample.
@@ -252,8 +254,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        A mapping from the names of columns to values. A map of cells returns only the columns of
-        the sample's cells. Empty if the map cannot map yet.
+        A mapping from the names of columns to values. A cell map returns only the columns of the
+        sample's cells. Empty if the map cannot map yet.
 
         Raises
         ------
@@ -278,13 +280,13 @@ class FeatureMap(Model, base.MiniBatchTransformer):
     # Many samples.
 
     def _read(self, X: Any, progress: bool = False) -> tuple[Any, Array]:
-        """Return a narwhals frame, or the array itself, and the outputs of its rows."""
+        """Read a frame or an array; return it (a frame as narwhals) and the outputs of its rows."""
         frame, names, columns = self._read_frame(X)
         ready = self._ready()
         return frame, in_pieces(lambda rows: self._outputs(names, rows, ready), columns, progress)
 
     def _known(self, out: Array) -> Array:
-        """Return the cells in outputs that have a column, as a one-dimensional array."""
+        """Return the cells among outputs that have a column, as a one-dimensional array."""
         return out.ravel()
 
     def _csr(self, out: Array) -> scipy.sparse.csr_matrix:
@@ -312,8 +314,8 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         Returns
         -------
         A frame or array like `X`, with the same pandas index; without columns if the map cannot map
-        yet. For a map of cells, a frame has only columns with non-zero values, and they are sparse
-        in pandas. For an array, the result is the matrix of `to_csr`.
+        yet. For a cell map, a frame has only columns with non-zero values; they are sparse in
+        pandas. For an array, the result is the matrix of `to_csr`.
 
         Raises
         ------
@@ -331,7 +333,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
             columns = compiled.names(range(compiled.n_columns))
             return native_frame(dict(zip(columns, out.T, strict=True)), like=frame)
         if isinstance(frame, np.ndarray):
-            # Columns of an array have no names: all are returned, in their places.
+            # The columns of an array have no names, so none may be omitted.
             return self._csr(out)
         present = np.unique(self._known(out))
         matrix = self._csr(out)[:, present]
@@ -341,7 +343,7 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
     @locked
     def to_csr(self, X: Any) -> scipy.sparse.csr_matrix:
-        """Map the rows of a frame to a SciPy matrix, which scikit-learn's linear models read.
+        """Map the rows of a frame to a sparse SciPy matrix, e.g. for scikit-learn's linear models.
 
         Parameters
         ----------
@@ -375,9 +377,9 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        An array with a row per row of `X` and a column per row of `Y`. For a map of cells each
-        value is a count divided by the number of partitions. For a dense map, BLAS computes the
-        values, so their last digits depend on the processor and on the number of rows.
+        An array with a row per row of `X` and a column per row of `Y`. For a cell map, each value
+        is the share of partitions in which both rows fall into the same cell. For a dense map, BLAS
+        computes the values, so their last digits depend on the processor and on the number of rows.
 
         Raises
         ------
@@ -389,11 +391,11 @@ class FeatureMap(Model, base.MiniBatchTransformer):
         return self._gram(first, first if Y is None else self._codes_many(Y))
 
     def _codes_many(self, X: Any) -> Array:
-        """Return the outputs or codes of a frame's rows that the kernel compares."""
+        """Return the outputs or codes of a frame's rows, which `_gram` compares."""
         return self._read(X)[1]
 
     def _gram(self, first: Array, second: Array) -> Floats:
-        """Return the kernels of rows, from results of `_codes_many`."""
+        """Return the kernel matrix of the rows in two results of `_codes_many`."""
         if self._ready().dense:
             return first @ second.T
         return share_of_equals(first, second, self._ready().n_columns)

@@ -31,8 +31,8 @@ class RandomFourierFeatures(ByFeature):
     distribution is the kernel's Fourier transform[^1]: normal for the Gaussian kernel, Cauchy in
     each feature for the Laplace kernel. Each frequency gives two features, the cosine and the sine
     of w . x. The dot product of two samples' features is an unbiased estimate of the kernel, and 1
-    for a sample with itself. (With one cosine with a random phase per frequency, the dot product of
-    a sample with itself would be 1 only on average. The estimate would vary more for close
+    for a sample with itself. (The alternative is one cosine of w . x plus a random phase. Then the
+    dot product of a sample with itself is 1 only on average, and the estimate varies more for close
     samples[^2].)
 
     An input feature that is absent or NaN counts as 0. A feature may appear at any time. Its name
@@ -263,16 +263,16 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
 class NystromFeatures(Pooled):
     """Nystrom features of the Laplace or the Gaussian kernel.
 
-    The kernel is approximated from its values with some samples, the landmarks[^1]. Let D be the
-    largest eigenvalues of the landmarks' kernel matrix, and V their eigenvectors. A sample is
-    mapped to D^(-1/2) V' k(x), where k(x) are its kernels with the landmarks. With as many
-    components as landmarks, the dot product of two landmarks is their kernel. The dot product of
-    any other sample with itself is at most 1, its kernel. With `OGDClassifier` this map is
-    NOGD[^2].
+    The kernel is approximated by means of its values for some samples, the landmarks[^1]. Let D be
+    the diagonal matrix of the largest eigenvalues of the landmarks' kernel matrix, and V their
+    eigenvectors. A sample x is mapped to D^(-1/2) V' k(x), where k(x) is the vector of the kernels
+    of x with the landmarks. With as many components as landmarks, the dot product of two mapped
+    landmarks is their kernel. The dot product of any other mapped sample with itself is at most 1,
+    the kernel of the sample with itself. `OGDClassifier` on this map is NOGD[^2].
 
     The landmarks are the first samples learned, or random samples of the first `pool_size`. The map
-    is rebuilt each time the number of samples has doubled, from 2 on. After `pool_size` samples it
-    is final.
+    is rebuilt each time the number of samples has doubled, from 2 on. After `pool_size` samples,
+    the map is final.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class NystromFeatures(Pooled):
         Number of landmarks: b, or the budget, in the papers.
     n_components
         Number of output features, at most `n_landmarks`: the rank of the approximation. The number
-        is smaller if the landmarks' kernel matrix has a smaller rank. By default a fifth of
+        is smaller if the landmarks' kernel matrix has a smaller rank. By default, a fifth of
         `n_landmarks`, as in the papers.
     kernel
         "laplace" for exp(-lifetime |x - y|_1) or "gaussian" for exp(-gamma |x - y|_2^2).
@@ -292,13 +292,13 @@ class NystromFeatures(Pooled):
         Number of first samples from which landmarks are drawn, at least `n_landmarks`. Use more if
         the beginning of a stream differs from the rest. None means `n_landmarks`.
     seed
-        Random seed for reproducibility. Without a `pool_size` nothing is random.
+        Random seed for reproducibility. If `pool_size` is None, nothing is random.
 
     Notes
     -----
-    An input feature that is absent or NaN counts as 0. Features that no landmark has are ignored.
-    The time per sample is proportional to the number of the landmarks' non-zero values, plus
-    `n_landmarks` times `n_components`.
+    An input feature that is absent or NaN counts as 0. Features that no sample of the pool has are
+    ignored. The time per sample is proportional to the number of the landmarks' non-zero values,
+    plus `n_landmarks` times `n_components`.
 
     Examples
     --------
@@ -370,13 +370,13 @@ class NystromFeatures(Pooled):
 
 @dataclass(eq=False, repr=False)
 class IsolationFeatures(Pooled, CellFeatures):
-    """Isolation kernel feature map.
+    """Feature map of the isolation kernel.
 
     The isolation kernel[^1] of two samples is the share of random partitions in which both fall
     into the same cell. Each partition isolates `n_cells` points drawn without replacement from a
     pool of samples. Cells are small where data are dense and large where they are sparse, so the
     kernel adapts to the data, without labels. Its feature map is exact and finite. A sample has one
-    cell per partition, whatever the number of cells. So linear models on the map (see
+    cell per partition, however many cells a partition has. So linear models on the map (see
     `OGDClassifier`) predict and learn in time proportional to `n_partitions`.
 
     With `method="anne"`, a partition is the Voronoi diagram of its points, by Euclidean distance
@@ -386,10 +386,10 @@ class IsolationFeatures(Pooled, CellFeatures):
     coincide share the first point's cell.
 
     The map learns `pool_size` samples; then it is final. Until then, it is rebuilt each time the
-    number of samples has doubled, from 2 on. A partition has a quarter as many points as there are
-    samples, and at most `n_cells`. Calls of `learn_one` build the map. Long builds are spread over
-    several calls, except for Voronoi diagrams of very large pools, which take about a second for
-    100,000 samples.
+    number of samples has doubled, from 2 on. A partition isolates a quarter of the samples, but at
+    most `n_cells`. Calls of `learn_one` build the map, and a long build is spread over several
+    calls. Only the build of Voronoi diagrams from a very large pool is a long call: about a second
+    for 100,000 samples.
 
     Parameters
     ----------
@@ -408,38 +408,38 @@ class IsolationFeatures(Pooled, CellFeatures):
     scale
         Whether to divide each feature by its range over the pool. The range excludes outliers:
         values more than 3 interquartile ranges beyond the quartiles. If most values of a feature
-        are equal, as for words in texts, the range covers this value and the others, without the
-        outliers of the others. By default values are not scaled, and features should have
-        comparable units. Scaled values are at most 1e30 in size.
+        are equal, as for words in texts, only the other values determine the outliers. By default,
+        values are not scaled, and features should have comparable units. Scaled values are at most
+        1e30 in size.
     metric
         Distance of Voronoi diagrams: "euclidean", or "cosine", the angle between a sample and a
-        point. Angles are computed in single precision. So any of several points at nearly the same
-        angle may be the nearest, and samples should have lengths from 1e-5 to 1e5. Samples of zeros
-        do not become points. "auto" means "cosine" if samples have few of many features, like texts
-        (fewer than a tenth of 256 or more), and "euclidean" otherwise. Isolation trees use no
-        distance.
+        point. Angles are computed in single precision, so samples should have Euclidean norms from
+        1e-5 to 1e5. If several points have nearly the same angle, any of them may count as the
+        nearest. Samples of zeros do not become points. "auto" means "cosine" if samples have few of
+        many features, like texts (fewer than a tenth of 256 or more), and "euclidean" otherwise.
+        Isolation trees use no distance.
     device
         Where `learn_many`, `transform_many` and `cells_many` find Voronoi cells: "cpu", or "cuda"
         for a GPU through CuPy, which must be usable when the map is created. Both devices find the
-        same cells. Text, isolation trees and single samples stay on the CPU. Experimental: it has
-        not run on a GPU so far, and tests run its kernels on the CPU.
+        same cells. Text, isolation trees and single samples stay on the CPU. "cuda" is
+        experimental: tests run its kernels on the CPU, and it has never run on a GPU.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
     A feature that is absent from a mapping, NaN, or null in a frame counts as 0, as in text.
-    Features that no sample of the pool has are ignored, which changes no cell. Mappings with few of
-    very many features are not converted to dense vectors: time and memory are proportional to the
-    number of their entries.
+    Features that no sample of the pool has are ignored, because they would not change any cell.
+    Mappings with few of very many features are not converted to dense vectors. So time and memory
+    are proportional to the number of their values.
 
     To find Voronoi cells, a sample is compared with each point of the pool at most once for all
     partitions. The search uses a scan, a tree over principal axes, an index from features to
     points, or, for batches, a matrix product that excludes most points. The map chooses the fastest
     search by its size and by some trials. All searches find the same cells.
 
-    The names of columns have the number of the build: `anne7_12_34` is cell 34 of partition 12 of
-    the eighth build. So a linear model does not confuse columns of different builds.
+    The names of columns contain the number of the build: `anne7_12_34` is cell 34 of partition 12
+    in build 7. So a linear model does not confuse columns of different builds.
 
     Examples
     --------
@@ -489,7 +489,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         self._reader = samples.SampleReader(shifts=self.metric != "cosine")
 
     _MAPS = (diagrams.VoronoiMap, IsolationTreesMap)
-    # Enough points for a search in a tree.
+    # With this pool, `warmup` also compiles the search in a tree.
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"pool_size": 512}
 
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
@@ -506,7 +506,7 @@ class IsolationFeatures(Pooled, CellFeatures):
         )
 
     def _outputs(self, names: Sequence[Hashable], columns: Floats, compiled: CompiledMap) -> Array:
-        # On a device text would be a dense array, as wide as its vocabulary.
+        # On a GPU, texts would be a dense array as wide as their vocabulary.
         if self.device == "cpu" or not isinstance(compiled, diagrams.VoronoiMap) or compiled.sparse:
             return super()._outputs(names, columns, compiled)
         xp = cuda.device_namespace(self.device)

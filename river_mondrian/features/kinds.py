@@ -1,4 +1,4 @@
-"""Base classes of maps of cells, maps with random numbers per feature, and maps from a pool."""
+"""Base classes of cell maps, of maps with random numbers per feature, and of maps from a pool."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .base import FeatureMap
 
 
 class CellFeatures(FeatureMap):
-    """Base class of the maps of cells."""
+    """Base class of the cell maps."""
 
     def _cells(self, columns: Array) -> Array:
-        """Convert columns to the numbers of cells in each partition."""
+        """Convert columns to the numbers of cells within their partitions."""
         return columns.astype(np.int64)
 
     @locked
@@ -42,11 +42,11 @@ class CellFeatures(FeatureMap):
             If the map cannot map yet.
 
         """
-        # Equation 2 of the isolation kernel's paper, for any partitions.
+        # Equation 2 of Ting, Wells and Washio (2021), for any partitions.
         return float((self._codes(x) == self._codes(y)).mean())
 
     def _codes(self, x: Mapping[Any, Any]) -> Array:
-        """Return a code of a sample's cell in each partition, different for each cell."""
+        """Return a code of a sample's cell in each partition; codes of different cells differ."""
         return self._output(x).copy()
 
     @locked
@@ -60,7 +60,7 @@ class CellFeatures(FeatureMap):
 
         Returns
         -------
-        The numbers of the cells, shape (n_partitions,).
+        An array with the number of each cell, shape (n_partitions,).
 
         Raises
         ------
@@ -84,7 +84,7 @@ class CellFeatures(FeatureMap):
 
         Returns
         -------
-        The numbers of the cells, shape (n_rows, n_partitions).
+        An array with the number of each cell, shape (n_rows, n_partitions).
 
         Raises
         ------
@@ -96,7 +96,7 @@ class CellFeatures(FeatureMap):
 
 
 class ByFeature(FeatureMap):
-    """A map that learns only which features exist; each feature has its own random numbers."""
+    """Base class of maps that draw random numbers for each feature, and learn nothing else."""
 
     seed: int | None
 
@@ -105,7 +105,7 @@ class ByFeature(FeatureMap):
         """Return the map without any feature."""
 
     def _know(self) -> RowPerFeature:
-        """Return the map with all features that the reader knows; create it at its first use."""
+        """Create the map if there is none, add the reader's new features, and return the map."""
         if self._map is None:
             self._map = self._make(arguments.draw_seed(self.seed))
             self._map._finish()
@@ -158,8 +158,9 @@ class Pooled(FeatureMap):
     """A map that is built from the first `_n_pooled` samples.
 
     The map is rebuilt each time the number of samples has doubled, so it is useful from the second
-    sample on. A build may be spread over calls (`CompiledMap.advance`); until it ends, the old map
-    is used. Samples that arrive while the last map is built are stored for learners.
+    sample on. A build may be spread over calls (`CompiledMap.advance`); until the build ends, the
+    old map is used. Samples that arrive during the last build are stored, because learners replay
+    them.
     """
 
     _IN_SNAPSHOT = (*FeatureMap._IN_SNAPSHOT, "_next", "_n_builds", "_entropy")
@@ -180,7 +181,7 @@ class Pooled(FeatureMap):
 
     @abc.abstractmethod
     def _begin(self, number: int, pool: Pool) -> CompiledMap:
-        """Begin a map of all samples of a pool; `advance` does the work."""
+        """Begin to build a map from a pool. `CompiledMap.advance` completes the build."""
 
     @property
     @locked
@@ -246,7 +247,7 @@ class Pooled(FeatureMap):
             start = stop
 
     def _build_on(self) -> None:
-        """Begin the next map if it is due, and build a part of it."""
+        """Begin the next build if it is due, and do a part of it."""
         n = len(self._pool)
         if n == self._n_pooled or (2 <= n < self._n_pooled and n & (n - 1) == 0):
             self._next = self._begin(self._n_builds, self._pool)

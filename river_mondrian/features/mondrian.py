@@ -28,8 +28,8 @@ from . import base, kinds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# For lifetime "auto": the number of lifetimes; the first and the last lifetime, in units of the
-# inverse median distance of two samples; and the number of samples that determine the median.
+# For lifetime "auto": the number of lifetimes, and the first and the last lifetime times the median
+# distance of two samples. The first START samples determine the median.
 GRID_SIZE = 16
 GRID_ENDS = (0.125, 128.0)
 START = 256
@@ -55,7 +55,7 @@ class _Start(Pool):
         super().__setstate__(state)
         check_types(self, {"rows": list})
         for i, row in enumerate(self.rows):
-            # NaN is missing.
+            # Missing values are NaN.
             if not isinstance(row, np.ndarray) or row.dtype != np.float64:
                 refuse(self, f"row {i}", row, "but it is of numbers")
             is_level = (row >= LEAST_LEVEL) & (row < 2.0 * LEAST_LEVEL)
@@ -70,7 +70,7 @@ class _Start(Pool):
                 refuse(self, f"row {i}", row.shape, f"but {n_features} features are known")
 
     def lifetimes(self, directions: Directions, names: Sequence[Hashable]) -> list[float]:
-        """Return a grid of lifetimes around the inverse of the median distance of two samples."""
+        """Return a geometric grid of lifetimes around 1 / (median distance of two samples)."""
         rows = np.full((len(self.rows), max(map(len, self.rows))), np.nan)
         for row, values in zip(rows, self.rows, strict=True):
             row[: len(values)] = values
@@ -92,11 +92,12 @@ def _gaps(first: Floats, second: Floats) -> Floats:
 class MondrianFeatures(kinds.CellFeatures):
     """Mondrian features of the Laplace kernel.
 
-    Each partition is a Mondrian process on the smallest box around the samples, which ends at the
-    lifetime. A box is cut at a rate equal to the sum of its sides. The cut's feature is chosen in
-    proportion to the box's side, and its place is uniform. The two parts are cut in the same
-    way[^1]. The share of partitions in which two samples fall into the same cell is an unbiased
-    estimate of exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
+    Each partition is a Mondrian process on the smallest box around the samples. The process ends at
+    the time `lifetime`. A box is cut at a rate equal to the sum of its side lengths. The
+    probability of a feature is proportional to its side length, and the cut's position on this side
+    is uniform. Both parts of the box are cut in the same way[^1]. The kernel of two samples x and y
+    is the share of partitions in which both fall into the same cell. It is an unbiased estimate of
+    exp(-lifetime |x - y|_1)[^2], and 1 for a sample with itself.
 
     `learn_one` extends the partitions by the conditional Mondrian process. At any time, the
     partitions are distributed like partitions drawn in batch for the same samples. Each sample has
@@ -124,40 +125,41 @@ class MondrianFeatures(kinds.CellFeatures):
     `transform_one` does not change the map. For a new sample, it returns the cell at the end of the
     path in each partition. It ignores that the sample might be separated from the cell's samples.
     The alternative is the expectation: the cell's value times the probability that the sample is
-    not separated. On the first 4,000 samples of letter, in [0, 1] at lifetimes 1, 2 and 4, the
-    expectation made more mistakes (.220, .208, .220 against .217, .203, .195). Its kernel of a new
-    sample with itself is not 1. Its squared errors were smaller at lifetimes that are too long
-    (kin8nm at 3: .40 against .67), and similar at good lifetimes.
+    not separated. On the first 4,000 samples of letter, scaled to [0, 1], the expectation made more
+    mistakes: .220, .208 and .220 at lifetimes 1, 2 and 4, against .217, .203 and .195. With the
+    expectation, the kernel of a new sample with itself is not 1. The expectation's squared errors
+    were smaller at lifetimes that are too long (kin8nm at 3: .40 against .67), and similar at good
+    lifetimes.
 
-    With lifetime "auto", the partitions grow to a terminal lifetime, and one walk passes the cells
-    of 16 lifetimes. These lifetimes are 1/8 to 128 times the inverse of the median distance of two
-    of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights for each lifetime and
-    mix the predictions. The mixture has exponential weights, which depend on the error on each
-    sample before it is learned. Their attribute `lifetimes` holds the shares; shares below .001 are
-    ignored. The transformer alone has no loss, so it cannot choose.
+    With lifetime "auto", the partitions grow to the largest of 16 lifetimes, and one path from the
+    root passes the cells of all lifetimes. The lifetimes are 1/8 to 128 times the inverse of the
+    median distance of two of the first 256 samples. `OGDClassifier` and `OGDRegressor` keep weights
+    for each lifetime and mix the predictions. The mixture has exponential weights, which depend on
+    the error on each sample before the sample is learned. The learners' attribute `lifetimes` holds
+    these weights; predictions ignore weights below .001. The transformer alone has no loss, so it
+    cannot choose a lifetime.
 
     A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing
-    feature, the walk takes the child that is nearer in the other features. If both are equally
+    feature, the path takes the child that is nearer in the other features. If both are equally
     near, it takes the larger child. So `kernel` is the Laplace kernel only for samples without
     missing values.
 
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
-    instead of features. Given mappings are the rows of a matrix U for all partitions. The kernel
-    tends to exp(-lifetime |U (x - y)|_1): the norm of a row is its weight. Random directions are
-    uniform on the sphere of the first sample's d features. Their norm is d kappa_d / (2 kappa_(d-1)
-    n), where kappa_d is the volume of the unit ball in d dimensions. With this norm, the kernel
-    tends to exp(-lifetime |x - y|_2) as the number n of directions grows. A later feature gets
-    normal coefficients of mean size 1 / n. A missing value counts as the mean of the values learned
-    so far. A feature that has not appeared yet counts as its first value. A direction is missing if
-    all its features are missing.
+    instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for
+    all partitions. The kernel tends to exp(-lifetime |U (x - y)|_1): the norm of a row is its
+    weight. Random directions are uniform on the sphere of the first sample's d features. Their norm
+    is d kappa_d / (2 kappa_(d-1) n), where kappa_d is the volume of the unit ball in d dimensions.
+    With this norm, the kernel tends to exp(-lifetime |x - y|_2) as the number n of directions
+    grows. A later feature gets normal coefficients of mean size 1 / n. A missing value counts as
+    the mean of the values learned so far. Before its first appearance, a feature counts as its
+    first value. A direction is missing if all its features are missing.
 
-    In each partition, a hash gives each level of a category a place in [0, 1], and cuts separate
-    levels like numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at
-    lifetime l.
+    In each partition, a hash maps each level of a category to [0, 1], and cuts separate levels like
+    numbers. Two levels are not separated with probability 2 (l - 1 + exp(-l)) / l^2 at lifetime l.
 
     If the lifetime is a distribution, the kernel is a mixture. At distance h, it is (rate / (rate +
     h))^shape for a gamma distribution, and (exp(-a h) - exp(-b h)) / (h (b - a)) for a uniform
-    distribution. `limit_kernel` returns the mixture.
+    distribution on [a, b]. `limit_kernel` returns the mixture.
 
     The time per sample is proportional to the number of partitions and to their depth. Memory grows
     only with the cells: 50 to 100 bytes per cell, and 8 to 12 bytes per cell and feature. A sample
@@ -222,7 +224,7 @@ class MondrianFeatures(kinds.CellFeatures):
 
     @property
     def _takes_levels(self) -> bool:  # type: ignore[override]
-        # Directions are sums of numbers.
+        # A direction is a weighted sum, which levels do not have.
         return self.directions is None
 
     def _own_copy(self, mixes: bool = False) -> base.FeatureMap:
@@ -235,7 +237,7 @@ class MondrianFeatures(kinds.CellFeatures):
     def _begin(self) -> MondrianMap:
         """Return a new map that has learned the stored first samples."""
         names = self._reader.index.names
-        # The lifetimes of the map determine when the partitions end.
+        # The partitions' lifetime is infinite, because the map's lifetimes end them.
         partitions = Partitions(self.n_partitions, math.inf, self.directions, seed=self.seed)
         made = MondrianMap(partitions, self._pool.lifetimes(self.directions, names))
         for values in self._pool.rows:
@@ -264,7 +266,7 @@ class MondrianFeatures(kinds.CellFeatures):
         return [partial(self._learn_observed, compiled, compiled.trees.n_samples, values)]
 
     def _store(self, values: Mapping[Hashable, float]) -> bool:
-        """Store one of the first samples; return whether the map was rebuilt from all of them."""
+        """Store one of the first samples, and return whether the map was rebuilt."""
         row = np.full(len(self._reader.index), np.nan)
         for name, value in values.items():
             row[self._reader.index.places[name]] = value
@@ -273,7 +275,7 @@ class MondrianFeatures(kinds.CellFeatures):
         if n & (n - 1):
             return False
         if self._map is not None:
-            # The learner may continue to use the old map, which learns no more.
+            # The learner may still use the old map, but this map learns no more samples.
             self._map.forget_before()
         self._map = self._begin()
         if n == START:
@@ -281,7 +283,7 @@ class MondrianFeatures(kinds.CellFeatures):
         return True
 
     def _with_features(self, values: Mapping[Hashable, float]) -> MondrianMap:
-        """Return the map with all features that the reader knows; create it at its first use."""
+        """Create the map if there is none, add the reader's new features, and return the map."""
         if self._map is None:
             given = self.n_partitions, self.lifetime, self.directions
             self._map = MondrianMap(Partitions(*given, seed=self.seed))
@@ -326,7 +328,7 @@ class MondrianFeatures(kinds.CellFeatures):
                 raise self._bad_input(bad, x)
 
     def _learn_known(self, sample: Sample) -> int:
-        """Extend the partitions by a sample; return DONE or the place of a bad input."""
+        """Extend the partitions by a sample; return DONE or the index of an invalid input."""
         compiled = self._map
         self._pending = compiled
         bad = compiled.learn(sample)
@@ -340,7 +342,8 @@ class MondrianFeatures(kinds.CellFeatures):
             )
 
     def _rows(self, names: Sequence[Hashable], columns: Floats) -> Iterator[Sample] | None:
-        # The cell of a sample with missing values may change when later samples are learned.
+        # Each row is mapped before the next is learned. Later samples may change the cell of a
+        # sample with missing values.
         return _samples(self._reader.arrange(names, columns))
 
     def _learn_rows(self, names: Sequence[Hashable], columns: Floats) -> None:
@@ -360,11 +363,11 @@ class MondrianFeatures(kinds.CellFeatures):
 
     @locked
     def limit_kernel(self, x: Mapping[Any, Any], y: Mapping[Any, Any]) -> float:
-        """Return the limit of the partitions' kernel as their number grows.
+        """Return the limit of the kernel as the number of partitions grows.
 
         The limit is the mean of exp(-lifetime h) over the lifetimes. The distance h is |x - y|_1
-        for cuts along the axes, |U (x - y)|_1 for given directions, and |x - y|_2 for random
-        directions, whose number grows, too.
+        for cuts along the axes, and |U (x - y)|_1 for given directions. For random directions, h is
+        |x - y|_2, the limit for infinitely many directions.
 
         Parameters
         ----------
@@ -428,12 +431,12 @@ class MondrianFeatures(kinds.CellFeatures):
 
     @property
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order of the partitions."""
+        """Features seen, in order of appearance."""
         return list(self._reader.index.names)
 
     @locked
     def nodes(self, partition: int) -> list[CellView]:
-        """Return the nodes of a partition's tree in preorder, with their boxes, cuts and times.
+        """Return the nodes of a partition's tree in preorder, with boxes, cuts and times.
 
         Parameters
         ----------

@@ -2,14 +2,14 @@
 
 The three discriminants are two softmax regressions on standardized inputs and naive Bayes. One
 regression takes small steps, the other large steps. AdaGrad trains both (Duchi, Hazan and Singer
-2011), with one sum of squared gradients for all weights. Naive Bayes assumes normal inputs with the
-same variances in all classes, so naive Bayes is linear, too.
+2011), with one sum of squared gradients for all weights of a regression. Naive Bayes assumes normal
+inputs with the same variances in all classes, so its log-odds are linear, too.
 
 The discriminants read raw inputs, estimate means and variances themselves, and ignore missing
-values. A categorical input has a weight or a count for each level. Levels share the rows of a table
-by a hash (Weinberger et al. 2009). A sample's weight multiplies the sample's gradients and its
-counts in means and variances. Outliers have a bounded effect on means and variances
-(`count_value`).
+values. A categorical input has a weight or a count for each level. A hash maps each level to a row
+of a table, so levels may share a row (Weinberger et al. 2009). A sample's weight multiplies the
+sample's gradients and its counts in means and variances. Outliers have a bounded effect on means
+and variances (`count_value`).
 
 After a drift, steps have their initial size again, and naive Bayes forgets its samples. The weights
 of the regressions are kept, since some drifts turn a boundary only a little.
@@ -33,24 +33,24 @@ from .learned import Learned, keep
 # A value more than 32 standard deviations from the mean is an outlier. An outlier does not count in
 # the mean, and counts as 30 variances in the sum of squares. If one value in a hundred is an
 # outlier of any size, the variance is 1.4 times the variance of the other values. If all values are
-# outliers, as after a change of units, the variance grows by a factor of 2^29 while the number of
-# values doubles, until the values are no outliers. A value that occurs once in 1,000 values counts
-# in full.
+# outliers, as after a change of units, the variance grows until the values are no outliers. While
+# the number of values doubles, it grows by a factor of up to 2^29. A value that occurs once in
+# 1,000 values counts in full.
 #
 # Each time the number of values has doubled, the variance of the later half is compared with the
-# variance of all values. If it is less than a fifth, the values before the later half are
-# forgotten: outliers at the start, larger units, or an earlier level. For a time stamp that grows
-# steadily it is a quarter, so no value is forgotten. The moments of the later half are in rows of
-# their own.
+# variance of all values. If the later variance is less than a fifth, the values before the later
+# half are forgotten. This removes outliers at the start, values in larger units, and values at an
+# earlier level. For a time stamp that grows steadily, the later variance is a quarter, so no value
+# is forgotten. The moments of the later half are in separate rows.
 
 
-# A quantity varies if its sum of squares is larger than this.
+# An input varies if its sum of squared deviations is larger than this.
 VARIES = 1e-280
 # A squared distance of more than FAR variances from the mean counts as FAR_COUNTS variances.
 FAR = 1000.0
 FAR_COUNTS = 30.0
-# The values before the later half are forgotten if the later half's variance is smaller by this
-# factor, and if it has at least LEAST_LATER values.
+# The values before the later half are forgotten if the later half has at least LEAST_LATER values,
+# and a variance that is smaller by this factor.
 SHRUNK = 5.0
 LEAST_LATER = 8.0
 
@@ -59,9 +59,10 @@ LEAST_LATER = 8.0
 def count_value(
     counts: Float64s, means: Float64s, squares: Float64s, place: int, value: float, weight: float
 ) -> bool:
-    """Update the weight of values, their mean and the sum of squared deviations from it.
+    """Update the total weight, the mean and the sum of squared deviations of values.
 
-    Uses Welford 1962, with the weights of West 1979. Returns False if the value is an outlier.
+    The update is Welford's (1962), with weights (West 1979). Return False if the value is an
+    outlier.
     """
     n, own = counts[place], squares[place]
     mean = means[place] if n > 0.0 else value
@@ -80,7 +81,7 @@ def count_value(
 def end_half(counts: Float64s, means: Float64s, squares: Float64s, place: int, later: int) -> bool:
     """End the later half of the values, whose moments are at `later`.
 
-    Returns whether the values before that half have been forgotten.
+    Return whether the values before the later half have been forgotten.
     """
     n, own = counts[later], squares[later]
     has_shrunk = SHRUNK * own * counts[place] < squares[place] * n
@@ -100,7 +101,8 @@ N_DISCRIMINANTS = 3
 # Learning rates of the two regressions.
 SMALL_RATE = 0.1
 LARGE_RATE = 0.8
-# Largest standardized value, and largest squared distance from a class's mean in one input.
+# Largest standardized value, and largest squared distance from a class's mean in one input, in
+# variances within classes.
 LARGEST = 3.0
 FARTHEST = 100.0
 # Least variance within classes, as a fraction of the input's variance.
@@ -111,26 +113,27 @@ PRIOR = 0.5
 LEVEL_ROWS = 2048
 # Smaller than the weight of any sample.
 LEAST_COUNT = 1e-40
-# Pseudo-count of a level's share among all classes, in samples of a class.
+# Pseudo-count of samples in a class, whose levels are distributed as in all classes.
 LEVEL_PRIOR = 1.0
 
 
 class Discriminants(Record):
-    """Two softmax regressions and a naive Bayes over standardized inputs.
+    """Two softmax regressions and a naive Bayes classifier on standardized inputs.
 
     An array with a number per input has rows of length `columns`: column 0 is for the samples or
     the intercept, column i for input i - 1. A matrix has such a row for each class.
     """
 
-    # Number of classes and of inputs so far.
+    # Current number of classes, and of inputs.
     n_classes: Int64
     n_inputs: Int64
-    # Length of a row with a number per input. Number of classes that a row has room for.
+    # Length of a row with a number per input. Capacity for classes.
     columns: Int64
     width: Int64
     # For each input: the weight of its values (of samples in column 0), their mean, and the sum of
-    # squared deviations from the mean. The second row of each array has the later values only.
-    # `within` has the sum of squared deviations from the mean of the value's class at that time.
+    # squared deviations from the mean. The second row of each array is for the later half of the
+    # values. `within` sums the squared deviation of each value from the mean that its class had at
+    # that time.
     counts: Float64s = sized(2, "columns")
     means: Float64s = sized(2, "columns")
     squares: Float64s = sized(2, "columns")
@@ -144,15 +147,16 @@ class Discriminants(Record):
     # For each class: the weight of values of each input (of samples in column 0), and their mean.
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
-    # Number and places of the categorical inputs. A row of levels has a column per class. The rows
-    # hold the weights of the regressions, and the weight of samples.
+    # Number and positions of the categorical inputs. The three arrays of levels hold the weights of
+    # both regressions and the total weight of samples. They have a row per hash and a column per
+    # class.
     n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
     small_levels: Float64s = sized("n_level_rows", "width")
     large_levels: Float64s = sized("n_level_rows", "width")
     level_counts: Float64s = sized("n_level_rows", "width")
-    # The last sample, if there are categories: its inputs, with NaN for categories, and the starts
-    # of the rows of its levels, with -1 for a missing level.
+    # The last sample, if there are categories: its inputs, with NaN for categories, and where the
+    # row of each level starts, with -1 for a missing level.
     numbers: Float64s = transient("columns")
     level_places: Int64s = transient("n_categories")
     # Total weight of the samples with each of these levels.
@@ -163,18 +167,18 @@ class Discriminants(Record):
     precisions: Float64s = transient("columns")
     # Predictions for the last sample: N_DISCRIMINANTS rows of `width` probabilities.
     predicted: Float64s = transient(N_DISCRIMINANTS, "width")
-    # Functions of levels.
+    # Functions for categorical inputs.
     take_apart: Callable[[Record, Float64s], Float64s] = entry()
     add_levels: Callable[[Record, int], int] = entry()
     move_levels: Callable[[Record, Float64s, int, float], int] = entry()
     count_levels: Callable[[Record, int, float], int] = entry()
 
     def n_level_rows(self) -> int:
-        """Return how many rows of levels there are."""
+        """Return the number of rows of the arrays of levels."""
         return LEVEL_ROWS if self.n_categories > 0 else 0
 
     def standardize(self, values: Float64s) -> None:
-        """Standardize a sample's inputs."""
+        """Write a sample's standardized inputs, and the precision of each input."""
         counts, means, squares, within = self.counts, self.means, self.squares, self.within
         standardized, precisions = self.standardized, self.precisions
         standardized[0] = 1.0
@@ -201,7 +205,7 @@ class Discriminants(Record):
         for c in range(self.n_categories):
             place, column = self.level_places[c], 1 + self.categories[c]
             share = self.level_totals[c] / max(self.counts[column], LEAST_COUNT)
-            # A new level is no evidence.
+            # A level that no sample had is no evidence.
             if share > 0.0:
                 of_both = counts[place + label]
                 of_class = self.class_counts[columns * label + column]
@@ -211,7 +215,7 @@ class Discriminants(Record):
         return found
 
 
-# Categorical inputs. These functions are compiled when there are any.
+# Functions for categorical inputs. They are compiled for models that have such inputs.
 
 
 @separate
@@ -332,7 +336,7 @@ def predict(discriminants: Discriminants, values: Float64s) -> None:
 
 @inlined
 def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> None:
-    """Update a regression by the class of the sample predicted last."""
+    """Update a regression with the class of the sample predicted last."""
     is_small, width = e == SMALL_STEPS, discriminants.width
     weights = discriminants.small_weights if is_small else discriminants.large_weights
     levels = discriminants.small_levels if is_small else discriminants.large_levels
@@ -351,8 +355,9 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
     for k in range(n_classes):
         error = probabilities[k] - (1.0 if k == label else 0.0)
         errors += error * error
-    # The derivative of the log loss by weight (k, i) is error_k z_i, so the sum of all squares is
-    # `errors * sizes`. Divided by the number of features, the sum is the mean per feature.
+    # With z the standardized inputs, the derivative of the log loss by weight (k, i) is error_k
+    # z_i. So the sum of all squared derivatives is `errors * sizes`. The division yields the mean
+    # per input, intercept included.
     squares += weight * weight * errors * sizes / (n_inputs + 1)
     # AdaGrad: rate / sqrt(1 + sum of squares) times the gradient.
     step = weight * rate / math.sqrt(1.0 + squares)
@@ -373,7 +378,7 @@ def descend(discriminants: Discriminants, e: int, label: int, weight: float) -> 
 def update_moments(
     discriminants: Discriminants, values: Float64s, label: int, weight: float
 ) -> None:
-    """Update the means and sums of squares of the inputs, for all classes and for one class."""
+    """Update the means and squares of the inputs, over all classes and within the label's class."""
     columns = discriminants.columns
     class_counts = discriminants.class_counts.part(columns * label, columns)
     class_means = discriminants.class_means.part(columns * label, columns)
@@ -397,8 +402,8 @@ def update_moments(
         later = columns + i
         count_value(counts, means, squares, later, value, weight)
         if 2.0 * counts[later] >= counts[i] and end_half(counts, means, squares, i, later):
-            # Classes restart without values. Until they have some, only the input's own variance is
-            # known.
+            # Classes restart without values. Until they have values, the variance within classes is
+            # the input's variance.
             all_within[i] = squares[i]
             for k in range(discriminants.n_classes):
                 discriminants.class_counts[columns * k + i] = 0.0
@@ -406,7 +411,7 @@ def update_moments(
 
 @kernel
 def learn(discriminants: Discriminants, values: Float64s, label: int, weight: float) -> None:
-    """Update the discriminants by the class of the sample predicted last, given its raw inputs."""
+    """Update the discriminants with the class and raw inputs of the sample predicted last."""
     descend(discriminants, SMALL_STEPS, label, weight)
     descend(discriminants, LARGE_STEPS, label, weight)
     if discriminants.n_categories > 0:
@@ -415,7 +420,7 @@ def learn(discriminants: Discriminants, values: Float64s, label: int, weight: fl
     update_moments(discriminants, values, label, weight)
 
 
-# Arrays of rows for levels.
+# Names of the arrays of levels.
 _OF_LEVELS = ("small_levels", "large_levels", "level_counts")
 
 
@@ -433,12 +438,12 @@ class LinearDiscriminants(Learned[Discriminants]):
         Parameters
         ----------
         values
-            Its raw inputs.
+            Raw inputs of the sample.
 
         Returns
         -------
-        For each discriminant: the logits without any input, shape (classes,), and the additions of
-        each input, shape (inputs, classes).
+        For each discriminant: the logits without any input, shape (classes,), and the logits that
+        each input adds, shape (inputs, classes).
 
         """
         n, last = int(self.record.n_classes), slice(1, 1 + len(values))
@@ -478,7 +483,7 @@ class LinearDiscriminants(Learned[Discriminants]):
     def reserve(
         self, width: int, n_inputs: int, predicted: Floats, categories: Sequence[int] = ()
     ) -> None:
-        """Reserve memory for classes and inputs; keep all numbers of the record's inputs.
+        """Reserve memory for classes and inputs; keep the state of current classes and inputs.
 
         Parameters
         ----------
@@ -489,7 +494,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         predicted
             Array that predictions are written to, with `width` columns.
         categories
-            Places of the categorical inputs.
+            Positions of the categorical inputs.
 
         """
         record = self.record
@@ -506,7 +511,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         self.show(predicted)
 
     def begin_at_zero(self, inputs: Sequence[int]) -> None:
-        """Count new numerical inputs as 0 in all samples so far."""
+        """Count new numerical inputs as 0 in all earlier samples."""
         counts, class_counts = self.learned["counts"], self.learned["class_counts"]
         for i in inputs:
             counts[0, 1 + i] = counts[0, 0]
@@ -522,7 +527,7 @@ class LinearDiscriminants(Learned[Discriminants]):
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0
         learned["class_counts"][:] = 0.0
-        # This repeats `update_moments` for one input.
+        # `update_moments` does the same for an input whose classes restart.
         learned["within"][0] = learned["squares"][0]
         learned["level_counts"][:] = 0.0
         learned["counts"][0, 1 + self.memory.arrays["categories"]] = 0.0

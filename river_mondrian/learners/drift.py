@@ -16,7 +16,7 @@ from ..compiling.kernels import exact_inlined, exact_separate
 from ..records import Bounds, Float64, Float64s, Int64, Int64s, Record, sized, stored
 from .learned import Learned
 
-# Rows of buckets. The last row stays empty: its first bucket would need some 2^48 values.
+# Number of rows of buckets. The last row stays empty: its first bucket would need some 2^48 values.
 N_ROWS = 48
 
 # Most buckets of a row.
@@ -47,8 +47,8 @@ class Adwin(Record):
     max_buckets: Int64 = stored(Bounds(1, MOST_BUCKETS))
     min_window_length: Int64
     grace_period: Int64
-    # Number of values since the last drift. Number and sum of the values in the window, and their
-    # variance times their number.
+    # Number of values since the last drift. Number and sum of the values in the window, and the sum
+    # of squared deviations from their mean.
     n_values: Int64
     width: Float64
     total: Float64
@@ -56,7 +56,7 @@ class Adwin(Record):
     # Whether the last value showed a drift. If so, the next value begins a new window.
     is_drift: Int64
     sizes: Int64s = sized(N_ROWS, bounds=Bounds(0, below="row_length"))
-    # For each bucket, the sum of its values and of their squared distances from their mean.
+    # For each bucket, the sum of its values, and the sum of squared deviations from their mean.
     totals: Float64s = sized(N_ROWS, "row_length")
     variances: Float64s = sized(N_ROWS, "row_length")
 
@@ -99,7 +99,7 @@ def _insert(adwin: Adwin, value: float) -> None:
     while i < N_ROWS - 1 and adwin.sizes[i] > adwin.max_buckets:
         first = adwin.row_length() * i
         one, other = adwin.totals[first], adwin.totals[first + 1]
-        # Sum of squares of both buckets together, each of `size` values.
+        # Sum of squared deviations in the merged bucket. Each of the two buckets has `size` values.
         between = one / size - other / size
         variance = adwin.variances[first] + adwin.variances[first + 1]
         variance += size * 0.5 * between * between
@@ -125,8 +125,8 @@ def _drop_oldest(adwin: Adwin, i: int, size: float) -> None:
 def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool:
     """Return whether two parts of the window have means that differ by more than the bound.
 
-    With m the harmonic mean of both parts' numbers of values and v the variance, the bound is
-    sqrt(2 v log(2 log(width) / delta) / m) + 2 log(2 log(width) / delta) / 3 m.
+    Let v be the window's variance, c = log(2 log(width) / delta), and 1 / m = 1 / (n_old - l + 1) +
+    1 / (n_new - l + 1), where l is `min_window_length`. The bound is sqrt(2 v c / m) + 2 c / (3 m).
     """
     least = adwin.min_window_length
     confidence = math.log(2.0 * math.log(adwin.width) / adwin.delta)
@@ -139,7 +139,7 @@ def _differ(adwin: Adwin, n_old: float, n_new: float, difference: float) -> bool
 
 @exact_inlined
 def _shrink(adwin: Adwin) -> bool:
-    """Drop the oldest bucket if both sides of some cut differ, and return whether they do."""
+    """Drop the oldest bucket if the two sides of some cut differ; return whether they do."""
     top = N_ROWS - 1
     while top > 0 and adwin.sizes[top] == 0:
         top -= 1
@@ -164,7 +164,7 @@ def _shrink(adwin: Adwin) -> bool:
 
 @exact_separate
 def update(adwin: Adwin, value: float) -> bool:
-    """Insert a value into the window, and return whether the values have changed."""
+    """Insert a value into the window, and return whether it shows a drift."""
     if adwin.is_drift == 1:
         adwin.n_values = 0
         adwin.width = adwin.total = adwin.variance = 0.0
@@ -180,10 +180,10 @@ def update(adwin: Adwin, value: float) -> bool:
 
 
 class Errors(Adwin):
-    """Errors of a model, from 0 to 1, with the detector of their drifts and their means."""
+    """Drift detector over a model's errors, which are from 0 to 1, and means of the errors."""
 
     detector: Int64 = stored(Bounds(NOBODY, OUTSIDE))
-    # Mean of the errors since the latest drift, their number, and a running mean of recent errors.
+    # Mean and number of the errors since the last drift, and a running mean of recent errors.
     mean: Float64
     n_errors: Int64
     recent: Float64
@@ -191,9 +191,10 @@ class Errors(Adwin):
 
 @exact_separate
 def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
-    """Update with the latest error, and return how many of `n_samples` to keep, 0 for all.
+    """Update with the latest error. Return the number of samples to keep, or 0 without a drift.
 
-    `found` is the number of samples that an outside detector would keep.
+    `found` is the number of samples that an outside detector would keep. At most `n_samples` are
+    kept.
     """
     n_errors = errors.n_errors + 1
     mean = errors.mean + (error - errors.mean) / n_errors
@@ -209,7 +210,7 @@ def watch(errors: Errors, error: float, found: int, n_samples: int) -> int:
     return min(max(kept, LEAST_KEPT), n_samples) if is_drift else 0
 
 
-# Parameters of River's detector, and its defaults.
+# Parameters of `river.drift.ADWIN`, and their defaults.
 PARAMETERS = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
 DEFAULTS = (0.002, 32, 5, 5, 10)
 

@@ -1,6 +1,6 @@
-"""Mixtures of several predictions of a class in a log-linear pool.
+"""Log-linear pool of the class probabilities of several experts.
 
-With p_ek the probability that expert e gives class k, the pool predicts
+If expert e gives class k the probability p_ek, the pool predicts
 
     p_k = prod_e p_ek^a_e / sum_j prod_e p_ej^a_e.
 
@@ -13,7 +13,7 @@ the sum of the squared gradients. The sum of the exponents is the pool's inverse
 
 The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
 Otherwise one heavy sample would make all later steps small. The log loss in the fixed share is also
-multiplied by w / W, since the share's bound assumes at most one log loss at a time.
+multiplied by w / W, because the bound of the fixed share assumes weights of at most 1.
 """
 
 import math
@@ -26,7 +26,7 @@ from ..limits import LARGEST_WEIGHT
 from ..records import Bounds, Float64, Float64s, Floats, Int64, Record, sized, stored, transient
 from .learned import Learned
 
-# More classes than any mixture has.
+# More classes, and more experts, than any mixture has.
 LARGEST_WIDTH = 1 << 25
 
 # Smallest probability that an expert may give, times the number of classes.
@@ -49,32 +49,32 @@ class Experts(Record):
     """
 
     n_experts: Int64 = stored(Bounds(2, LARGEST_WIDTH))
-    # Number of classes so far.
+    # Current number of classes.
     n_classes: Int64
     # Number of classes for which a row has room.
     width: Int64 = stored(Bounds(0, LARGEST_WIDTH))
     # Exponent of each expert, and the sum of its squared gradients.
     exponents: Float64s = sized("n_experts")
     squares: Float64s = sized("n_experts")
-    # Weight of each other expert in the fixed share; the sum is 1.
+    # Weight in the fixed share of each expert but the last; the weights add up to 1.
     shares: Float64s = sized("n_shared", bounds=Bounds(0.0, 1.0))
-    # Largest weight of a sample, which is slowly forgotten; at least 1.
+    # Largest weight of a sample, at least 1; it decays by the factor 1 - FADING at each sample.
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
-    # The last sample: predictions of the experts and their logarithms, a row per expert, the
-    # prediction of the pool, and the probability of the class by each expert.
+    # For the last sample: predictions of the experts, and their logarithms, a row per expert; the
+    # prediction of the pool; and the probability that each expert gave the label.
     predicted: Float64s = transient("n_experts", "width")
     logs: Float64s = transient("n_experts", "width")
     mixed: Float64s = transient("width")
     likelihoods: Float64s = transient("n_experts")
 
     def n_shared(self) -> int:
-        """Return the number of experts without their fixed share."""
+        """Return the number of experts, not counting the fixed share."""
         return self.n_experts - 1
 
 
 @exact_inlined
 def share(weights: Float64s, n: int, densities: Float64s, part: float, rate: float) -> None:
-    """Update the weights of a fixed share with densities to the power of `part`."""
+    """Update the weights of a fixed share with the experts' densities to the power of `part`."""
     total = 0.0
     for e in range(n):
         weights[e] = weights[e] * (densities[e] if part == 1.0 else densities[e] ** part)
@@ -104,7 +104,7 @@ def combine(experts: Experts) -> None:
         for k in range(n_classes):
             shared[k] += experts.shares[e] * expert[k]
     if n_classes <= FEW:
-        # One call for all rows, including the unused columns.
+        # One call computes all rows, including the unused columns.
         logarithms(predicted, n * width, logs)
     for e in range(n):
         expert, own_logs = predicted.part(width * e, width), logs.part(width * e, width)
@@ -125,8 +125,8 @@ def learn(experts: Experts, label: int, weight: float) -> None:
     experts.largest_weight = largest
     part = weight / largest
     for e in range(n):
-        # The derivative of the log loss by an exponent a. As log p_k is a l_k + ... - log sum_j
-        # exp(a l_j + ...), the derivative is sum_k p_k l_k - l_label.
+        # With l_k the logarithms of an expert of exponent a, log p_k = a l_k + ... - log sum_j
+        # exp(a l_j + ...). So the derivative of the log loss by a is sum_k p_k l_k - l_label.
         logs = experts.logs.part(width * e, width)
         gradient = -logs[label]
         for k in range(experts.n_classes):
@@ -145,7 +145,7 @@ class Mixture(Learned[Experts]):
     Parameters
     ----------
     n
-        Number of experts, without their fixed share.
+        Number of experts, not counting the fixed share.
 
     """
 
@@ -184,12 +184,12 @@ class Mixture(Learned[Experts]):
 
 # Contributions of features to a mixture's prediction, from their contributions to each expert.
 #
-# Let expert e move from b_e to p_e, and let a_ef be the contribution of feature f, so that the a_ef
-# add up to p_e - b_e. Move all experts at once, each on a straight line from b_e to p_e. Feature f
-# then moves the mixture's prediction F by the integral of sum_e dF/dp_e a_ef along the path. The
-# integrals of all features add up to the whole change, since F' is linear in the a_ef. They are the
-# Aumann-Shapley values (Aumann and Shapley 1974; integrated gradients, Sundararajan, Taly and Yan
-# 2017).
+# Let the prediction of expert e change from b_e to p_e, and let a_ef be the contribution of feature
+# f. So p_e - b_e = sum_f a_ef. Move all predictions at once, each on a straight line from b_e to
+# p_e. The contribution of feature f to the mixture's prediction F is the integral of sum_e dF/dp_e
+# a_ef along the path. The contributions of all features add up to the change of F, because the
+# integrand is linear in the a_ef. They are the Aumann-Shapley values (Aumann and Shapley 1974;
+# integrated gradients, Sundararajan, Taly and Yan 2017).
 
 
 # A quadrature on (0, 1). It has positions close to 0 and 1, where probabilities may be near 0.
@@ -200,9 +200,10 @@ LENGTHS = np.pi / 4.0 * _WEIGHTS * np.sin(2.0 * _ANGLES)
 
 
 def shared_out(parts: Floats, change: Floats) -> Floats:
-    """Return parts that add up to a change along the first axis.
+    """Return `parts`, corrected so that they add up to `change` along the first axis.
 
-    The parts differ from the given parts by rounding and quadrature; larger parts change more.
+    The corrections are errors of rounding and quadrature. They are proportional to the sizes of
+    parts.
     """
     sizes = np.abs(parts)
     total = sizes.sum(axis=0)
@@ -217,7 +218,7 @@ def _softmax(logits: Floats) -> Floats:
 
 
 def _moved(probabilities: Floats, logits: Floats) -> Floats:
-    """Return how far probabilities move with their logits: the derivative of the softmax."""
+    """Return the derivative of the softmax at `probabilities` in the direction `logits`."""
     return probabilities * (logits - (probabilities * logits).sum(axis=-1, keepdims=True))
 
 
@@ -256,7 +257,7 @@ def parts_of_mixture(mixture: Mixture, start: Floats, end: Floats, parts: Floats
     mixture
         The mixture.
     start, end
-        Predictions of the experts before and after, shape (experts, classes).
+        Predictions of the experts before and after the change, shape (experts, classes).
     parts
         Contributions of features to each expert, shape (experts, features, classes).
 

@@ -16,7 +16,7 @@ R = TypeVar("R", bound=Record)
 
 
 def keep(new: NDArray[Any], old: NDArray[Any]) -> None:
-    """Copy the elements that both arrays have from `old` to `new`."""
+    """Copy elements from `old` to `new`, at all indices that both arrays have."""
     part = tuple(map(slice, np.minimum(new.shape, old.shape)))
     new[part] = old[part]
 
@@ -39,7 +39,7 @@ class Declared(NamedTuple):
 
 
 def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
-    """Yield the arrays with a role whose shapes the records declare (`records.sized`)."""
+    """Yield the arrays of a role that the records declare with shapes (`records.sized`)."""
     for i, record in enumerate(memory):
         for field in memory.kind.FIELDS.values():
             if not field.shape or field.role is not role:
@@ -60,8 +60,8 @@ def declared(memory: Memory[Any], role: Role) -> Iterator[Declared]:
 class Learned(OwnsArrays, Generic[R]):
     """The memory of a record, whose arrays have the shapes and the bounds that it declares.
 
-    Arrays that are state are in `learned`. Transient arrays hold the last sample. The declarations
-    also check restored memory.
+    Arrays that are state are in `learned`. Transient arrays hold the last sample. Restored memory
+    is checked against the declarations.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Learned(OwnsArrays, Generic[R]):
     """
 
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"record"})
-    # The record.
+    # Class of the record.
     _KIND: ClassVar[type[Record]]
     # Whether arrays without declared bounds may contain NaN.
     _HAS_NAN: ClassVar[bool] = False
@@ -85,7 +85,7 @@ class Learned(OwnsArrays, Generic[R]):
         self.learned = self._zeros()
 
     def changed(self, learned: dict[str, NDArray[Any]], **attributes: Any) -> Self:
-        """Return a copy with other arrays and attributes; it shares everything else."""
+        """Return a copy with other arrays and attributes; the copy shares everything else."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__ | attributes)
         made.memory, made.learned = self.memory.copied(), self.learned | learned
@@ -98,7 +98,7 @@ class Learned(OwnsArrays, Generic[R]):
         return [self.memory]
 
     def _declared(self) -> list[Declared]:
-        """Return the arrays that are state."""
+        """Return the declared arrays that are state."""
         return [one for memory in self._memories() for one in declared(memory, Role.STATE)]
 
     def _zeros(self) -> dict[str, NDArray[Any]]:
@@ -127,7 +127,7 @@ class Learned(OwnsArrays, Generic[R]):
             memory.own("predicted", predicted.ravel())
 
     def reader(self, predicted: Any = None) -> Memory[R]:
-        """Return a copy of the record for another thread, with transient arrays of its own."""
+        """Return a copy of the record for another thread, with separate transient arrays."""
         copy = self.memory.copied()
         self._own_prediction(copy, predicted)
         return copy

@@ -1,8 +1,8 @@
 """Thresholds of intervals and of sets of classes, which track quantiles of errors online.
 
-A threshold moves up after a target beyond it, and down after a target within it. Both moves balance
+A threshold moves up after a target beyond it, and down after a target within it. The moves balance
 if the coverage is as requested (Gibbs and Candès 2021). Thresholds are immutable: each update
-returns new ones, so a prediction that waits for its target keeps the thresholds of its time.
+returns new thresholds. So a prediction that waits for its target keeps the thresholds that it used.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ Thresholds = tuple[float, ...]
 # Coverages with tracked thresholds. Other thresholds are interpolated, or extrapolated above 0.99.
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MIDDLE = len(LEVELS)
-# Quantiles of the lower ends, from the widest interval on, of the median, and of the upper ends.
+# Quantiles in ascending order: lower ends (the widest interval first), median, upper ends.
 QUANTILES = (
     *((1.0 - level) / 2.0 for level in reversed(LEVELS)),
     0.5,
     *((1.0 + level) / 2.0 for level in LEVELS),
 )
-# Number of labels before predictions count. It also sets how fast steps shrink (see `step`).
+# Predictions before this number of labels move no threshold. The number also sets how fast steps
+# shrink (see `step`).
 N_FIRST = 20
 
 
@@ -36,18 +37,18 @@ class Steering(NamedTuple):
     bound: float
 
 
-# `INTERVALS` is for errors in units of their size, `SETS` for the log-odds of classes.
+# `INTERVALS` is for errors divided by their mean size, `SETS` for the log-odds of classes.
 INTERVALS = Steering(0.1, 20.0)
 SETS = Steering(0.3, 8.0)
 # Steps shrink to this fraction of the first steps.
 LAST = 0.1
-# If labels are late, several steps precede the effect of the first. Together they are at most this
-# large, so that thresholds do not overshoot.
+# If labels are late, several steps are taken before the first step has an effect. The sum of these
+# steps is at most this, so that thresholds do not overshoot.
 UNSEEN = 0.75
 
 
 def step(steering: Steering, n: int, delay: int) -> float:
-    """Return the size of a step after `n` labels, for a label that is `delay` late."""
+    """Return the size of a step after `n` labels, for a label that is `delay` labels late."""
     usual = steering.first * max(LAST, math.sqrt(N_FIRST / (N_FIRST + n)))
     return min(usual, UNSEEN / (delay + 1.0))
 
@@ -55,8 +56,9 @@ def step(steering: Steering, n: int, delay: int) -> float:
 def moves(p: float) -> tuple[float, float]:
     """Return how far the threshold of a quantile moves after a score within it, and beyond it.
 
-    These are subgradients of the pinball loss over their standard deviation, so that thresholds of
-    large coverages move as fast as others. For the median, moves are -1 and 1.
+    The moves are subgradients of the pinball loss, divided by their standard deviation. So
+    thresholds of large coverages move as fast as other thresholds. For the median, moves are -1 and
+    1.
     """
     deviation = math.sqrt(p * (1.0 - p))
     return (p - 1.0) / deviation, p / deviation
@@ -71,20 +73,21 @@ def log_odds(p: float) -> float:
     return math.log(p / (1.0 - p))
 
 
-# Places of the levels on the axis of interpolation; a coverage of 0 is at place 0.
+# Thresholds are interpolated linearly in the log-odds of quantiles: 0 for a coverage of 0, then
+# those of `LEVELS`.
 PLACES = tuple(map(log_odds, QUANTILES[MIDDLE:]))
 
 
 @functools.lru_cache
 def place_of(coverage: float) -> tuple[int, float]:
-    """Return the number i of a level, and a coverage's place between level i - 1 (0) and i (1)."""
+    """Return a level's number i, and a coverage's position between level i - 1 (0) and i (1)."""
     place = log_odds((1.0 + coverage) / 2.0)
     i = min(bisect_right(PLACES, place), len(LEVELS))
     return i, (place - PLACES[i - 1]) / (PLACES[i] - PLACES[i - 1])
 
 
 def at(thresholds: Sequence[float], coverage: float) -> float:
-    """Return the threshold of a coverage; `thresholds` has the threshold of 0 and of each level.
+    """Return the threshold of a coverage, given the thresholds of coverage 0 and of each level.
 
     Thresholds are tracked separately and may cross. So a threshold counts as at least the largest
     threshold before it.
@@ -101,7 +104,7 @@ def at(thresholds: Sequence[float], coverage: float) -> float:
 class Interval:
     """A prediction of a target, and the thresholds at the time of the prediction.
 
-    `remembered` is passed to the model when the target comes, unless it is None.
+    Unless `remembered` is None, it is passed to the model when the target arrives.
     """
 
     n_learned: int
@@ -120,12 +123,12 @@ class Errors:
     thresholds: Thresholds
 
 
-# Quantiles of the logistic distribution, in units of its mean size.
+# Quantiles of the logistic distribution, divided by its mean absolute value.
 NO_ERRORS = Errors(0, 0.0, tuple(log_odds(p) / math.log(4.0) for p in QUANTILES))
 
 
 def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
-    """Return the thresholds after the target of a predicted interval has come."""
+    """Return the errors and thresholds updated with the target of a predicted interval."""
     error, bound = y - predicted.centre, INTERVALS.bound
     n, size, thresholds = errors.n, errors.size, errors.thresholds
     if not math.isfinite(error):
@@ -210,9 +213,9 @@ def _moved(thresholds: Thresholds, old: Thresholds, score: float, eta: float) ->
 def judge_label(
     tracked: Mapping[Hashable, Odds], predicted: Classes, y: Hashable, by_class: bool, delay: int
 ) -> Mapping[Hashable, Odds]:
-    """Return the thresholds after a label has come: by class, or of all classes (None)."""
+    """Return the thresholds updated with a label: by class, or for all classes (key None)."""
     probabilities = predicted.probabilities
-    # A label that the model did not know could be in no set.
+    # No set can contain a label that the model did not know.
     if y not in probabilities:
         return tracked
     name = y if by_class else None
@@ -233,7 +236,7 @@ def judge_label(
 
 
 def least_of(odds: Odds, coverage: float, exact: bool) -> float:
-    """Return the least probability that a class in a set has."""
+    """Return the smallest probability with which a class belongs to a set."""
     end = at((-SETS.bound, *(odds.exact if exact else odds.never_empty)), coverage)
     return 1.0 / (1.0 + math.exp(end)) if end < SETS.bound else 0.0
 

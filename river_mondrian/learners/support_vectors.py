@@ -35,11 +35,11 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
 
     @property
     def is_final(self) -> bool:
-        """Whether the kernel learns nothing more."""
+        """Whether the kernel is final: later samples do not change it."""
         return True
 
     def parts(self) -> list[Any]:
-        """Return the objects that `observe` and `add` change; they replace or extend values."""
+        """Return the objects whose attributes `observe` and `add` replace or extend."""
         return [self]
 
     @abc.abstractmethod
@@ -59,10 +59,10 @@ class SupportVectors(OwnsArrays, abc.ABC, Generic[S]):
 
     @abc.abstractmethod
     def weighted_sums(self, sample: S, coefficients: Floats) -> Floats:
-        """Return the sum of coefficient times kernel over the support vectors, for each column.
+        """Return sum_i coefficients_ik kernel(sample, support vector i) for each column k.
 
         The sum is f(x) in line 3 of Algorithm 1 (Ting et al. 2021), with coefficients alpha c. The
-        next call may write to the returned array.
+        next call may overwrite the returned array.
         """
 
 
@@ -76,12 +76,12 @@ class CellSample(NamedTuple):
 class CellSupports(SupportVectors[CellSample]):
     """Support vectors under an isolation kernel.
 
-    Samples are stored until the map is final. Whenever the map is rebuilt, so are their cells.
+    Samples are stored until the map is final. Each rebuild of the map recomputes their cells.
 
     Parameters
     ----------
     features
-        The map. The support vectors update a copy of it.
+        The feature map. The support vectors update a copy of the map.
 
     """
 
@@ -157,7 +157,7 @@ class CellSupports(SupportVectors[CellSample]):
         self.n += 1
 
     def weighted_sums(self, sample: CellSample, coefficients: Floats) -> Floats:
-        """Return the sum of coefficient times kernel over the support vectors, for each column."""
+        """Return sum_i coefficients_ik kernel(sample, support vector i) for each column k."""
         out = np.zeros(coefficients.shape[1])
         if sample.cells is not None:
             cells = Int32s.of(sample.cells), Int32s.of(self.cells)
@@ -191,7 +191,7 @@ class SparseSupports(SupportVectors[Values]):
     def __init__(self, kernel: str, rate: float) -> None:
         self.n = 0
         self.kind, self.rate = KINDS[kernel], float(rate)
-        # Columns of the features.
+        # Column of each feature.
         self.places: dict[Hashable, int] = {}
         self.starts = np.zeros(1, dtype=np.int64)
         self.columns = np.zeros(0, dtype=np.int32)
@@ -273,12 +273,12 @@ class SparseSupports(SupportVectors[Values]):
         return math.fsum(value * value for value in sample.values())
 
     def weighted_sums(self, sample: Values, coefficients: Floats) -> Floats:
-        """Return the sum of coefficient times kernel over the support vectors, for each column."""
+        """Return sum_i coefficients_ik kernel(sample, support vector i) for each column k."""
         rows, known, n = self._memory[0], self.places, coefficients.shape[1]
         if len(self._sums) != n:
             self._memory.own("sums", np.zeros(n))
             rows.n_columns = n
-            # Assigned last, so that a call after an interruption repeats the work.
+            # Assigned last, so that the next call after an interruption allocates again.
             self._sums = self._memory.arrays["sums"]
         entries = [(known[name], value) for name, value in sample.items() if name in known]
         places = np.array([place for place, _ in entries], dtype=np.int32)

@@ -1,8 +1,9 @@
 """Random binning: the cell of a sample in a random grid, and the table of known cells.
 
-A cell is a bin in each feature. The value 0 is always in bin 0. So the features in other bins
-determine the cell, whatever the number of features. Two independent 64-bit sums over these features
-are the cell's code, which identifies the cell. The table uses open addressing.
+A cell is a bin in each feature. The value 0 is always in bin 0. So the features outside bin 0
+determine the cell, and a new feature does not change it. Two independent 64-bit sums over the
+features outside bin 0 are the cell's code, which identifies the cell. The table uses open
+addressing.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from .record import MapRecord, Outputs, Places, RowPerFeature, Sample, Starts, V
 # The column of all cells that are not in the table.
 UNKNOWN = 0
 
-# Numbers of bins are clipped to this size, so that they fit integers of 64 bits.
+# Numbers of bins are clipped to this size, so that they fit 64-bit integers.
 FARTHEST_BIN = 9e18
 
 # Initial number of slots of a table.
 SMALLEST_TABLE = 256
 
-# The most cells that one call of a kernel computes, so that signals do not wait long.
+# Most cells that one call of a kernel computes, so that signals do not wait long.
 CELLS = 200_000
 
 
@@ -52,7 +53,7 @@ class Slot(Record):
 class BinningRecord(MapRecord):
     """Random grids and the known cells in them."""
 
-    # A row for each input: pitch and shift of each partition, then the feature's own code.
+    # A row for each input: pitch and shift of each partition, then the feature's code.
     grids: Float64s
     # Slots of cells; their number is a power of two.
     table: Array[Slot]
@@ -73,7 +74,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 @exact_inlined
 def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code) -> None:
-    """Write the code of a sample's cell; the sample's values must be checked before."""
+    """Write the code of a sample's cell in a partition. The values must have been checked."""
     grids, width = record.grids, 2 * (record.n_out + 1)
     first, second = np.uint64(0), np.uint64(0)
     for j in range(sample.n_entries):
@@ -81,7 +82,7 @@ def find_code(record: BinningRecord, sample: Sample, partition: int, code: Code)
         if value == 0.0:
             continue
         row = grids.part(width * place, width)
-        # The bin (Algorithm 2).
+        # The number of the bin (Algorithm 2 of Rahimi and Recht, 2007).
         position = np.floor((value + row[2 * partition + 1]) / row[2 * partition])
         if position == 0.0:
             continue
@@ -108,7 +109,7 @@ def slot_of(table: Array[Slot], n_slots: int, code: Code) -> Slot:
 
 @exact_inlined
 def column_of(record: BinningRecord, code: Code) -> int:
-    """Return a cell's column, or the next column if the cell is new; there has to be room."""
+    """Return a cell's column, or the next column if the cell is new. The table must have room."""
     slot = slot_of(record.table, record.n_slots, code)
     if slot.column == UNKNOWN:
         slot.code_first, slot.code_second = code.first, code.second
@@ -133,7 +134,7 @@ def bin_sample(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_batch_kernel
 def write_codes(record: BinningRecord, sample: Sample, codes: Int64s) -> int:
-    """Write a word for each of a sample's cells, known or not; return DONE or a bad input."""
+    """Write a 64-bit code for each of a sample's cells; return DONE or an invalid input."""
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
         return bad
@@ -160,7 +161,7 @@ def write_codes_of_rows(
 def learn_one(record: BinningRecord, sample: Sample) -> int:
     """Assign columns to the new cells of a sample.
 
-    Returns DONE, NO_ROOM if the table has to grow first, or a bad input.
+    Return DONE, NO_ROOM if the table has to grow first, or an invalid input.
     """
     bad = maps.bad_entry(record, sample)
     if bad >= 0:
@@ -182,7 +183,7 @@ def learn_rows(
 ) -> int:
     """Assign columns to the new cells of checked rows of a CSR matrix, from `row` on.
 
-    Returns the first row without room, or `n`.
+    Return the first row without room, or `n`.
     """
     sample = _room_for_sample()[0]
     while row < n:
@@ -195,9 +196,9 @@ def learn_rows(
 
 @exact_batch_kernel
 def add_known(record: BinningRecord, cells: Array[Slot], i: int, n: int, columns: Int64s) -> int:
-    """Assign columns to `n` cells of another table, from the i-th on, and write the columns.
+    """Assign columns to the cells `i` to `n` - 1 of another table, and write the columns.
 
-    Returns the first cell without room, or `n`.
+    Return the first cell without room, or `n`.
     """
     while i < n and 2 * (record.n_columns + 1) < record.n_slots:
         # A slot begins with its cell's code.
@@ -236,7 +237,7 @@ class BinningMap(RowPerFeature):
     KIND = BinningRecord
     _DERIVED: ClassVar[frozenset[str]] = RowPerFeature._DERIVED | {"_next_table"}
     record: BinningRecord
-    # Set while the table grows.
+    # The larger table, while the table grows.
     _next_table: NDArray[np.int64] | None = None
 
     def __init__(self, seed: int, n_partitions: int, lifetime: float) -> None:
@@ -301,9 +302,9 @@ class BinningMap(RowPerFeature):
         return super().__getstate__()
 
     def learn(self, sample: Sample) -> int:
-        """Assign columns to the new cells of a sample; return DONE or a bad input.
+        """Assign columns to the new cells of a sample; return DONE or an invalid input.
 
-        The call may be repeated.
+        The call may be repeated after an interruption.
         """
         while (bad := learn_one(self.record, sample)) == NO_ROOM:
             self._grow()
@@ -312,7 +313,7 @@ class BinningMap(RowPerFeature):
     def learn_csr(self, places: Places, values: Values, starts: Starts) -> None:
         """Assign columns to the new cells of rows of a CSR matrix; all values must be finite.
 
-        The call may be repeated.
+        The call may be repeated after an interruption.
         """
         matrix = Int32s.of(places), Float64s.of(values), Int64s.of(starts)
         row, n, most = 0, len(starts) - 1, max(1, CELLS // self.n_out)
@@ -325,7 +326,7 @@ class BinningMap(RowPerFeature):
     def add_cells_of(self, other: BinningMap) -> NDArray[np.int64]:
         """Assign columns to the known cells of another map of the same grids.
 
-        Returns this map's columns, indexed by the other map's columns.
+        Return this map's columns, indexed by the other map's columns.
         """
         cells = other.table[other.table[:, -1] != UNKNOWN]
         cells = np.ascontiguousarray(cells[np.argsort(cells[:, -1])])
@@ -338,7 +339,7 @@ class BinningMap(RowPerFeature):
         return np.append(UNKNOWN, found)
 
     def codes(self, sample: Sample) -> tuple[NDArray[np.int64], int]:
-        """Return the codes of a sample's cells, known or not, and DONE or a bad input."""
+        """Return the codes of a sample's cells, and DONE or an invalid input."""
         found = np.empty(self.n_out, dtype=np.int64)
         return found, write_codes(self.record, sample, Int64s.of(found))
 

@@ -19,7 +19,7 @@ from .record import CompiledMap, MapRecord, Outputs, Pool, RowPerFeature, Sample
 class FourierRecord(MapRecord):
     """Random Fourier features."""
 
-    # Frequencies, a row of n_out / 2 for each input.
+    # Frequencies: a row of n_out / 2 frequencies for each input.
     frequencies: Float64s
     # Factor of the outputs.
     factor: Float64
@@ -27,7 +27,7 @@ class FourierRecord(MapRecord):
 
 @exact_separate
 def project_and_turn(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample to the cosines and then the sines of its phases (Algorithm 1)."""
+    """Map a sample to the cosines and then the sines of its phases (Algorithm 1 of the paper)."""
     fourier = FourierRecord(record)
     bad = maps.bad_entry(fourier, sample)
     if bad >= 0:
@@ -122,16 +122,16 @@ class StoredRows(Record):
     # Rate of the kernel.
     rate: Float64
     n_rows: Int64
-    # Number of columns of the sums over the rows.
+    # Number of columns of the coefficients, and so of sums over the rows.
     n_columns: Int64 = derived()
     # Start of each row's entries.
     starts: Int64s
     # Features and values of the entries.
     places: Int32s
     values: Float64s
-    # A sample as a vector, with a place for each feature; zero except during a call.
+    # A sample as a dense vector; zero except during a call.
     vector: Float64s = transient()
-    # Room for the sums.
+    # Memory for the sums.
     sums: Float64s = transient()
 
 
@@ -139,10 +139,11 @@ class StoredRows(Record):
 def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
     """Return the kernel of the vector and the i-th row.
 
-    The vector has `n_nonzero` values that are not 0, and the norm `size` (squared for the
-    Gaussian). Both numbers may include features that no row has. Only the places where the row is
-    not 0 are visited. The vector's norm at other places is `size` minus its norm at the visited
-    places. The difference is exactly 0 if all non-zero values are at visited places.
+    The vector x has `n_nonzero` values that are not 0. `size` is |x|_1 for the Laplace kernel,
+    |x|_2^2 for the Gaussian kernel. Both arguments may include features that no row has. The loop
+    visits only the features at which the row is not 0. The other features add `size` minus the sum
+    over the visited features. They add exactly 0 if all non-zero values of x are at visited
+    features.
     """
     kind, vector, places, values = rows.kind, rows.vector, rows.places, rows.values
     apart, here, met = 0.0, 0.0, 0
@@ -161,7 +162,7 @@ def similarity(rows: StoredRows, i: int, n_nonzero: int, size: float) -> float:
 def sum_over_rows(
     rows: StoredRows, n_nonzero: int, size: float, coefficients: Float64s, out: Float64s
 ) -> None:
-    """Write each column's sum of coefficient times kernel over the rows."""
+    """Write out_k = sum_i coefficients_ik kernel(vector, row i) for each column k."""
     n_columns = rows.n_columns
     for k in range(n_columns):
         out[k] = 0.0
@@ -180,10 +181,10 @@ Entries = tuple[Int32s, Float64s, int]
 def weighted_sums(
     rows: StoredRows, entries: Entries, n_nonzero: int, size: float, coefficients: Float64s
 ) -> None:
-    """Write each column's sum of coefficient times kernel over the rows, to `sums`.
+    """Write sums_k = sum_i coefficients_ik kernel(sample, row i) for each column k.
 
-    `entries` are the sample's entries at places that rows may have. `n_nonzero` is the number of
-    all its non-zero entries.
+    `entries` has only the features that rows may have. `n_nonzero` and `size` are for all features
+    of the sample (see `similarity`).
     """
     vector, (places, values, n_entries) = rows.vector, entries
     for j in range(n_entries):
@@ -197,7 +198,7 @@ def weighted_sums(
 def weighted_shares(
     cells: Int32s, rows: Int32s, sizes: tuple[int, int, int], coefficients: Float64s, out: Float64s
 ) -> None:
-    """Write each column's sum of coefficient times share of equal cells over rows of cells."""
+    """Write out_k = sum_i coefficients_ik share_i; share_i is the share of cells equal to row i."""
     n_rows, n_partitions, n_columns = sizes
     for k in range(n_columns):
         out[k] = 0.0
@@ -213,7 +214,7 @@ def weighted_shares(
 
 
 class NystromRecord(MapRecord):
-    """Landmarks, and the coefficients that turn their kernels into columns."""
+    """Landmarks, and the coefficients that turn kernels with the landmarks into columns."""
 
     landmarks: StoredRows
     # A row of `n_out` for each landmark.
@@ -222,7 +223,7 @@ class NystromRecord(MapRecord):
 
 @exact_separate
 def project(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sample, its inputs in ascending order, to sums over its kernels with landmarks."""
+    """Map a sample with ascending inputs to weighted sums of its kernels with the landmarks."""
     nystrom = NystromRecord(record)
     bad = maps.bad_entry(nystrom, sample)
     if bad >= 0:
@@ -273,7 +274,8 @@ class NystromMap(CompiledMap):
         self, number: int, pool: Pool, n_inputs: int, rank: int, kernel: str, rate: float
     ) -> None:
         n = len(pool)
-        # At first, the outputs are the kernels with the landmarks.
+        # At first, the coefficients are the identity, so the outputs are the kernels with the
+        # landmarks.
         super().__init__(number, n, n, n_inputs, dense=True, sparse=True)
         self.landmarks = Memory(StoredRows)
         rows = self.landmarks[0]

@@ -25,7 +25,7 @@ from ..records.record import entry, transient
 
 
 class Sample(Record):
-    """A sample as maps read it: a vector, or the entries of a sparse vector.
+    """A sample for maps: a vector, or the entries of a sparse vector.
 
     Maps refuse infinite values and values that are too large for single precision. A NaN entry is
     ignored.
@@ -35,7 +35,7 @@ class Sample(Record):
     values: Float64s
     # Number of a sparse sample's entries; the arrays may be longer.
     n_entries: Int64
-    # Inputs of the entries, in any order, each once; negative and unknown inputs are ignored.
+    # Input of each entry, in any order, without repeats; negative and unknown inputs are ignored.
     places: Int32s
     # Values of the entries.
     entries: Float64s
@@ -51,29 +51,29 @@ class Outputs(Record):
 
 
 class MapRecord(Record):
-    """A feature map; each kind of map adds its own fields.
+    """A feature map; each subclass adds fields.
 
     `transform` maps a sample. It returns DONE, or the first input that is not finite in single
-    precision; then the outputs are undefined. It changes no state of the map, so that it is safe to
-    call for predictions.
+    precision; then the outputs are undefined. It changes no state of the map, so predictions may
+    call it.
     """
 
     transform: Callable[[MapRecord, Sample, Outputs], int] = entry()
-    # Number of outputs of a sample: partitions of a cell map, times lifetimes; columns of a dense
+    # Number of outputs of a sample: partitions times lifetimes of a cell map, or columns of a dense
     # map.
     n_out: Int64
-    # Number of columns so far.
+    # Current number of columns.
     n_columns: Int64
     # Whether outputs are values rather than cells.
     is_dense: Int64
-    # The value of the column of a sample's cell.
+    # Value of a cell's column for each sample in the cell.
     value: Float64
     # Number of known inputs, which are numbered from 0.
     n_inputs: Int64
     # Whether samples are read by their entries rather than as vectors.
     is_sparse: Int64
-    # With several lifetimes: the cells that the last learned sample had before it was learned;
-    # empty if no sample has just been learned.
+    # With several lifetimes: the cells of the last learned sample before the map learned it. Empty
+    # if the map has not learned a sample since the learner's last sample.
     before: Int32s = transient()
     # Whether the map has learned a sample that its learner has not learned yet.
     is_ahead: Int64 = transient()
@@ -81,7 +81,7 @@ class MapRecord(Record):
 
 @exact_inlined
 def read_entry(record: MapRecord, sample: Sample, j: int) -> tuple[int, float]:
-    """Return the input and the value of a sparse sample's j-th entry, 0 if it is ignored."""
+    """Return the input and the value of a sparse sample's j-th entry; ignored values are 0."""
     place, value = sample.places[j], sample.entries[j]
     if place < 0 or place >= record.n_inputs or math.isnan(value):
         value = 0.0
@@ -107,7 +107,7 @@ def scaled(value: float, factor: float) -> float:
 
 @exact_inlined
 def read_vector(record: MapRecord, sample: Sample, factors: Float64s, row: Float32s) -> int:
-    """Write a scaled vector to a row, with 0 for missing values; return DONE or a bad input."""
+    """Write a scaled vector to a row; missing values are 0. Return DONE or an invalid input."""
     values = sample.values
     for place in range(record.n_inputs):
         value = values[place]
@@ -129,7 +129,7 @@ def map_one(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_inlined
 def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) -> None:
-    """Set `found` to the outputs of a row, within the outputs of all rows."""
+    """Point `found` to the outputs of a row, within the outputs of all rows."""
     n = record.n_out
     if record.is_dense:
         found.values = outputs.values.part(n * row, n)
@@ -141,7 +141,7 @@ def move_outputs(record: MapRecord, outputs: Outputs, row: int, found: Outputs) 
 def move_entries(
     sample: Sample, places: Int32s, entries: Float64s, starts: Int64s, row: int
 ) -> None:
-    """Set a sparse sample to a row of a CSR matrix."""
+    """Point a sparse sample to a row of a CSR matrix."""
     start = starts[row]
     n = starts[row + 1] - start
     sample.n_entries = n
@@ -153,7 +153,8 @@ def move_entries(
 def map_rows(record: MapRecord, values: Float64s, width: int, n: int, outputs: Outputs) -> int:
     """Map `n` rows of `width` values each.
 
-    Returns DONE, or row * `n_inputs` + place of the first bad input.
+    Return DONE, or row * `n_inputs` + input of the first value that is not finite in single
+    precision.
     """
     sample, found = _room_for_sample()[0], _room_for_outputs()[0]
     for row in range(n):
@@ -180,7 +181,7 @@ def map_sparse_rows(
     return DONE
 
 
-# Owners of feature maps: they own a map's record, and the arrays to which it refers.
+# Owners of a map's record and of the arrays to which the record refers.
 #
 # `Pool` stores the samples from which maps are built. `CompiledMap` is the base of all maps,
 # `RowPerFeature` the base of maps with random numbers for each feature.
@@ -188,18 +189,18 @@ def map_sparse_rows(
 
 Array = NDArray[Any]
 
-# The parts of a CSR matrix.
+# Arrays of a CSR matrix: the places and values of its entries, and the start of each row.
 Places = NDArray[np.int32]
 Values = NDArray[np.float64]
 Starts = NDArray[np.int64]
 
-# More outputs than any map has.
+# More outputs, columns and inputs than any map has.
 MOST_OUT = 1 << 31
 Transform = Callable[[MapRecord, Sample, Outputs], int]
 
 
 class Pool(OwnsArrays):
-    """Rows of (place, value) entries in single precision, as the parts of a CSR matrix."""
+    """Samples as the rows of a growing CSR matrix, in single precision."""
 
     def __init__(self) -> None:
         self._starts = np.zeros(2, dtype=np.int64)
@@ -227,20 +228,20 @@ class Pool(OwnsArrays):
         self.n = n
 
     def csr(self, start: int, stop: int) -> tuple[Places, NDArray[np.float32], Starts]:
-        """Return the places, values and starts of some rows."""
+        """Return the places, values and starts of the rows `start` to `stop` - 1."""
         starts = self._starts[start : stop + 1]
         begin, end = int(starts[0]), int(starts[-1])
         return self._places[begin:end], self._values[begin:end], starts - begin
 
     def taken(self, rows: Sequence[int]) -> Pool:
-        """Return a pool of some of the rows."""
+        """Return a pool of the given rows."""
         made = Pool()
         for row in rows:
             made.extend(*self.csr(row, row + 1))
         return made
 
     def dense(self, start: int, stop: int, width: int) -> NDArray[np.float64]:
-        """Return some rows as an array with 0 for absent entries; omit places beyond `width`."""
+        """Return the rows `start` to `stop` - 1 as a dense array of `width` columns."""
         places, values, starts = self.csr(start, stop)
         rows = np.repeat(np.arange(stop - start), np.diff(starts))
         array = np.zeros((stop - start, width))
@@ -278,17 +279,17 @@ class Pool(OwnsArrays):
 class CompiledMap(OwnsArrays, abc.ABC):
     """The owner of a map's record and arrays.
 
-    A subclass has a class of records, `_transform` and `_bind`. `_transform` returns the kernel
+    A subclass sets `KIND`, and implements `_transform` and `_bind`. `_transform` returns the kernel
     that maps a sample. `_bind` sets the record's references to the map's arrays.
 
     Parameters
     ----------
     number
-        Number of the build, which is in the names of columns.
+        Number of the build, from 0. The names of columns contain it.
     n_out
         Number of partitions of a cell map, or of columns of a dense map.
     n_columns
-        Number of columns so far.
+        Current number of columns.
     n_inputs
         Number of features that are read.
     dense
@@ -304,8 +305,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
     _DERIVED: ClassVar[frozenset[str]] = frozenset(
         {"record", "out", "outputs", "_results", "_map_one"}
     )
-    # Number of lifetimes, whose outputs are stored one after the other; a learner mixes them by its
-    # loss.
+    # Number of lifetimes. Their outputs are stored one after the other. A learner mixes lifetimes
+    # by its loss.
     n_lifetimes = 1
 
     record: MapRecord
@@ -319,8 +320,8 @@ class CompiledMap(OwnsArrays, abc.ABC):
         record = self.record
         record.n_out, record.n_columns, record.n_inputs = n_out, n_columns, n_inputs
         record.is_dense, record.is_sparse = int(dense), int(sparse)
-        # For cells, the dot product of two samples' outputs is then the kernel. In section 5.1 of
-        # the isolation kernel's paper (Definition 2), the product is divided by t.
+        # With this value, the dot product of two samples' columns is the kernel. In Section 5.1 of
+        # Ting et al. (2021), columns have the value 1, and Definition 2 divides the product by t.
         record.value = 1.0 if dense else 1.0 / math.sqrt(n_out)
 
     def _place(self) -> None:
@@ -343,12 +344,12 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return True
 
     def _finish(self) -> None:
-        """Set derived attributes, once the arrays exist and again whenever they move."""
+        """Set derived attributes; call again whenever arrays move."""
         set_entries(self.record, transform=self._transform())
         self.out = np.zeros(self.n_out, dtype=self.dtype)
         self._results = outputs_of(self.out)
         self.outputs = self._results[0]
-        # Looked up once: a look-up takes as long as a call.
+        # Kept, because looking up the compiled kernel takes as long as calling it.
         self._map_one = map_one.of()
         self._bind()
 
@@ -384,7 +385,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def n_columns(self) -> int:
-        """Number of columns so far."""
+        """Current number of columns."""
         return self.record.n_columns
 
     @property
@@ -408,7 +409,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return False
 
     def learn(self, sample: Sample) -> int:
-        """Learn a sample, if the map grows; return DONE or a bad input."""
+        """Learn a sample, if the map grows; return DONE or an invalid input."""
         return DONE
 
     def complete(self) -> int:
@@ -422,7 +423,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
     @property
     def lifetimes(self) -> list[float]:
-        """The lifetimes that a learner mixes; empty if there is nothing to choose."""
+        """Lifetimes that a learner mixes; empty if the map has no such choice."""
         return []
 
     @property
@@ -431,11 +432,11 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return np.float64 if self.dense else np.int32
 
     def transform(self, sample: Sample) -> int:
-        """Map a sample to `out`; return DONE or a bad input."""
+        """Map a sample to `out`; return DONE or the first invalid input."""
         return self._map_one(self.record, sample, self.outputs)
 
     def transform_rows(self, values: NDArray[np.float64]) -> tuple[Array, int]:
-        """Map rows of at least `n_inputs` values; return the outputs, and DONE or a bad input.
+        """Map rows of at least `n_inputs` values; return the outputs and the result of `map_rows`.
 
         A bad input is returned as row * `n_inputs` + place.
         """
@@ -453,7 +454,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
         return out, map_sparse_rows(self.record, *matrix, len(out), found[0])
 
     def transform_stored(self, pool: Pool, start: int, stop: int) -> Array:
-        """Map samples of a pool."""
+        """Map the samples `start` to `stop` - 1 of a pool."""
         if self.sparse:
             places, values, starts = pool.csr(start, stop)
             return self.transform_csr(places, values.astype(np.float64), starts)[0]
@@ -461,7 +462,7 @@ class CompiledMap(OwnsArrays, abc.ABC):
 
 
 def outputs_of(out: Array) -> Memory[Outputs]:
-    """Return memory for the record of an array of outputs, cells or values."""
+    """Return a record of outputs that refers to an array of cells or values."""
     memory = Memory(Outputs)
     if out.dtype == np.int32:
         memory[0].cells = Int32s.of(out)
@@ -471,7 +472,7 @@ def outputs_of(out: Array) -> Memory[Outputs]:
 
 
 class RowPerFeature(CompiledMap):
-    """A map with a row of random numbers for each feature, drawn by the feature's name.
+    """A map with a row of random numbers for each feature. The seed and the name determine a row.
 
     Parameters
     ----------
@@ -493,7 +494,7 @@ class RowPerFeature(CompiledMap):
         """Return the length of a row."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # The room for further features is not stored.
+        # Leave out spare rows for further features.
         return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
 
     def _check(self) -> None:

@@ -1,10 +1,10 @@
-"""A learner by gradient descent: its record, losses, scores and steps.
+"""Online gradient descent: the learner's record, losses, scores and steps.
 
 A learner has one score, or one per class. A slot holds a column's weights for all scores. With
-AdaGrad, a slot also holds the sums of their squared derivatives. A column has slot 0, whose weights
-are 0, until a sample updates the column. Columns with the same first sample have equal weights, so
-they share a slot. A column gets a slot of its own when another sample updates it. So cells with one
-sample need almost no memory.
+AdaGrad, a slot also holds the sum of squared derivatives by each weight. A column has slot 0, whose
+weights are 0, until a sample updates the column. Columns with the same first sample have equal
+weights, so they share a slot. When another sample updates a column, the column gets a separate
+slot. So cells with one sample need almost no memory.
 
 For texts, each word also has weights, beside the map's columns (`learning`). AdaGrad then has one
 sum per column and per word, not one per weight.
@@ -39,14 +39,14 @@ class Slot(Record):
         return Float64s(self, 2 * learner.n_scores, learner.n_scores)
 
     def numbers(self, learner: GradientDescent) -> Float64s:
-        """Return all numbers of the row."""
+        """Return the weights and, for AdaGrad, the sums of squared derivatives, as one array."""
         return Float64s(self, 0, learner.n_scores * (1 + learner.is_adaptive))
 
 
 class GradientDescent(Record):
     """A learner on one feature map."""
 
-    # Samples learned so far; the learning rate may depend on it.
+    # Number of samples learned, on which the learning rate may depend.
     n_steps: Int64 = derived()
     # The slots; `n_rows` of them are in use.
     weights: Table[Slot]
@@ -57,8 +57,8 @@ class GradientDescent(Record):
     # Number of scores: one, or one per class.
     n_scores: Int64
 
-    # AdaGrad: whether a slot has a sum of squared derivatives per weight, whether there is such a
-    # sum per column, and the number added to the sums.
+    # AdaGrad: whether sums of squared derivatives are per weight, whether they are per column, and
+    # the constant added to the sums.
     is_adaptive: Int64 = derived()
     is_adaptive_by_column: Int64 = derived()
     eps: Float64 = derived()
@@ -71,7 +71,7 @@ class GradientDescent(Record):
     positive_weight: Float64 = derived()
     negative_weight: Float64 = derived()
 
-    # Whether features also have weights of their own, as words, and the capacity for words.
+    # Whether features also have weights as words, and the capacity for words.
     has_words: Int64 = derived()
     n_words: Int64 = derived()
     # For each word: its slot, as in `slots`; the factor of its slot's weights; AdaGrad's sum of
@@ -90,13 +90,13 @@ class GradientDescent(Record):
 
     # Number of learners in the same table, one for each lifetime of the map.
     n_lifetimes: Int64 = derived()
-    # Their shares of the prediction, which add up to 1.
+    # Each learner's share of the prediction; the shares add up to 1.
     shares: Float64s
-    # Mean of the losses by which lifetimes are compared, and the number of samples in it.
+    # Mean of the losses by which lifetimes are compared, and the number of samples in the mean.
     mean_loss: Float64
     n_losses: Float64
 
-    # Scores of the last sample, and the derivatives of its loss by them.
+    # Scores of the last sample, and the derivatives of its loss by the scores.
     scores: Float64s = transient()
     gradients: Float64s = transient()
     # Loss of each lifetime.
@@ -115,7 +115,7 @@ class GradientDescent(Record):
 
 
 class Loss(enum.IntEnum):
-    """A loss, by its number in kernels."""
+    """Losses, with their numbers in kernels."""
 
     # One score for two classes, with a target of 0 or 1.
     HINGE = 0
@@ -188,7 +188,8 @@ def compared_loss(learner: GradientDescent) -> float:
     """Return the loss by which lifetimes are compared.
 
     For classes it is 1 for a mistake and 0 otherwise. With several scores, the target is the
-    class's number. The scores are a mistake if another class has a score at least as large.
+    class's number. The prediction is a mistake if the score of another class is at least as large
+    as the target's.
     """
     loss, margin, score, target = learner.loss, learner.margin, learner.scores[0], learner.target
     if learner.n_scores > 1:
@@ -230,7 +231,7 @@ def score_cells(learner: GradientDescent, value: float, cells: Int32s, n: int) -
         scores[k] = 0.0
     for i in range(n):
         if n_scores >= MANY_SCORES and i + AHEAD < n:
-            # A number takes two words.
+            # A 64-bit number takes two words.
             prefetch(learner.slot(cells[i + AHEAD]), 2 * n_scores)
         if slots[cells[i]] == 0:
             continue
@@ -300,9 +301,9 @@ def squared_gradients(learner: GradientDescent) -> float:
 
 @exact_inlined
 def adapted_rate(squares: Float64s, i: int, square: float, eps: float, rate: float) -> float:
-    """Add the squared derivative by all weights of a column, and return the rate of its step.
+    """Add a column's squared derivative to its sum, and return the learning rate of its step.
 
-    This is AdaGrad for groups of weights: it uses the norm of a group's derivatives.
+    This is AdaGrad for groups of weights: the step depends on the norm of a group's derivatives.
     """
     squares[i] += square
     total = squares[i] + eps
@@ -337,7 +338,7 @@ def descend_cells(learner: GradientDescent, value: float, cells: Int32s, n: int)
     slots, eps, by_column = learner.slots, learner.eps, learner.is_adaptive_by_column != 0
     rate = learner.rate
     square = value * value * squared_gradients(learner) if by_column else 0.0
-    # Columns that this sample moves first: their slot, the last column, their number.
+    # Columns that no earlier sample has moved: their common slot, the last column, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(n):
         column = cells[i]

@@ -16,8 +16,8 @@ from .descent import GradientDescent, Loss
 SPREAD = 1e-3
 MEAN_OVER = 1000.0
 
-# An excess of 1 / RATE_OF_SHARES mean losses divides a share by e. The rate is low, since errors
-# have heavier tails than the errors under a likelihood.
+# A loss that exceeds the least loss by 1 / RATE_OF_SHARES mean losses divides a share by e. The
+# rate is low, because losses often have heavy tails.
 RATE_OF_SHARES = 0.125
 
 # Largest exponent, so that no share vanishes.
@@ -28,11 +28,11 @@ LEAST = 1e-300
 LEAST_COMPLEMENT = 1e-16
 
 
-# Words: the features of a text, which have weights of their own beside the cells of its map.
+# Words: the features of a text, which have weights in addition to those of the map's cells.
 #
 # A text's score is the score of a linear model on its words plus the score of a kernel machine on
-# its cells. Words are updated with the loss of their own score, as a linear model alone would be.
-# Cells are updated with the loss of the sum, so they learn the remaining error.
+# its cells. Words are updated with the loss of the words' score, as in a linear model alone. Cells
+# are updated with the loss of the sum, so they learn the remaining error.
 #
 # Words that first occur in the same sample have equal weights up to a factor. They share a slot, as
 # columns do, until another sample updates them. So the many words that occur once need almost no
@@ -40,13 +40,13 @@ LEAST_COMPLEMENT = 1e-16
 #
 # A word's value is its rarity times the square root of its entry. The root is used because a word
 # that occurs four times is hardly more informative than a word that occurs once. The rarity is
-# log((1 + texts) / (1 + texts with the word)) + 1, over the texts learned so far. All values of a
-# text are then divided by their norm, since a longer text is no more informative of its topic.
+# log((1 + texts) / (1 + texts with the word)) + 1, over the learned texts. All values of a text are
+# then divided by their norm, because a longer text is not more informative about its topic.
 
 
 @exact_inlined
 def is_known(learner: GradientDescent, place: int) -> bool:
-    """Return whether a word's place is within the capacity."""
+    """Return whether a word's index is within the capacity."""
     return place >= 0 and place < learner.n_words
 
 
@@ -97,7 +97,7 @@ def descend_words(learner: GradientDescent) -> None:
     slots, factors, squares = learner.word_slots, learner.word_factors, learner.word_squares
     rate = learner.rate * learner.rate_of_words
     square = descent.squared_gradients(learner)
-    # Words that this sample moves first: their slot, the last word, their number.
+    # Words that no earlier sample has moved: their common slot, the last word, their number.
     shared, last, n_shared = 0, 0, 0
     for i in range(learner.sample.n_entries):
         place, value = learner.sample.places[i], learner.word_values[i]
@@ -123,7 +123,7 @@ def descend_words(learner: GradientDescent) -> None:
             for k in range(n_scores):
                 weights[k] = factor * old[k]
             slots[place], factors[place], slot = own, 1.0, own
-        # A word's own slot may still have the factor of the word's first move.
+        # A word that does not share its slot may still have the factor of its first move.
         factor = factors[place]
         weights = learner.weights.row(slot).weights(learner)
         for k in range(n_scores):
@@ -167,14 +167,14 @@ def learn_text(learner: GradientDescent, value: float, cells: Int32s, n: int) ->
     count_words(learner)
 
 
-# Learners at several lifetimes of a map of cells, mixed by their losses.
+# Learners at several lifetimes of a cell map, mixed by their losses.
 #
-# If a map has the outputs of several lifetimes, each lifetime has a learner of its own. They are
-# mixed by Herbster and Warmuth's fixed share. Each sample multiplies a lifetime's share of the
-# prediction by exp(-rate * loss), with the loss in units of its mean. Then a fixed fraction of all
-# shares is spread evenly, so that another lifetime can dominate when the stream changes. The loss
-# for classes is the number of mistakes. By log loss, learners at long lifetimes would lose for
-# their high confidence, although they make fewer mistakes.
+# If a map has outputs at several lifetimes, there is a learner for each lifetime. The learners are
+# mixed by Herbster and Warmuth's fixed share. Each sample multiplies a learner's share of the
+# prediction by exp(-rate * loss), with the loss divided by the mean loss. Then a fixed fraction of
+# all shares is spread evenly, so that another lifetime can dominate after a drift. The loss for
+# classes is 1 for a mistake and 0 otherwise. By log loss, overconfident learners at long lifetimes
+# would get small shares, although they make fewer mistakes.
 
 
 @exact_inlined
@@ -236,8 +236,8 @@ def learn_lifetimes(
 ) -> None:
     """Learn a mapped sample at each lifetime, and update the shares with the losses.
 
-    `before` has the sample's cells before the map learned the sample. Predictions from these cells
-    have the losses. Without `before`, the shares do not change.
+    `before` has the sample's cells before the map learned the sample. The losses are the losses of
+    predictions from these cells. Without `before`, the shares do not change.
     """
     for k in range(learner.n_lifetimes):
         own, n_equal = cells.part(n * k, n), 0
@@ -257,7 +257,7 @@ def learn_lifetimes(
 
 @exact_inlined
 def has_room(learner: GradientDescent, feature_map: MapRecord) -> bool:
-    """Return whether there is room for each column and word that a sample may move first."""
+    """Return whether there is memory for the sample's columns and words that have no slot."""
     slots, n_moved = learner.weights, feature_map.n_out
     if learner.has_words:
         n_moved += learner.sample.n_entries
@@ -312,7 +312,7 @@ def score_one(
 ) -> tuple[int, int]:
     """Map a sample and write its scores.
 
-    Returns DONE, NO_ROOM or the place of a bad input, and the best class.
+    Return DONE, NO_ROOM or the index of an invalid input, and the best class.
     """
     bad = feature_map.transform(feature_map, sample, outputs)
     if bad >= 0:
@@ -336,7 +336,7 @@ def learn_one(
 ) -> int:
     """Map a sample unless it `is_mapped`, predict it, and learn it.
 
-    Returns DONE, the place of a bad input, or NO_ROOM. With NO_ROOM the sample is only mapped.
+    Return DONE, the index of an invalid input, or NO_ROOM. With NO_ROOM, the sample is only mapped.
     """
     if not is_mapped:
         bad = feature_map.transform(feature_map, sample, outputs)
@@ -354,7 +354,7 @@ def learn_one(
 
 @exact_batch_kernel
 def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int) -> int:
-    """Write the scores of the i-th mapped sample, and return NO_ROOM if it lacks room, or DONE."""
+    """Write the scores of the i-th mapped sample and return DONE, or return NO_ROOM."""
     if not has_room(learner, feature_map):
         return NO_ROOM
     score(learner, feature_map, outputs, i)
@@ -365,7 +365,7 @@ def score_mapped(learner: GradientDescent, feature_map: MapRecord, outputs: Outp
 def descend(
     learner: GradientDescent, feature_map: MapRecord, outputs: Outputs, i: int, of_words: Float64s
 ) -> None:
-    """Learn the i-th mapped sample with the gradients that Python has written.
+    """Learn the i-th mapped sample with the gradients that Python has computed.
 
     `of_words` has the gradients by the scores of the words alone.
     """

@@ -47,7 +47,7 @@ class Rule:
     learning_rate
         A number, an SGD or AdaGrad of River, or one of River's schedulers.
     softmax
-        Whether several scores have the cross-entropy as their loss.
+        Whether the loss of several scores is the cross-entropy of their softmax.
 
     """
 
@@ -98,7 +98,7 @@ class Rule:
         learner.is_adaptive = int(self.adaptive and not has_words)
         learner.is_adaptive_by_column = int(self.adaptive and has_words)
         learner.eps = self.eps
-        # With more classes, scores become larger, since the first loss is log(n).
+        # With n classes, the initial log loss is log(n), so scores have to become larger.
         learner.rate_of_words = math.log2(n_classes) if self.adaptive else 1.0
         if learner.n_scores > 1 and self.softmax:
             learner.loss = Loss.SOFTMAX
@@ -122,16 +122,15 @@ class DescentWeights(Weights):
     n_scores
         Initial number of scores.
     has_words
-        Whether each feature also has weights of its own, as a word, beside the columns of a map of
-        cells.
+        Whether each feature also has weights as a word, in addition to the columns of a cell map.
 
     """
 
-    # Kernels, set at their first use, since direct calls of compiled code are faster. Cached
-    # properties read `__dict__`, and this slows down each access to an attribute.
+    # Kernels, set at their first use, because direct calls of compiled code are faster. A cached
+    # property would read `__dict__`, which slows down each access to an attribute.
     _learn_one: Callable[..., int] | None = None
     _score_one: Callable[..., tuple[int, int]] | None = None
-    # Attributes that new classes change.
+    # Attributes that `add_classes` changes.
     _IN_SNAPSHOT = ("chunked_rows", "_shown", "scores", "gradients", "memory", "_in_kernel")
     _BORROWED = frozenset({"compiled", "_shown"})
 
@@ -152,7 +151,7 @@ class DescentWeights(Weights):
 
     @property
     def _stride(self) -> int:
-        """How many numbers a slot holds for each score."""
+        """Number of elements of a slot for each score."""
         return 2 if self.rule.adaptive and not self.has_words else 1
 
     def _slot_layout(self) -> RowLayout:
@@ -162,7 +161,7 @@ class DescentWeights(Weights):
         return RowLayout(Slot, [Part(name, FLOAT64, n_scores) for name in names])
 
     def _bind(self, slots: NDArray[np.int32], shares: Floats, n_slots: int) -> None:
-        """Set arrays and all attributes that depend on them."""
+        """Set the arrays, and all attributes that depend on the arrays."""
         record = self.record = self.memory[0]
         self.shares, self._table = shares, record.weights
         self.memory.own("slots", slots)
@@ -183,13 +182,13 @@ class DescentWeights(Weights):
         self.record.n_words = len(arrays["word_slots"])
 
     def _bind_rows(self) -> None:
-        """Set the record's reference to the slots; keep their rows alive until the next call."""
+        """Set the record's reference to the slots; keep the rows alive until the next call."""
         self.chunked_rows.show(0, self._table)
         self._shown = self.chunked_rows.holder(0)
 
     @property
     def n_learned(self) -> int:
-        """Samples learned so far."""
+        """Number of samples learned."""
         return self.record.n_steps
 
     def _bind_scores(self, n_scores: int) -> None:
@@ -208,7 +207,7 @@ class DescentWeights(Weights):
         state["slots"] = self.slots.copy()
         state["weights"] = TableState(self.chunked_rows, [self._table.n_rows], self._slot_layout())
         if self.has_words:
-            # Words up to the last learned word.
+            # Leave out words after the last learned word.
             arrays = self.memory.arrays
             learned = np.flatnonzero(arrays["word_counts"])
             n = int(learned[-1]) + 1 if len(learned) else 0
@@ -265,11 +264,11 @@ class DescentWeights(Weights):
         return grown(self.memory.arrays["slots"], n)[:n]
 
     def rows(self) -> Floats:
-        """Return the numbers of all slots, shape (slots, numbers)."""
+        """Return the elements of all slots, shape (slots, elements)."""
         return self.chunked_rows.rows(0, self._table.n_rows).view(np.float64)
 
     def add_classes(self, n_scores: int, positive: int) -> None:
-        """Add classes. The single score of two classes becomes two scores."""
+        """Add scores for new classes. The single score of two classes becomes two scores."""
         old, stride = len(self.scores), self._stride
         # The single score is copied to the first and the second class.
         places = [(part, start) for part in range(stride) for start in range(1 + (old == 1))]
@@ -290,7 +289,7 @@ class DescentWeights(Weights):
         self.memory.settle()
         compiled = self.compiled
         slots = grown(self.memory.arrays["slots"], compiled.n_columns)
-        # The number of columns is written last. So an interrupted call is completed here.
+        # The number of columns is written last. So the next call completes an interrupted call.
         if self.record.n_columns != len(slots):
             self.memory.own("slots", slots)
             self.record.n_columns = len(slots)
@@ -312,7 +311,7 @@ class DescentWeights(Weights):
             self.memory.own("word_values", grown(np.zeros(0), n))
 
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
-        """Learn a sample, and return DONE, or the place of a bad input.
+        """Learn a sample, and return DONE or the index of an invalid input.
 
         If `is_mapped`, the map already holds the sample's outputs.
         """
@@ -340,8 +339,8 @@ class DescentWeights(Weights):
     ) -> None:
         """Learn the i-th mapped sample with a loss that has no kernel.
 
-        If the loss raises an error, the sample counts as learned, without a step. The map may have
-        learned the sample, and the loss would raise the same error at each repetition.
+        If the loss raises an error, the sample counts as learned, without a step. The reason is
+        that the map may have learned the sample, and the loss would raise the same error again.
         """
         given, error = (outputs, i, target, weight), None
         try:
@@ -359,7 +358,7 @@ class DescentWeights(Weights):
     def _find_gradients(
         self, outputs: Outputs, i: int, target: float, weight: float, is_again: bool
     ) -> Floats:
-        """Write the gradients of a mapped sample, and return its words' own gradients."""
+        """Write the gradients of a mapped sample, and return the gradients of its words alone."""
         if self.has_words:
             learning.score_words(self.record)
             self._differentiate(target, weight, is_again)

@@ -1,14 +1,14 @@
-"""Exact Bayesian ridge regression along a sweep, with its marginal likelihood (section 4.2.1).
+"""Exact Bayesian ridge regression along a sweep (Balog et al. 2016, section 4.2.1).
 
-The learner keeps the inverse of the smaller of two matrices.
+The learner keeps the inverse of the smaller of two matrices, and the marginal likelihood.
 
-With fewer cells than learned points, this is the matrix A = Phi^T Phi + delta2 I of the cells'
-second moments (`Primal`). The weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row and a
-column from A and appends two. The paper updates a Cholesky factor. This module updates the inverse:
-a rank-one step removes the cell, and bordering by two columns inserts its parts.
+With fewer cells than learned points, the smaller matrix is A = Phi^T Phi + delta2 I, the second
+moments of the cells (`Primal`). The weights are A^-1 Phi^T y (section 4.2.1). A cut removes a row
+and a column from A and appends two. The paper updates a Cholesky factor. This module updates the
+inverse: a rank-one step removes the cell, and bordering by two columns inserts its parts.
 
-Otherwise this is the matrix K = Phi Phi^T + delta2 I of the points' kernels (`Dual`). Predictions
-are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
+Otherwise the smaller matrix is K = Phi Phi^T + delta2 I, the kernels of the points (`Dual`).
+Predictions are Phi Phi^T K^-1 y, since A^-1 Phi^T = Phi^T K^-1.
 """
 
 import math
@@ -29,12 +29,13 @@ class PrimalRidge(Fit):
 
     # Capacity for cells.
     columns: Int64
-    # A^-1, in rows of length `columns`. The rows and columns in use are as many as the cells.
+    # A^-1, in rows of length `columns`. The first rows and columns are in use, one for each cell.
     inverse: Float64s
     # For each cell, the residual of the normal equations: Phi^T (y - Phi w) - delta2 w.
     gap: Float64s
-    # Arrays for a cut: second moments of the smaller and of the larger part with the cells of other
-    # partitions; these moments times the inverse without the cell; the cell's row of the inverse.
+    # Arrays for a cut. Moments: second moments of the smaller and of the larger part with the cells
+    # of other partitions. Columns: these moments times the inverse without the cut cell. `removed`:
+    # the cut cell's row of the inverse.
     small_moments: Float64s
     large_moments: Float64s
     small_column: Float64s
@@ -95,10 +96,10 @@ def moments_with_others(sweep: Sweep, cell: Cell, n: int, moments: Float64s) -> 
 
 @inlined
 def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: float) -> float:
-    """Write both parts' columns times the inverse without the cell, and return its pivot.
+    """Write both parts' columns times the inverse without the cell, and return the cell's pivot.
 
-    With p the cell's column of A^-1, the inverse without the cell is A^-1 - p p^T / p_c. `diagonal`
-    is the cell's element of A.
+    With p the column of cell c in A^-1, the inverse without the cell is A^-1 - p p^T / p_c. The
+    pivot is p_c. `diagonal` is the cell's diagonal element of A.
     """
     u, v, p = ridge.small_column, ridge.large_column, ridge.removed
     columns, inverse, small_moments = ridge.columns, ridge.inverse, ridge.small_moments
@@ -112,8 +113,8 @@ def take_out(sweep: Sweep, ridge: PrimalRidge, number: int, n: int, diagonal: fl
             row = inverse.part(columns * k, columns)
             for j in range(n):
                 u[j] += entry * row[j]
-    # The cell's column of A is the sum of both parts' columns and its diagonal. Times A^-1, it is a
-    # unit vector.
+    # The cell's column of A is the sum of both parts' columns and the diagonal element. A^-1 times
+    # this column is a unit vector.
     for j in range(n):
         v[j] = -u[j] - diagonal * p[j]
     v[number] += 1.0
@@ -213,8 +214,8 @@ def split_primal(sweep: Sweep, ridge: PrimalRidge, number: int) -> float:
     q = t / determinant, s / determinant, -off / determinant
     update_weights(sweep, ridge, number, (small, large), q)
     update_inverse(ridge, n, pivot, (small, large), q)
-    # det A times the pivot is the determinant without the cell. This times the determinant of the
-    # parts' Schur complement is the new det A.
+    # det A times the pivot is the determinant without the cell. The new det A is this product times
+    # the determinant of the parts' Schur complement.
     return math.log(pivot) + math.log(determinant)
 
 
@@ -302,8 +303,8 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     return math.log(-determinant / n_partitions**2)
 
 
-# Largest residual of the normal equations, in units of the largest target, without a refinement
-# step, and without recomputing the inverse.
+# Bounds on residuals of the normal equations, divided by the largest target. Above REFINE, a
+# refinement step follows. Above REBUILD, the inverse is recomputed.
 REFINE = 1e-11
 REBUILD = 1e-8
 
@@ -451,8 +452,9 @@ class RidgeLearner(SweepLearner):
     def log_likelihood(self) -> float:
         """Log density of the targets (section 4.2.1).
 
-        With noise of variance s^2 and weights of variance s^2 / delta2, this is the log density of
-        the residual |y - Phi w|^2 + delta2 |w|^2 minus half of ln det(A / delta2). K may replace A.
+        The noise has variance s^2, and the prior variance of weights is s^2 / delta2. The result is
+        the log density of the residual |y - Phi w|^2 + delta2 |w|^2, minus ln det(A / delta2) / 2.
+        K may replace A.
         """
         y, solver = self.sweep.y, self.solver
         fitted = self.predicted[: len(y)]

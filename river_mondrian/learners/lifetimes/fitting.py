@@ -16,7 +16,7 @@ F = TypeVar("F", bound="Fit")
 class Fit(Record):
     """A linear model on the cells of all partitions."""
 
-    # The ridge: variance of the noise over the prior variance of a weight.
+    # The ridge: variance of the noise divided by the prior variance of a weight.
     delta2: Float64
     # Weight of each cell.
     weights: Float64s
@@ -89,15 +89,15 @@ class SweepLearner(abc.ABC):
 
     @abc.abstractmethod
     def follow(self, cell: int) -> None:
-        """Update the learner for the latest cut, which was in this cell."""
+        """Update the learner for the latest cut, which has split `cell`."""
 
     @abc.abstractmethod
     def finish_step(self) -> None:
         """Predict all points after one or several cuts."""
 
 
-# Stochastic gradient descent along a sweep. After a cut it continues from its state (section
-# 4.2.2).
+# Stochastic gradient descent along a sweep. After a cut, it continues from the current weights
+# (section 4.2.2).
 
 
 @batch_kernel
@@ -115,8 +115,9 @@ def descend(sweep: Sweep, fit: Fit, visits: Int64s, n: int, rate: float, decreas
         total = 0.0
         for m in range(n_partitions):
             total += weights[cells[m]]
-        # Half of the gradient of (y - w phi)^2 + sum_c delta2 / n_c w_c^2, with the sum over a
-        # point's cells. Summed over all points, the penalty is the penalty of equation 3.
+        # The step is along minus half of the gradient of (y - w phi)^2 + sum_c delta2 / n_c w_c^2.
+        # The sum is over the point's cells c, and n_c is the number of points in a cell. The
+        # penalties of all points add up to the penalty of equation 3.
         slope = scale * (targets[i] - scale * total)
         for m in range(n_partitions):
             number = cells[m]
@@ -156,7 +157,7 @@ class GradientLearner(SweepLearner):
         self.inherit_weight(cell)
 
 
-# The Mondrian forest along a sweep: each partition has its own fit.
+# The Mondrian forest along a sweep: each partition is fitted separately.
 
 
 @inlined
@@ -171,7 +172,7 @@ def move(fit: Fit, order: Int32s, start: int, stop: int, step: float) -> None:
 def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
     """Fit the weight of a cell, and move the predictions of its points.
 
-    A prediction is the mean over partitions. `share` is one over their number.
+    A prediction is the mean over partitions. `share` is 1 / (number of partitions).
     """
     cell = sweep.ranges[number]
     order, targets, weights = sweep.order_of(cell.partition), sweep.targets, fit.weights
@@ -187,7 +188,7 @@ def refit(sweep: Sweep, fit: Fit, number: int, share: float) -> None:
 
 
 class ForestLearner(SweepLearner):
-    """Predicts the average over partitions of the cells' mean targets, shrunk to 0."""
+    """Learner that predicts the average over partitions of the cells' mean targets, shrunk to 0."""
 
     def __init__(self, sweep: LifetimeSweep, delta2: float) -> None:
         super().__init__(sweep, delta2)

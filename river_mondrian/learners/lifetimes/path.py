@@ -34,25 +34,27 @@ class LifetimePath:
     Attributes
     ----------
     lifetimes
-        Lifetimes from which on the results at the same place hold, up to the next lifetime.
+        Lifetimes in ascending order. Results at index i hold from the i-th lifetime to the next.
     n_cells
-        Number of cells of all partitions together.
+        Number of cells of all partitions together, at each lifetime.
     errors
         Root mean squared errors by learner ("ridge", "sgd", "forest") and set ("train",
         "validation", "test").
     log_marginal_likelihood
-        Log density of the centred training targets under ridge regression; empty without it.
+        Log density of the centred training targets under ridge regression, at each lifetime; empty
+        without ridge regression.
     seconds
-        Time spent from the start of the sweep.
+        Time from the start of the sweep to each lifetime, in seconds.
     lifetime_max
         The terminal lifetime.
     cuts
         Structured array of the cuts, in order of time: "partition", "cell", "feature" and "place".
-        A point of the cell above the place moves to the next unused cell number. Cells 0 to M - 1
-        are the whole space in each of the M partitions.
+        The points of the cell whose feature is above the place move to a new cell, with the next
+        unused number. At lifetime 0, cells 0 to M - 1 are the whole space in each of the M
+        partitions.
     weights
-        For each learner, each cell's prediction of the target minus its mean, at the terminal
-        lifetime. A prediction is the mean over a row's M cells.
+        For each learner, each cell's prediction of the centred target, at the terminal lifetime. A
+        prediction is the mean over a row's M cells.
     test_prediction
         Predictions of the test rows by ridge regression, averaged over the posterior of the
         lifetime. None without a prior.
@@ -153,11 +155,11 @@ class Sets:
     Parameters
     ----------
     rows
-        The rows of all sets, in this order.
+        The training rows, then the validation rows, then the test rows.
     parts
-        Each set's rows as a slice, by the set's name.
+        For each set's name, the slice of its rows.
     targets
-        Targets of each set that has targets, by the set's name.
+        For the name of each set that has targets, its targets.
 
     """
 
@@ -191,7 +193,7 @@ def read_sets(X: Any, y: Any, X_val: Any, y_val: Any, X_test: Any, y_test: Any) 
     TypeError
         If a value or a target is not a number.
     ValueError
-        If a value is missing or not finite, or sets do not fit.
+        If a value is missing or not finite, columns differ, or a set lacks rows or targets.
 
     """
     names, first = read_rows(X, "X", None)
@@ -235,14 +237,14 @@ class LifetimeAverage:
 
     @property
     def result(self) -> Array:
-        """The average."""
+        """The averaged predictions."""
         if self.weight == 0.0:
             raise ValueError("the prior has no mass below the terminal lifetime")
         return self.total / self.weight
 
 
 class _Trace:
-    """The results at each lifetime so far.
+    """The results of a sweep, lifetime by lifetime.
 
     Parameters
     ----------
@@ -277,7 +279,7 @@ class _Trace:
         self.began = time.perf_counter()
 
     def add(self) -> None:
-        """Add the results from the current lifetime on."""
+        """Add the results at the current lifetime."""
         for name, learner in self.learners.items():
             for kind, (part, values) in self.places.items():
                 gap = learner.predicted[part] - values
@@ -323,12 +325,13 @@ def lifetime_path(
 
     Mondrian partitions of the training rows are cut as time runs from 0 to `lifetime_max`[^1]. At
     each cut one cell becomes two, and the learners continue from their current state. So the cost
-    of all lifetimes is about the cost of learning at the terminal lifetime:
+    of all lifetimes is about the cost of learning at the terminal lifetime. There are three
+    learners:
 
     - "ridge" is exact Bayesian ridge regression, with its marginal likelihood (4.2.1);
     - "sgd" is stochastic gradient descent on the same objective. Both parts of a cut cell begin
       with the cell's weight, and the training rows are visited again (4.2.2);
-    - "forest" fits each partition on its own and averages their predictions (section 6).
+    - "forest" fits each partition separately and averages the predictions (section 6).
 
     Parameters
     ----------
@@ -358,7 +361,7 @@ def lifetime_path(
     learners
         The learners to run.
     sgd_passes
-        Visits of the training rows after a step, divided by their number: 0.5 visits a random half.
+        Number of passes over the training rows after a step: 0.5 visits a random half.
     learning_rate
         Learning rate of stochastic gradient descent, which falls to 0 over the visits of a step.
         With a rate of 1, a visit moves a prediction onto its target.
@@ -384,7 +387,8 @@ def lifetime_path(
     TypeError
         If a value or a target is not a number.
     ValueError
-        If a value is missing or not finite, sets do not fit, or an argument is out of range.
+        If a value is missing or not finite, columns of sets differ, a set lacks rows or targets, or
+        an argument is out of range.
 
     Notes
     -----

@@ -29,11 +29,11 @@ class Weights(OwnsArrays, abc.ABC):
     @property
     @abc.abstractmethod
     def n_learned(self) -> int:
-        """Number of learned samples. Kernels count them."""
+        """Number of learned samples, which kernels count."""
 
     @abc.abstractmethod
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
-        """Learn a sample, and return DONE, or the place of a bad input.
+        """Learn a sample, and return DONE or the index of an invalid input.
 
         If `is_mapped`, the map already holds the sample's outputs.
         """
@@ -71,7 +71,7 @@ def log_of_residual(residual: float, freedom: int, noise_variance: float | None)
 
 
 class PosteriorNumbers(Learned[RidgePosterior]):
-    """The numbers of a posterior, and the held samples.
+    """The record and arrays of a posterior, and the held samples.
 
     Capacities for rows, columns and samples are fixed. `grown` returns a copy with larger
     capacities.
@@ -79,7 +79,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
     Parameters
     ----------
     n_columns
-        Columns of the map.
+        Number of columns of the map.
     held
         The samples that can be removed, or None if no samples are held.
     **numbers
@@ -126,7 +126,7 @@ class PosteriorNumbers(Learned[RidgePosterior]):
             return self.changed({"slots": slots})
         if held is not None and held.lacks_room(compiled):
             return self.changed({}, held=held.grown(compiled, n))
-        # With a quarter more rows, the triangle has about half as many entries again.
+        # A quarter more rows give the triangle about half as many entries more.
         n = min(record.limit, n * 5 // 4 + compiled.n_out)
         return self.resized(n, n_columns, held and held.grown(compiled, n))
 
@@ -169,7 +169,7 @@ class Posterior(Weights):
     intercept
         Whether there is an intercept.
     limit
-        Most columns with a row.
+        Largest number of columns with a row.
     window
         Number of latest samples that count. These samples are held, so that they can be removed.
         None: all samples count, and no samples are held.
@@ -201,11 +201,11 @@ class Posterior(Weights):
         """Grow the capacity that is exhausted."""
         self.numbers = self.numbers.grown(self.compiled)
 
-    # Compiled at their first use.
+    # Kernels, compiled at their first use.
 
     @functools.cached_property
     def _learn(self) -> tuple[Callable[..., int], Callable[..., int]]:
-        """The kernels that learn one sample and rows."""
+        """The kernels that learn one sample, and the rows of a batch."""
         learn = rotations.learn_sample if self.numbers.held is None else windows.learn_held
         set_entries(self.numbers.record, learn=learn)
         return windows.learn_one.of(), windows.learn_rows
@@ -215,7 +215,7 @@ class Posterior(Weights):
         return rotations.predict_one.of()
 
     def learn(self, sample: Sample, target: float, weight: float, is_mapped: bool = False) -> int:
-        """Learn a sample, and return DONE, or the place of a bad input.
+        """Learn a sample, and return DONE or the index of an invalid input.
 
         If `is_mapped`, the map already holds the sample's outputs.
         """
@@ -238,7 +238,7 @@ class Posterior(Weights):
         self.learn_rows(out, targets, weights, keys)
 
     def places_of(self, sample: Sample, target: float, weight: float) -> list[int]:
-        """Return the places, in order of arrival, of the held samples that equal a sample."""
+        """Return the positions, in order of arrival, of the held samples that equal a sample."""
         assert self.numbers.held is not None
         return self.numbers.held.equal(windows.key_of(self.compiled.record, sample), target, weight)
 
@@ -256,7 +256,7 @@ class Posterior(Weights):
     def learn_rows(
         self, out: NDArray[Any], targets: Floats, weights: Floats, keys: Any = None
     ) -> None:
-        """Learn mapped samples. Held samples need keys."""
+        """Learn mapped samples. If samples are held, `keys` has their keys."""
         outputs, start, stop = outputs_of(out), 0, len(out)
         keys = np.zeros(stop, np.int64) if keys is None else keys
         arrays = Int64s.of(keys), Float64s.of(targets), Float64s.of(weights)
@@ -267,9 +267,10 @@ class Posterior(Weights):
                 self._make_room()
 
     def predict(self, sample: Sample, with_variance: bool) -> tuple[int, float, float]:
-        """Return DONE or the place of a bad input, and the mean and variance of a prediction.
+        """Return DONE or the index of an invalid input, and the mean and variance of a prediction.
 
-        The variance is in units of the noise's variance. Without `with_variance` it is infinite.
+        The variance is in units of the noise's variance. Without `with_variance`, infinity replaces
+        it.
         """
         given = sample, self.compiled.outputs, with_variance
         found = self._predict_one(self.numbers.record, *given)
@@ -293,7 +294,7 @@ class Posterior(Weights):
 
     @property
     def n_learned(self) -> int:
-        """Samples learned, of any weight."""
+        """Number of samples learned, with any weight."""
         return self.numbers.record.n_learned
 
     @property
@@ -330,9 +331,9 @@ class Posterior(Weights):
 # The posterior given the samples of two posteriors.
 #
 # Both posteriors have the same prior, whose precision delta2 I counts once. With A = T' T and T w =
-# z as in `rotations`, A = A1 + A2 - delta2 I, and T' z is the sum of both vectors. The residual at
-# the joint mean w is the sum of both residuals and |T1 w - z1|^2 + |T2 w - z2|^2 - delta2 |w|^2. No
-# large numbers cancel in this sum.
+# z as in `rotations`, A = A1 + A2 - delta2 I, and T' z is the sum of both vectors. With r1 and r2
+# the residuals, the residual at the joint mean w is r1 + r2 + |T1 w - z1|^2 + |T2 w - z2|^2 -
+# delta2 |w|^2. No large numbers cancel in this sum.
 
 
 class _Part(NamedTuple):
@@ -344,7 +345,7 @@ class _Part(NamedTuple):
 
 
 def _part(posterior: Posterior, rows: Ints, n: int) -> _Part:
-    """Return a posterior's T, z and prior, with its columns at the places `rows` of `n`."""
+    """Return a posterior's T, z and prior, with its columns moved to `rows` of `n` columns."""
     record, arrays = posterior.numbers.record, posterior.numbers.learned
     size = record.n_rows
     triangle, found, prior = np.zeros((size, size)), np.zeros((size, n)), np.zeros(n)
@@ -405,7 +406,7 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
     if record.has_intercept:
         moved = moved + (its.shift - record.shift) * theirs.triangle[:, 0]
     joint = own.triangle.T @ own.triangle + theirs.triangle.T @ theirs.triangle
-    # A column of only one posterior has the prior once.
+    # The prior of a column that only one posterior has already counts once.
     joint[np.diag_indices(n)] -= np.minimum(own.prior, theirs.prior)
     # The lower triangle T with T' T = A.
     factor = scipy.linalg.cholesky(joint[::-1, ::-1], lower=True).T[::-1, ::-1]

@@ -2,20 +2,20 @@
 
 With A = Phi' Phi + delta2 I, the weights of the posterior mean are A^-1 Phi' y (Balog et al. 2016,
 section 4.2.1). The posterior is stored as a lower triangle T with T' T = A, a Cholesky factor, and
-a vector z with T' z = Phi' y. So T w = z for these weights. Row j of T holds the entries of columns
-0 to j. Rows are stored one after another. A new column only adds a row, which is 0 except for its
-diagonal sqrt(delta2) (section 5 and Supplement C).
+a vector z with T' z = Phi' y. So the weights w of the posterior mean solve T w = z. Row j of T
+holds the entries of columns 0 to j. Rows are stored one after another. A new column only adds a
+row, which is 0 except for its diagonal sqrt(delta2) (section 5 and Supplement C).
 
 Givens rotations add a sample to the rows, from the last row that it touches to the first: A_new = A
 + phi(x) phi(x)'. Nothing is subtracted from A, so errors do not build up as they may in a running
 inverse. `windows` removes samples.
 
-Learning and predicting keep sums in the written order. Otherwise compilers may reorder sums, and
-differently with and without the variance. Only `solve`, which computes the weights, may use any
-order.
+Learning and predicting keep sums in the written order. Otherwise, compilers may reorder sums, and a
+mean may depend on whether the variance is computed, too. Only `solve`, which computes the weights,
+may use any order.
 
-A column gets its row when its value is first not 0. The intercept, if there is one, has row 0. Its
-prior is flat, so its diagonal begins at 0.
+A column gets a row with the first sample whose value in the column is not 0. The intercept, if
+there is one, has row 0. Its prior is flat, so its diagonal begins at 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ...records.record import derived, entry, sized, stored, transient
 class Held(Outputs):
     """The held samples, which can be removed. A slot has outputs, a key, a target and a weight."""
 
-    # Most samples.
+    # Largest number of samples.
     window: Int64 = stored(Bounds(1, LARGEST_SIZE))
     n_held: Int64 = stored(Bounds(0, below="most_slots"))
     # Capacities: slots, rows of the posterior, and columns of the map.
@@ -46,7 +46,7 @@ class Held(Outputs):
     n_values: Int64
     cells: Int32s = sized("n_slots", "n_cells", bounds=Bounds(0, below="n_columns"))
     values: Float64s = sized("n_slots", "n_values")
-    # Place of the oldest sample's slot in `order`.
+    # Index of the oldest sample's slot in `order`.
     head: Int64 = derived()
     # Errors in units of eps: the residual's error, and the sum of squared errors of z.
     residual_error: Float64 = stored(Bounds(0.0))
@@ -56,7 +56,7 @@ class Held(Outputs):
     # For each row: sum of the squared errors of its squared diagonal, in units of eps.
     errors: Float64s = sized("n_rows", bounds=Bounds(0.0))
     order: Int32s
-    # For each slot.
+    # Key, target and weight of the sample in each slot.
     keys: Int64s = sized("n_slots")
     targets: Float64s = sized("n_slots", bounds=Bounds(-LARGEST_TARGET, LARGEST_TARGET))
     weights: Float64s = sized("n_slots", bounds=Bounds(0.0, LARGEST_WEIGHT))
@@ -83,7 +83,7 @@ class RidgePosterior(Record):
     n_samples: Int64
     n_learned: Int64 = stored(Bounds(0, LARGEST_SIZE))
     has_intercept: Int64 = stored(Bounds(0, 1))
-    # Most rows.
+    # Largest number of rows.
     limit: Int64 = stored(Bounds(1, LARGEST_SIZE))
     # Prior precision of a weight, times the variance of the noise.
     delta2: Float64 = stored(Bounds(LEAST_RATE, LARGEST_RATE))
@@ -101,8 +101,8 @@ class RidgePosterior(Record):
     slots: Int32s = sized("n_columns", bounds=Bounds(-1, below="n_rows"))
     # The map, which owns its record.
     feature_map: MapRecord
-    # The held samples, if there is a window. The function that learns a mapped sample with a key;
-    # the owner sets it before the first sample.
+    # The held samples, if there is a window. The function that learns a mapped sample with a key,
+    # which the owner sets before the first sample.
     held: Held
     learn: Callable[[RidgePosterior, Outputs, int, int, float, float], bool] = entry()
     # Capacities: rows, and columns of the map.
@@ -112,11 +112,11 @@ class RidgePosterior(Record):
     is_solved: Int64 = transient()
     # Weights of the posterior mean, one per row.
     solution: Float64s = transient("capacity")
-    # A sample's number for each row; 0 between calls.
+    # Buffer with a number per row; 0 between calls.
     work: Float64s = transient("capacity")
 
     def n_pairs(self) -> int:
-        """Return the length of the triangle."""
+        """Return the number of entries of the triangle."""
         return self.capacity * (self.capacity + 1) // 2
 
     def row(self, j: int) -> Float64s:
@@ -130,7 +130,7 @@ def output(
 ) -> tuple[int, float]:
     """Return the column and the value of a mapped sample's i-th output.
 
-    `first` is the place of the sample's first output.
+    `first` is the index of the sample's first output.
     """
     if is_dense:
         return i, values[first + i]
@@ -144,7 +144,7 @@ def output(
 def append(posterior: RidgePosterior, outputs: Outputs, sample: int) -> bool:
     """Add a row for each new column of a mapped sample, up to the limit.
 
-    Returns False if there is no room. The posterior is then unchanged.
+    Return False if there is no room. The posterior is then unchanged.
     """
     feature_map = posterior.feature_map
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
@@ -178,7 +178,7 @@ def spread(
 ) -> tuple[int, float]:
     """Write a mapped sample and the intercept, times `root`, to `work`.
 
-    Returns the last row written, and the sum of squares of the columns that have no row.
+    Return the last row written, and the sum of squared values in columns that have no row.
     """
     feature_map = posterior.feature_map
     is_dense, fixed, n_out = feature_map.is_dense, feature_map.value, feature_map.n_out
@@ -242,7 +242,7 @@ def add_sample(
 def learn_sample(
     posterior: RidgePosterior, outputs: Outputs, sample: int, key: int, target: float, weight: float
 ) -> bool:
-    """Learn a mapped sample without its key; return False if there is no room for its columns."""
+    """Learn a mapped sample; ignore its key. Return False if there is no room for its columns."""
     if posterior.feature_map.n_columns > posterior.n_columns:
         return False
     if weight != 0.0 and not append(posterior, outputs, sample):
@@ -273,9 +273,10 @@ def solve(posterior: RidgePosterior) -> None:
 
 @kernels.exact_inlined
 def variance_of(posterior: RidgePosterior, last: int, known: float) -> float:
-    """Return `known` plus the variance that the rows' weights contribute for the sample in `work`.
+    """Return `known` + |T'^-1 v|^2, where v is the vector in `work`.
 
-    This variance is |T'^-1 v|^2 for the vector v in `work`, since A^-1 = T^-1 T'^-1.
+    The second term is the variance v' A^-1 v that the weights contribute to the prediction of
+    sample v, because A^-1 = T^-1 T'^-1.
     """
     work, variance = posterior.work, known
     for j in range(last, -1, -1):
@@ -296,7 +297,7 @@ def predict_sample(
 ) -> tuple[float, float]:
     """Return the mean and the variance of a mapped sample's target.
 
-    The variance is in units of the noise's variance. Without `with_variance` it is infinite.
+    The variance is in units of the noise's variance. Without `with_variance`, infinity replaces it.
     """
     if posterior.has_intercept and posterior.n_samples == 0:
         return 0.0, math.inf
@@ -331,7 +332,7 @@ def predict_one(
 ) -> tuple[int, float, float]:
     """Map a sample and predict it.
 
-    Returns DONE, NO_ROOM or the place of a bad input, then the mean and the variance.
+    Return DONE, NO_ROOM or the index of an invalid input, then the mean and the variance.
     """
     feature_map = posterior.feature_map
     bad = feature_map.transform(feature_map, sample, outputs)

@@ -1,25 +1,26 @@
 """Removal of samples from the posterior of ridge regression, and windows.
 
 Removing a sample v with target y subtracts v v' from T' T = A. When the sample was learned,
-`rotate` turned rows (t, z) of T and its vector, and (v, y), into (c t + s v, c z + s y) and (c v -
-s t, c y - s z). From the first result and v, the old rows are computed in the same order, from the
-last row that v touches to the first: sine s = v_j / t_j, cosine c = sqrt(1 - s^2), t_old = (t - s
-v) / c, v_left = c v - s t_old. This is the mixed form of a hyperbolic rotation (Bojanczyk, Brent,
-van Dooren and de Hoog 1987, A Note on Downdating the Cholesky Factorization, section 3). Learning
-had added the square of the remaining y to the residual. The removal subtracts this square.
+`rotate` replaced each row (t, z) of T and its vector by (c t + s v, c z + s y), and the sample (v,
+y) by (c v - s t, c y - s z). The old rows are computed from the new rows and v in the same order,
+from the last row that v touches to the first. With the sine s = v_j / t_j and the cosine c = sqrt(1
+- s^2), the old row is t_old = (t - s v) / c, and v_left = c v - s t_old. This is the mixed form of
+a hyperbolic rotation (Bojanczyk, Brent, van Dooren and de Hoog 1987, A Note on Downdating the
+Cholesky Factorization, section 3). Learning had added the square of the remaining y to the
+residual. The removal subtracts this square.
 
 Subtraction may amplify rounding errors. Each removed sample adds an error of about t_j^2 eps to A
 at row j with diagonal t_j, and an error of |z_j| eps or |y| eps to z. Such errors of different
-samples are independent, so their squares add up. Each sample's error of the residual is |y_left|
-times the error of z, and these errors add up by size. If an error may reach `SHARE` of the square
-of a row's diagonal, or of the residual, all held samples are learned again from the prior. The
-posterior then equals a refit. This happens when a heavy sample or an outlier leaves, and otherwise
-once in many windows.
+samples are independent, so their squares add up. Each removed sample adds an error of |y_left|
+times the error of z to the residual, and the sizes of these errors add up. If an error may reach
+`SHARE` of the square of a row's diagonal, or of the residual, all held samples are learned again
+from the prior. The posterior then equals a refit. This happens when a heavy sample or an outlier is
+removed, and otherwise once in many windows.
 
-The shift, which is subtracted from all targets, is the oldest target. When this sample leaves, z
-changes by the change of the shift times T's first column, which is the intercept's. This propagates
-errors of T to z. Their size is the same as if targets were measured from a fixed value (`origin`)
-close to the shift at the last refit. They are counted with this size.
+The shift, which is subtracted from all targets, is the oldest target. When the oldest sample is
+removed, z changes by the change of the shift times the intercept's column, the first column of T.
+This update propagates errors of T to z. These errors are as large as if targets were measured from
+a fixed value (`origin`) close to the shift at the last refit. They are counted with this size.
 
 Held samples are stored as their outputs, in slots. `order` is a circular list of all slots that
 begins at `head`. It has the slots of the held samples in order of arrival, then free slots.
@@ -38,8 +39,8 @@ from ...records import Float64s, Floats, Int32s, Int64s, Ints
 from ..learned import Learned, keep
 from .rotations import Held, RidgePosterior, add_sample, append, learn_sample, spread
 
-# Largest relative error, and the fraction of it that one rounding adds. Predictions should equal
-# the predictions of a refit to 1e-8.
+# Largest relative error, and the fraction of this error that one rounding adds. Predictions should
+# equal the predictions of a refit to 1e-8.
 SHARE = 1e-9
 ROUNDING = 2.0**-52 / SHARE
 
@@ -66,7 +67,7 @@ def key_with(key: int, place: int, value: float) -> int:
 
 @exact_batch_kernel
 def key_of(feature_map: MapRecord, sample: Sample) -> int:
-    """Return a 64-bit hash of the inputs of a sample that a map reads."""
+    """Return a 64-bit hash of a sample's inputs that a map reads."""
     key = 0
     if feature_map.is_sparse:
         places, entries = sample.places, sample.entries
@@ -93,7 +94,7 @@ def find_keys(
         found[row] = key
 
 
-# Forgetting.
+# Removing.
 
 
 @exact_inlined
@@ -115,7 +116,7 @@ def learn_anew(posterior: RidgePosterior) -> None:
         slot = held.slot(k)
         add_sample(posterior, held, slot, held.targets[slot], held.weights[slot])
     # `origin` is the shift rounded to a unit about as large as residuals. So no exact target is
-    # kept after its sample has left.
+    # kept after its sample has been removed.
     held.origin = 0.0
     if posterior.residual > 0.0:
         _, exponent = math.frexp(math.sqrt(posterior.residual / posterior.n_samples))
@@ -127,7 +128,7 @@ def learn_anew(posterior: RidgePosterior) -> None:
 def rotate_back(posterior: RidgePosterior, last: int, y: float) -> tuple[bool, float, float]:
     """Remove the sample in `work` from rows `last` to 0.
 
-    Returns whether rows are exact enough, the remainder of the sample's target, and the largest
+    Return whether rows are exact enough, the remainder of the sample's target, and the largest
     number in the calculation. If rows are not exact enough, they are invalid.
     """
     held, work, moments, largest = posterior.held, posterior.work, posterior.moments, abs(y)
@@ -219,7 +220,7 @@ def learn_held(
 ) -> bool:
     """Learn a mapped sample and hold it. If the window is full, remove the oldest sample.
 
-    Returns False if there is no room. Then only rows of the prior may have been added.
+    Return False if there is no room. In this case, only rows with the prior may have been added.
     """
     held, feature_map = posterior.held, posterior.feature_map
     if feature_map.n_columns > posterior.n_columns:
@@ -257,7 +258,7 @@ def learn_one(
 ) -> int:
     """Map a sample unless `is_mapped`, and learn it.
 
-    Returns DONE, the place of a bad input, or NO_ROOM.
+    Return DONE, the index of an invalid input, or NO_ROOM.
     """
     feature_map = posterior.feature_map
     if not is_mapped:
@@ -298,7 +299,7 @@ class HeldSamples(Learned[Held]):
     Parameters
     ----------
     window
-        Most samples.
+        Largest number of samples.
     compiled
         The map.
     n_rows
@@ -351,7 +352,7 @@ class HeldSamples(Learned[Held]):
         return made
 
     def equal(self, key: int, target: float, weight: float) -> list[int]:
-        """Return the places, by arrival, of the samples with this key, target and weight."""
+        """Return the positions, by arrival, of the samples with this key, target and weight."""
         slots, given = self.slots(), {"keys": key, "targets": target, "weights": weight}
         same = [self.learned[name][slots] == value for name, value in given.items()]
         return np.flatnonzero(np.logical_and.reduce(same)).tolist()
