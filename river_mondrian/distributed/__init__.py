@@ -1,6 +1,6 @@
-"""Forests and streams over several processes and machines, by Ray, and models by key.
+"""Forests in several processes or machines (by Ray), and a model for each key of a stream.
 
-Ray is an extra: `pip install river-mondrian[ray]`. Ray is imported when it is first needed.
+`pip install river-mondrian[ray]` installs Ray, which is imported when it is first needed.
 """
 
 from __future__ import annotations

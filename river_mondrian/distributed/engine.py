@@ -1,4 +1,4 @@
-"""Ray as the engine of workers, and learning from its data sets."""
+"""Workers that are Ray actors, and learning from Ray's data sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ray_module() -> Any:
 
 
 def check_cpus(ray: Any, n_workers: int, n_cpus: float) -> None:
-    """Refuse workers that need more processors than the cluster has; warn if calls will wait.
+    """Refuse workers that need more processors than the cluster has; warn if too few are free.
 
     Raises
     ------
@@ -58,11 +58,11 @@ class RayEngine:
     Parameters
     ----------
     code
-        Arguments of the forest that files do not hold, such as functions.
+        Arguments of the forest that files cannot hold, such as functions.
     n_cpus
-        Processors of each worker.
+        Number of processors of each worker.
     options
-        More options of the actors.
+        Other options of the actors, which override the defaults.
     n_workers
         Number of workers that will be started.
 
@@ -78,7 +78,7 @@ class RayEngine:
         self._actor = self._ray.remote(Shard).options(**given)
 
     def start(self, path: str, save_every: int) -> Any:
-        """Start an actor with the part of a forest in a file, and return the actor."""
+        """Start an actor with the shard of a forest in a file, and return the actor."""
         return self._actor.remote(path, self._code, save_every)
 
     def call(self, worker: Any, name: str, *arguments: Any) -> Any:
@@ -104,7 +104,7 @@ class RayEngine:
 def _learn(
     model: Any, dataset: Any, target: str | None, weight: str | None, batch_size: int
 ) -> Any:
-    """Update a model with the batches of a data set; return the model."""
+    """Make a model learn the batches of a data set; return the model."""
     columns = [name for name in (target, weight) if name is not None]
     for table in dataset.iter_batches(batch_size=batch_size, batch_format="pyarrow"):
         rest = [table[name].to_pylist() for name in columns]
@@ -120,11 +120,12 @@ def learn_dataset(
     n_workers: int = 2,
     batch_size: int = 8192,
 ) -> Any:
-    """Update a model with the rows of a `ray.data.Dataset`, such as Parquet files.
+    """Make a model learn the rows of a `ray.data.Dataset`, such as Parquet files.
 
-    A model whose statistics add up (see `merge`) is learned in parallel: each worker learns some of
-    the rows, and the parts are merged. Any other model learns in the calling process, in the order
-    in which Ray reads the batches. A `ShardedForest` passes the batches to its workers.
+    If the model can be merged (see `merge`), workers learn in parallel: each worker learns some of
+    the rows, and then the workers' models are merged. Any other model learns in the calling
+    process, in the order in which Ray reads the batches. A `ShardedForest` passes the batches to
+    its workers.
 
     Parameters
     ----------
@@ -137,9 +138,9 @@ def learn_dataset(
     weight
         Name of the column with weights, for models that learn weights.
     n_workers
-        Number of workers that learn parts.
+        Number of workers, if the model can be merged.
     batch_size
-        Rows that are learned at once.
+        Number of rows that are learned at once.
 
     Returns
     -------
@@ -148,9 +149,9 @@ def learn_dataset(
     Raises
     ------
     ValueError
-        If the target is missing, or given to a model without targets, or if rows cannot be learned,
-        as in `learn_many`. If rows cannot be learned, a merged model has learned nothing, and any
-        other model has learned the earlier batches.
+        If the target is missing, or is given for a model without targets. Also if rows cannot be
+        learned, as in `learn_many`. In this case, a model that can be merged has learned nothing,
+        and any other model has learned the earlier batches.
 
     Examples
     --------
@@ -175,7 +176,7 @@ def learn_dataset(
     if not is_mergeable(model):
         return _learn(model, dataset, target, weight, batch_size)
     ray = ray_module()
-    # Workers reserve no processors, since the readers of the data need them.
+    # Workers reserve no processors, because the readers of the data need processors.
     learn = ray.remote(_learn).options(num_cpus=0, scheduling_strategy="SPREAD")
     fresh = ray.put(model._made_anew())
     shares = dataset.streaming_split(n_workers)

@@ -18,7 +18,7 @@ from ..inputs import as_dict
 from ..model import ClonesWhole, new_lock
 from .model_store import ModelStore, digest_of, plain_key, text_of
 
-# Number of deaths of a worker at which a call fails, and seconds that a restart may take.
+# Number of deaths of a worker at which a call fails, and longest duration of a restart, in seconds.
 MOST_DEATHS, LONGEST_START = 3, 60.0
 # Seconds between two calls to a worker that is being started.
 PAUSE = 0.1
@@ -28,34 +28,35 @@ PAUSE = 0.1
 class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
     """One model for each key of a stream, created from a prototype when the key first appears.
 
-    It is a classifier, a regressor or an anomaly detector, like the prototype. The most recently
-    used models are ready for use. Other models are packed in memory, or moved to a folder if memory
-    is full. They are loaded again when their key returns.
+    The object is a classifier, a regressor or an anomaly detector, like the prototype. The most
+    recently used models are ready for use. Other models are packed in memory, or moved to a folder
+    if memory is full. A model is loaded again when its key returns.
 
     Parameters
     ----------
     key
-        Name of the feature with the key, which models do not get, or a function from a sample to
-        its key. A key is a string, an integer or a tuple of these.
+        Name of the feature with the key, or a function that returns a sample's key. The models do
+        not get the feature with the key. A key is a string, an integer, or a tuple of strings and
+        integers.
     model
-        The prototype: a model or a pipeline. It is cloned for each key.
+        The prototype, a model or a pipeline, which is cloned for each key.
     max_bytes
-        Largest size of all models in memory, in bytes. The model used last always stays in memory.
-        This limit needs a folder.
+        Largest size of all models in memory, in bytes; None for no limit. The limit needs a folder.
+        The model used last always stays in memory.
     folder
-        Folder for models without room in memory. Models that it already holds are used, so a stream
-        can be continued after `flush`.
+        Folder for models without room in memory. Models that are already in the folder are used, so
+        a stream can be continued after `flush`.
     trusted
-        Whether only you can write to the folder. If so, models are pickled there, which pipelines
-        need; unpickling executes code from a file. Otherwise models are saved by `save`.
+        Whether only you can write to the folder. If True, models are pickled there; pipelines need
+        pickles, and unpickling executes code from a file. If False, models are saved by `save`.
     n_ready
-        Largest number of models that are ready. A packed model uses a tenth to a third of the
-        memory, and unpacking takes some milliseconds.
+        Largest number of models that are ready for use. A packed model uses a tenth to a third of
+        the memory of a ready model, and unpacking takes some milliseconds.
 
     Notes
     -----
-    A pickle holds all models that are in memory. Threads may share an object; their calls run one
-    after the other.
+    A pickle holds all models that are in memory. Threads may share an object; the calls of
+    different threads run one after another.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
             )
         self._lock = new_lock()
         self._store = ModelStore(self.n_ready, self.max_bytes, folder, self.trusted)
-        # The model that predicts for keys without their own model.
+        # The model that predicts for keys that have no model.
         self._blank = model.clone()
 
     def __new__(cls, key: Any = None, model: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +133,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of ready and of packed models."""
+        """Number of models by state: "ready" or "packed"."""
         return self._store.counts
 
     @property
@@ -156,7 +157,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         ValueError
             If the feature with the key is missing.
         TypeError
-            If the key is neither a string nor an integer, nor a tuple of these.
+            If the key is not a string, an integer, or a tuple of strings and integers.
 
         """
         if callable(self.key):
@@ -185,14 +186,14 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
 
         Returns
         -------
-        The model itself, unpacked if necessary; None if the key has no model.
+        The model itself, unpacked or loaded if necessary; None if the key has no model.
 
         """
         with self._lock:
             return self._store.get(key)
 
     def learn_one(self, x: Mapping[Any, Any], *target: Any, **given: Any) -> None:
-        """Learn a sample with the model of its key.
+        """Make the model of a sample's key learn the sample.
 
         Parameters
         ----------
@@ -201,7 +202,7 @@ class KeyedModels(ClonesWhole, base.Wrapper[Any], base.Estimator):
         *target
             The label or target, if the prototype is supervised.
         **given
-            More arguments of the prototype's `learn_one`, such as a weight.
+            Other arguments of the prototype's `learn_one`, such as a weight.
 
         """
         key, rest = self.key_of(x), self._without_key(x)
@@ -249,11 +250,11 @@ class KeyedClassifier(KeyedModels, base.Classifier):
         yield {"key": "key", "model": classifier.MondrianForestClassifier(2, seed=1)}
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """Predict the probability of each label by the model of a sample's key."""
+        """Predict the probability of each label with the model of the sample's key."""
         return self._ask("predict_proba_one", x, **kwargs)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """Predict the label by the model of a sample's key."""
+        """Predict the label with the model of the sample's key."""
         return self._ask("predict_one", x, **kwargs)
 
 
@@ -265,7 +266,7 @@ class KeyedRegressor(KeyedModels, base.Regressor):
         yield {"key": "key", "model": regressor.MondrianForestRegressor(2, seed=1)}
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """Predict the target by the model of a sample's key."""
+        """Predict the target with the model of the sample's key."""
         return self._ask("predict_one", x, **kwargs)
 
 
@@ -277,18 +278,18 @@ class KeyedDetector(KeyedModels, base.AnomalyDetector):
         yield {"key": "key", "model": density.DensityForest(2, seed=1)}
 
     def score_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
-        """Return the score by the model of a sample's key."""
+        """Return the anomaly score from the model of the sample's key."""
         return float(self._ask("score_one", x, **kwargs))
 
 
 class _KeyedWorker:
-    """A worker with the models of some of the keys."""
+    """A worker that holds the models of some keys."""
 
     def __init__(self, *arguments: Any) -> None:
         self._models = KeyedModels(*arguments)
 
     def learn(self, samples: Sequence[tuple[Any, ...]]) -> tuple[int, str | None]:
-        """Learn samples until one is bad; return their number, and the bad sample's error."""
+        """Learn samples up to the first bad sample; return their number and its error."""
         for i, sample in enumerate(samples):
             try:
                 self._models.learn_one(*sample)
@@ -297,15 +298,15 @@ class _KeyedWorker:
         return len(samples), None
 
     def ask(self, name: str, samples: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Return the result of a method of each sample's model."""
+        """Return the result of a method for each sample, by the model of its key."""
         return [self._models._ask(name, x) for x in samples]
 
     def flush(self) -> int:
-        """Save the models."""
+        """Save the models that have changed; return their number."""
         return self._models.flush()
 
     def count(self) -> tuple[int, int]:
-        """Return the number of models in memory, and their bytes."""
+        """Return the number of models in memory, and their size in bytes."""
         return len(self._models), self._models._raw_memory_usage
 
 
@@ -316,17 +317,18 @@ class SpreadKeyedModels:
     ----------
     models
         `KeyedModels` that have learned nothing. Each worker creates `KeyedModels` with the same
-        arguments, so `max_bytes` and `n_ready` are limits per worker.
+        arguments, so `max_bytes` and `n_ready` are limits for each worker.
     n_workers
         Number of workers.
     options
-        Options of Ray's actors.
+        Options of Ray's actors; None for the defaults.
 
     Notes
     -----
-    Ray restarts a worker that dies, with the models that were saved by `flush` or for lack of room.
-    Samples learned after that are lost. If a batch is lost with its worker, `learn_many` raises
-    Ray's error. Other calls are repeated for a minute while the worker starts.
+    Ray restarts a worker that dies, with the models that were saved by `flush` or moved to the
+    folder. Samples that a model learned after its last save are lost. If a batch is lost with its
+    worker, `learn_many` raises Ray's error. Other calls are repeated for up to a minute while the
+    worker starts.
 
     """
 
@@ -345,7 +347,7 @@ class SpreadKeyedModels:
         self.workers = [actor.remote(*arguments) for _ in range(n_workers)]
 
     def _share(self, samples: Sequence[Mapping[Any, Any]]) -> list[list[int]]:
-        """Return the places of each worker's samples, by the hash of their key."""
+        """Return the indices of each worker's samples; the hash of a key decides the worker."""
         shares: list[list[int]] = [[] for _ in self.workers]
         for i, x in enumerate(samples):
             digest = digest_of(self.models.key_of(x))
@@ -353,20 +355,20 @@ class SpreadKeyedModels:
         return shares
 
     def learn_many(self, X: Sequence[Mapping[Any, Any]], y: Sequence[Any] | None = None) -> None:
-        """Update the models of the samples' keys; samples of one key are learned in order.
+        """Learn samples with the models of their keys; samples of one key are learned in order.
 
         Parameters
         ----------
         X
             The samples.
         y
-            The samples' labels or targets; None for anomaly detectors.
+            The label or target of each sample; None for anomaly detectors.
 
         Raises
         ------
         ValueError
-            If a sample cannot be learned; the message names it. Earlier samples, and all samples of
-            other workers, have been learned.
+            If a sample cannot be learned; the message names the sample. Earlier samples of its
+            worker, and all samples of other workers, have been learned.
 
         """
         if y is not None and len(y) != len(X):
@@ -380,18 +382,18 @@ class SpreadKeyedModels:
                 raise ValueError(f"{error} in sample {share[n]}")
 
     def ask_many(self, name: str, X: Sequence[Mapping[Any, Any]]) -> list[Any]:
-        """Call a method of each sample's model.
+        """Return the result of a method for each sample, by the model of its key.
 
         Parameters
         ----------
         name
-            Name of a method of one sample, such as "predict_one".
+            Name of a method for one sample, such as "predict_one".
         X
             Samples, each with its key.
 
         Returns
         -------
-        The results of the method of each sample's model, in the order of the samples.
+        The results, in the order of the samples.
 
         """
         shares, found = self._share(X), [None] * len(X)
@@ -402,7 +404,7 @@ class SpreadKeyedModels:
         return found
 
     def _call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of each worker; the call may be repeated if the worker dies."""
+        """Return the results of a method of all workers; repeat a call if its worker dies."""
         pairs = zip(self.workers, arguments, strict=True)
         asks = [partial(getattr(worker, method).remote, *given) for worker, given in pairs]
         calls = [ask() for ask in asks]
@@ -436,16 +438,16 @@ class SpreadKeyedModels:
         return sum(self._call("flush", [()] * len(self.workers)))
 
     def counts(self) -> list[tuple[int, int]]:
-        """Return the number and size of the workers' models.
+        """Return the number and the size of each worker's models.
 
         Returns
         -------
-        For each worker, the number of models in memory, and their bytes.
+        For each worker, the number of models in memory, and their size in bytes.
 
         """
         return self._call("count", [()] * len(self.workers))
 
     @property
     def memory_usage(self) -> int:
-        """Bytes of the workers' models in memory."""
+        """Size of all workers' models in memory, in bytes."""
         return sum(nbytes for _, nbytes in self.counts())

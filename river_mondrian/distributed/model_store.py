@@ -1,4 +1,4 @@
-"""Many models by key: ready for use, packed in memory, or in a folder."""
+"""A store of models by key: ready for use, packed in memory, or in a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from ..arguments import told
 from ..files.store import load, save
 
-# Bytes of a model's entries in the store, besides the bytes that the model reports.
+# Size of the store's data for each model besides the model itself, in bytes.
 ENTRY_BYTES = 400
 
 
@@ -29,12 +29,12 @@ def plain_key(key: Any) -> Any:
 
 
 def text_of(key: Any) -> str:
-    """Return a text that differs from the texts of other keys.
+    """Return the text of a key; different keys have different texts.
 
     Raises
     ------
     TypeError
-        If the key is neither a string nor an integer, nor a tuple of these.
+        If the key is not a string, an integer, or a tuple of strings and integers.
 
     """
     key = plain_key(key)
@@ -63,17 +63,17 @@ class _Ready:
 
 
 class ModelStore:
-    """Models by key; the least recently used models are packed, and then moved to a folder.
+    """Store of models by key; the least recently used models are packed, then moved to a folder.
 
     Parameters
     ----------
     n_ready
-        Largest number of models that are ready for use; others are pickled and compressed in
+        Largest number of models that are ready for use. Other models are pickled and compressed in
         memory.
     max_bytes
         Largest size of all models in memory, in bytes; None for no bound.
     folder
-        Folder for models without room in memory. Models that it already holds are used.
+        Folder for models without room in memory. Models that are already in the folder are used.
     trusted
         Whether models are pickled in the folder, instead of saved by `save`.
 
@@ -86,7 +86,7 @@ class ModelStore:
         self._folder = None if folder is None else Path(folder)
         self._trusted = trusted
         self._ready: OrderedDict[Hashable, _Ready] = OrderedDict()
-        # A packed model, and whether it has changed since it was saved.
+        # For each key: the packed model, and whether the model has changed since it was saved.
         self._packed: OrderedDict[Hashable, tuple[bytes, bool]] = OrderedDict()
         self.nbytes = 0
 
@@ -95,10 +95,10 @@ class ModelStore:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of ready and of packed models."""
+        """Number of ready models and number of packed models."""
         return {"ready": len(self._ready), "packed": len(self._packed)}
 
-    # Getting and putting.
+    # Reading and adding models.
 
     def get(self, key: Hashable) -> Any:
         """Return the model of a key, ready for use; None if the key has no model."""
@@ -126,12 +126,12 @@ class ModelStore:
         self.shrink()
 
     def learned(self, key: Hashable) -> None:
-        """Record that the ready model of a key has learned a sample."""
+        """Update the state of a key's ready model after the model has learned a sample."""
         ready = self._ready[key]
         ready.is_changed = True
         ready.n_learned += 1
         n = ready.n_learned
-        # Counting bytes takes longer than learning, so it is done after few samples only.
+        # Measuring the size takes longer than learning, so it is done after few samples only.
         if n & (n - 1) == 0 or n % 256 == 0:
             nbytes = ENTRY_BYTES + ready.model._raw_memory_usage
             self.nbytes += nbytes - ready.nbytes
@@ -141,7 +141,7 @@ class ModelStore:
     # Making room.
 
     def shrink(self) -> None:
-        """Pack and move models until there is room; the model used last stays ready."""
+        """Pack models, or move models to the folder, until the limits hold."""
         while len(self._ready) > self._n_ready:
             self._pack()
         most = self._max_bytes
@@ -159,7 +159,7 @@ class ModelStore:
 
     def _pack(self) -> None:
         key, ready = next(iter(self._ready.items()))
-        # Safe to unpickle: only this process writes and reads it.
+        # The pickle is safe, because only this process writes and reads it.
         content = zlib.compress(pickle.dumps(ready.model), 1)
         self._packed[key] = content, ready.is_changed
         del self._ready[key]
@@ -168,7 +168,7 @@ class ModelStore:
     # The folder.
 
     def path_of(self, key: Hashable) -> Path:
-        """Return the file of a key's model."""
+        """Return the path of the file of a key's model."""
         assert self._folder is not None
         digest = digest_of(key)
         return self._folder / digest[:2] / digest[2:]

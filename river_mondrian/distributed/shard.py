@@ -1,4 +1,4 @@
-"""A worker's part of a forest, and the crew of workers that learns all parts."""
+"""A worker's shard of a forest, and the crew of workers that learns all shards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Known:
 
     @classmethod
     def of(cls, model: Any) -> Known:
-        """Return the state of a forest."""
+        """Return the state of a forest without its trees."""
         with model._lock:
             model._settle()
             trees = model._trees
@@ -59,10 +59,10 @@ class Known:
                 trees.horizon if grows else 0.0,
             )
 
-    # Reading, which changes nothing.
+    # Reading of samples, which does not change the state.
 
     def read_frame(self, X: Any) -> tuple[Any, Block]:
-        """Read a frame; return it as a narwhals frame or an array, and its rows."""
+        """Return a frame as a narwhals frame (an array as itself), and its rows."""
         frame, names, columns = read_frame(X, self.features if self.model._takes_levels else None)
         self.features.agree(names, columns)
         return frame, Block(names, columns)
@@ -106,7 +106,7 @@ class Known:
         n = len(rows)
         weights = read_weights(w, n, frame)
         if isinstance(self.model, MondrianForestClassifier):
-            # Samples of weight 0 are not learned.
+            # A classifier does not learn samples of weight 0.
             return Block(rows.names, rows.columns, read_labels(y, n, frame), weights).weighing()
         if callable(self.model.lifetime):
             lifetimes_after(self.model.lifetime, self.n_samples, n, self.horizon)
@@ -115,7 +115,7 @@ class Known:
     # Learning.
 
     def first_joint_row(self, block: Block) -> int:
-        """Return the first row for which random numbers of all trees are drawn together.
+        """Return the first row whose random numbers are drawn jointly for all trees.
 
         This is the row with the first category or, if directions are random, the first row with a
         new feature. If there is no such row, return the number of rows.
@@ -146,14 +146,14 @@ Told = Floats | None
 
 
 class Shard:
-    """A part of a forest's trees that learns blocks 1, 2, ... once each, and saves itself.
+    """Some of a forest's trees, which learn each of the blocks 1, 2, ... once, and are saved.
 
     Parameters
     ----------
     path
-        The file to which the part was saved last.
+        The file to which the shard was saved last.
     code
-        Arguments of the forest that files do not hold, such as functions.
+        Arguments of the forest that files cannot hold, such as functions.
     save_every
         Number of blocks between two saves.
 
@@ -162,9 +162,9 @@ class Shard:
     def __init__(self, path: str, code: Mapping[str, Any], save_every: int) -> None:
         self._path, self._save_every = path, save_every
         self._model, extra = load(path, with_extra=True, **code)
-        # Number of the last block learned, and of the last block saved; densities that the driver
-        # may lack, by block.
+        # Numbers of the last block learned and of the last block saved.
         self._position = self._saved = int(extra["position"])
+        # By number of a block, the densities that the driver may not have.
         self._told: dict[int, Told] = extra["told"]
         self._is_whole = True
 
@@ -186,8 +186,8 @@ class Shard:
 
         Returns
         -------
-        The densities of the targets by these trees, or None, and the number of the last saved
-        block. From the densities, the driver learns the distribution of targets.
+        The densities of the targets under these trees, or None, and the number of the last saved
+        block. The driver learns the distribution of targets from these densities.
 
         """
         self._told = {n: told for n, told in self._told.items() if n > heard}
@@ -206,56 +206,59 @@ class Shard:
         learns_law = getattr(trees, "law_numbers", None) is not None
         if learns_law:
             trees.told = []
-        # Other workers share the arrays of the block, which are read-only.
+        # The arrays of the block are read-only, because other workers share them.
         frame: Any = (None, block.names, block.columns)
         self._model._learn_read(frame, block.y, block.w)
         return np.concatenate(trees.told) if learns_law and trees.told else None
 
     def save(self) -> None:
-        """Save the part, with the densities that the driver may lack."""
+        """Save the shard, with the densities that the driver may not have."""
         position = self._position
         save(self._model, self._path, extra={"position": position, "told": self._told})
         self._saved = position
 
     def part(self) -> Any:
-        """Return the part as a model."""
+        """Return the shard as a model."""
         return self._model
 
     def predict(self, rows: Block, law: Told) -> Floats:
-        """Return the probabilities of classes, or means and variances, by these trees."""
+        """Return these trees' probabilities of classes, or means and variances."""
         model: Any = self._model
         trees = self._tell(law)
         values = model._arrange(rows.names, rows.columns)
         return trees.predict_rows(values, model.n_jobs)
 
     def predict_mixture(self, rows: Block, law: Told) -> Floats:
-        """Return weights, centres and scales of the mixture for one row."""
+        """Return the weights, centres and scales of these trees' mixture for one row."""
         trees = self._tell(law)
         trees.vector[:] = self._model._arrange(rows.names, rows.columns)[0]
         _, mixture = trees.predict_mixture()
         return np.array([mixture.weights, mixture.centres, mixture.scales])
 
     def _tell(self, law: Told) -> Any:
-        """Set the distribution of targets that all trees have learned; return the trees."""
+        """Set the distribution of targets, learned from all trees; return these trees."""
         trees: Any = self._model._trees
         if law is not None:
             trees.law_numbers[:] = law
         return trees
 
     def describe(self) -> dict[str, Any]:
-        """Return the bytes of the part, its process, and hyperparameters of a regressor."""
+        """Return the size of the shard in bytes, its process, and a regressor's hyperparameters."""
         model: Any = self._model
         nbytes, given = model._raw_memory_usage, getattr(model, "hyperparameters", {})
         return {"nbytes": nbytes, "process": os.getpid(), "hyperparameters": given}
 
 
-# Workers learn the same blocks, each with its part of the trees, and are restarted if they die.
+# All workers learn the same blocks, each with its shard. A worker that dies is restarted.
 #
-# A block is accepted by one assignment. All later steps (sending it, waiting for answers,
-# restarting workers) depend only on the numbers of blocks, and can be interrupted and repeated: - A
-# restarted worker loads its file, and gets the later blocks. Blocks are kept until every worker's
-# file includes them. - A worker skips a block that it has learned, and returns the same answer. -
-# Answers to a block are used once all workers have answered, in the order of blocks.
+# One assignment accepts a block. All later steps depend only on the numbers of blocks, and can be
+# interrupted and repeated. These steps send blocks, wait for answers and restart workers.
+#
+# - A restarted worker loads its file, and gets the later blocks. A block is kept until every
+#   worker's file includes it.
+# - A worker skips a block that it has learned, and returns the same answer.
+# - Answers are used in the order of blocks. The answers to a block are used once all workers have
+#   answered.
 
 
 class WorkerDied(Exception):
@@ -263,32 +266,31 @@ class WorkerDied(Exception):
 
 
 class _Member:
-    """A worker, the last block sent to it, and its calls whose answers have not been used."""
+    """A worker, the number of the last block sent to it, and its calls with unused answers."""
 
     def __init__(self, path: str, worker: Any) -> None:
         self.path, self.worker = path, worker
         self.sent = self.saved = 0
         self.calls: dict[int, Any] = {}
-        # Number of deaths since its last answer.
+        # Number of deaths since the worker's last answer.
         self.deaths = 0
 
 
 class Crew:
-    """Workers with the parts of a forest.
+    """The workers with the shards of a forest.
 
     Parameters
     ----------
     engine
         Object that starts, calls and ends workers, such as a `RayEngine`.
     paths
-        The files with the parts, saved at position 0.
+        The files with the shards, saved at position 0.
     known
         The state of the forest.
     law
-        Numbers of the targets' distribution, if it is learned.
+        Parameters of the distribution of targets; None if it is not learned.
     limits
-        Number of blocks between two saves; largest number of blocks that are accepted, but not
-        learned by all workers; number of times in a row that a worker may die without an answer.
+        Three numbers: `save_every`, `in_flight` and `max_restarts`, as in `ShardedForest`.
 
     """
 
@@ -298,7 +300,7 @@ class Crew:
         self._engine = engine
         self._save_every, self._in_flight, self._max_restarts = limits
         self._blocks: dict[int, Any] = {}
-        # Each of these attributes changes by one assignment.
+        # A single assignment changes each of these attributes.
         self._accepted = 0, known
         self._taken_in = 0, law
         self.n_restarts = 0
@@ -312,13 +314,13 @@ class Crew:
 
     @property
     def law(self) -> Floats | None:
-        """The numbers of the targets' distribution."""
+        """Parameters of the distribution of targets."""
         return self._taken_in[1]
 
     # Learning.
 
     def learn(self, block: Block, known: Known) -> None:
-        """Accept a block, after which the state is `known`; wait while too many are in flight."""
+        """Accept a block, after which the state is `known`; wait if too many are in flight."""
         number = self._accepted[0] + 1
         self._take_in(number - self._in_flight)
         self._blocks[number] = self._engine.put(block)
@@ -331,7 +333,7 @@ class Crew:
         self._take_in(self._accepted[0])
 
     def _send(self, member: _Member) -> None:
-        """Send a worker all accepted blocks that have not been sent to it."""
+        """Send a worker the accepted blocks that it has not got."""
         while member.sent < self._accepted[0]:
             number, taken_in = member.sent + 1, self._taken_in[0]
             arguments = "learn", number, taken_in, self._blocks[number]
@@ -341,7 +343,7 @@ class Crew:
             member.sent = number
 
     def _take_in(self, last: int) -> None:
-        """Wait for the answers to blocks up to `last`, and use them."""
+        """Wait for the answers to the blocks up to `last`, and use the answers."""
         while self._taken_in[0] < last:
             number = self._taken_in[0] + 1
             found = [(one, partial(one.calls.__getitem__, number)) for one in self._members]
@@ -357,7 +359,7 @@ class Crew:
             self._taken_in = number, law
             for member in self._members:
                 member.calls.pop(number, None)
-            # Blocks that are in all files, and whose answers have been used, are not needed again.
+            # A block is deleted if all files include it and its answers have been used.
             covered = min(number, *(member.saved for member in self._members))
             self._blocks = {n: block for n, block in self._blocks.items() if n > covered}
 
@@ -374,7 +376,7 @@ class Crew:
                 return found
 
     def _restart(self, member: _Member, error: WorkerDied) -> None:
-        """Restart a worker from its file, and mark the later blocks as not sent."""
+        """Restart a worker from its file, and mark the blocks after the file as not sent."""
         while True:
             member.deaths += 1
             self.n_restarts += 1
@@ -389,14 +391,14 @@ class Crew:
             except WorkerDied as again:
                 error = again
                 continue
-            # Calls for blocks that are sent again replace the calls to the previous worker.
+            # New calls for these blocks will replace the calls to the worker that died.
             member.sent = min(position, self._taken_in[0])
             return
 
     # Asking.
 
     def ask(self, name: str, *arguments: Any) -> list[Any]:
-        """Return the results of a method of all shards, once they have learned all blocks."""
+        """Return the results of a method of all shards, after they have learned all blocks."""
         self.finish()
         call = self._engine.call
         first = [call(member.worker, name, *arguments) for member in self._members]

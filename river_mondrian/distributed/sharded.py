@@ -26,7 +26,7 @@ from ..progress import Progress, in_pieces
 from .engine import RayEngine
 from .shard import Crew, Known
 
-# Rows of a block that workers learn at once.
+# Number of rows of a block.
 BLOCK_ROWS = 8192
 
 
@@ -34,51 +34,52 @@ BLOCK_ROWS = 8192
 class ShardedForest(ClonesWhole, base.Estimator):
     """A Mondrian forest whose trees learn in several processes or machines, by Ray.
 
-    Each worker, a Ray actor, has a part of the trees. Each block of samples is put into Ray's
-    object store once, and every worker learns it. A prediction is the weighted sum of all workers'
-    predictions. The trees equal the trees of a single model, node by node. Predictions equal the
-    single model's predictions up to rounding.
+    Each worker, a Ray actor, has a shard of the forest: some of the trees. Each block of samples is
+    put into Ray's object store once, and every worker learns it. A prediction is the weighted sum
+    of all workers' predictions. The trees equal the trees of a single model, node by node.
+    Predictions equal the single model's predictions up to rounding.
 
-    A worker that dies is restarted from its last saved file, and learns the later blocks again:
-    nothing is lost or learned twice. Samples are checked before any worker gets them.
+    A worker that dies is restarted from its last saved file, and learns the later blocks again. So
+    no sample is lost or learned twice. Samples are checked before a worker gets them.
 
     Parameters
     ----------
     model
         A `MondrianForestClassifier` or `MondrianForestRegressor` without `max_nodes` or `window`.
-        The model itself does not change. Its `n_jobs` is the number of threads of each worker.
+        The model itself does not change. The model's `n_jobs` is the number of threads of each
+        worker.
     n_shards
         Number of workers, at most the number of trees.
     folder
-        A folder to which all machines have access, where workers save their parts. None for a
+        A folder to which all machines have access; workers save their shards there. None for a
         temporary folder on this machine.
     save_every
-        Number of blocks between two saves of the workers' parts. Blocks since the last save are
-        kept.
+        Number of blocks between two saves of the shards. Blocks since the last save are kept in
+        memory.
     in_flight
-        Largest number of blocks that wait for workers; another block is accepted when the first
-        block is learned.
+        Largest number of blocks that wait for workers. Another block is accepted when the first
+        waiting block is learned.
     max_restarts
-        Number of times in a row that a worker may die without learning a block, before an error is
-        raised.
+        Number of times in a row that a worker may die without learning a block. After that, an
+        error is raised.
     options
-        Options of Ray's actors, such as `{"scheduling_strategy": "SPREAD"}`.
+        Options of Ray's actors, such as `{"scheduling_strategy": "SPREAD"}`; None for the defaults.
 
     Notes
     -----
-    The calling process learns the first 256 samples with the whole model (4,096 for a regressor
-    with a Gaussian posterior), to choose ranges and hyperparameters. After that, a tree depends
-    only on the samples and its own random numbers. This also holds while trees are redrawn in turn
-    (`rescale`): each worker computes the turns from the number of samples. The calling process
-    learns the tails of a regressor's noise from densities that workers report. It fetches the whole
-    forest to learn the first sample with a category and, with random `directions`, each sample with
-    a new feature.
+    First, the calling process learns 256 samples with the whole model, to choose ranges and
+    hyperparameters. It learns 4,096 samples for a regressor with a Gaussian posterior. After that,
+    a tree depends only on the samples and on the tree's random numbers. This also holds while trees
+    are redrawn in turn (`rescale`): each worker computes the turns from the number of samples. The
+    calling process learns the tails of a regressor's noise from densities that workers report. The
+    calling process fetches the whole forest to learn the first sample with a category. With random
+    `directions`, it fetches the forest for each sample with a new feature.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
     once the block is accepted.
 
-    A deep copy or a pickle holds the whole model. Threads may share an object; their calls run one
-    after the other.
+    A deep copy or a pickle holds the whole model. Threads may share an object; the calls of
+    different threads run one after another.
 
     Examples
     --------
@@ -114,19 +115,19 @@ class ShardedForest(ClonesWhole, base.Estimator):
         if self.model.n_jobs < 1:
             raise ValueError(f"n_jobs of the model must be >= 1, got {self.model.n_jobs!r}")
         self._lock = threading.RLock()
-        # The whole model, or the workers: one assignment replaces the whole state.
+        # The whole model, or the `Crew` of workers. A single assignment replaces the state.
         self._state: Any = self.model.clone()
         self._files: Any = None
 
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Create a classifier or a regressor, like the model."""
+        """Create a sharded classifier or regressor, like the model."""
         if cls is ShardedForest:
             cls = ShardedRegressor if isinstance(model, base.Regressor) else ShardedClassifier
         return super().__new__(cls)
 
     @classmethod
     def scatter(cls, model: Any, n_shards: int = 2, **arguments: Any) -> Any:
-        """Return a sharded forest that continues with a model that has learned.
+        """Return a sharded forest that continues a model that has learned.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
         Returns
         -------
-        A sharded forest, whose workers have the parts of the model.
+        A sharded forest, whose workers have the shards of the model.
 
         """
         made = cls(model.clone(), n_shards, **arguments)
@@ -164,7 +165,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         return RayEngine(code, self.model.n_jobs, self.options or {}, self.n_shards)
 
     def _spread(self) -> None:
-        """Start workers with the parts of the model, if it has learned enough samples."""
+        """Start workers with the shards of the model, if the model has learned enough samples."""
         whole = self._state
         if isinstance(whole, Crew) or whole.n_samples < splits_at(whole):
             return
@@ -180,7 +181,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         self._state = Crew(engine, paths, Known.of(whole), law, limits)
 
     def _whole(self) -> Any:
-        """Return the whole model; workers continue."""
+        """Return the whole model, without stopping the workers."""
         state = self._state
         if isinstance(state, Crew):
             parts = state.ask("part")
@@ -200,7 +201,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             return self._whole() if isinstance(state, Crew) else copy.deepcopy(state)
 
     def close(self) -> None:
-        """Stop the workers. This forest forgets all samples; call `gather` first to keep them."""
+        """Stop the workers and forget all samples; call `gather` first to keep the model."""
         with self._lock:
             state, self._state = self._state, self.model.clone()
             if isinstance(state, Crew):
@@ -230,17 +231,18 @@ class ShardedForest(ClonesWhole, base.Estimator):
         y
             The samples' labels or targets.
         w
-            A weight for all samples, or one weight per sample.
+            A weight for all samples, or a weight for each sample.
         progress
             Whether to show on stderr how many rows have been learned or accepted, by tqdm if it is
-            installed, else as text. The result is the same, bit for bit.
+            installed, else as text. The learned model does not depend on `progress`.
 
         Raises
         ------
         TypeError, ValueError
-            If a sample cannot be learned. The message names the sample, and no sample is learned.
+            If a sample cannot be learned. The message names the sample, and no sample has been
+            learned.
         RuntimeError
-            If a worker dies repeatedly.
+            If a worker dies more than `max_restarts` times in a row.
 
         """
         with self._lock:
@@ -313,7 +315,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def n_restarts(self) -> int:
-        """Number of restarts of workers."""
+        """Number of times that workers have been restarted."""
         with self._lock:
             return self._state.n_restarts if isinstance(self._state, Crew) else 0
 
@@ -322,8 +324,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
         Returns
         -------
-        For each shard, the bytes, the process, and a regressor's hyperparameters. Empty while the
-        whole model is in the calling process.
+        For each shard, the size in bytes, the process id, and a regressor's hyperparameters. The
+        list is empty while the whole model is in the calling process.
 
         """
         with self._lock:
@@ -339,7 +341,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
     # Predicting.
 
     def _ask_rows(self, name: str, rows: Block) -> list[NDArray[np.float64]]:
-        """Return the results of a method of all shards for rows."""
+        """Return the results of a method of all shards for the same rows."""
         crew = self._state
         crew.finish()
         return crew.ask(name, crew._engine.put(rows), crew.law)
@@ -349,7 +351,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
         """Return the predictions of all trees for rows, combined from the shards' predictions."""
 
     def _predict_rows(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.float64]]:
-        """Return a frame and the predictions for its rows, in blocks if progress is shown."""
+        """Return a frame and the predictions for its rows; use blocks to show progress."""
         if not isinstance(self._state, Crew):
             return self._state._predict_rows(X, progress)
         frame, rows = self._state.known.read_frame(X)
@@ -455,7 +457,8 @@ class ShardedRegressor(ShardedForest, base.MiniBatchRegressor):
             return dict(state.hyperparameters)
 
     def _combined(self, rows: Block) -> NDArray[np.float64]:
-        # The mean and the variance of the mixture over all trees.
+        # Each shard's mean and variance give the mean and the variance of the mixture over all
+        # trees.
         found = np.array(self._ask_rows("predict", rows))
         shares = self._shares()[:, None]
         mean = (shares * found[:, :, 0]).sum(axis=0)
