@@ -1,9 +1,9 @@
-"""Checks of restored trees: no kernel reads a wrong reference, link, count or box.
+"""Checks of restored trees, so that no kernel reads a wrong reference, link, count or box.
 
-Fields declare the tables that they refer to, and the bounds of their numbers (see `restored`).
-Kernels also rely on two other properties. Numbers of samples add up. A leaf's box is the box of its
-points, so that a cut within the box separates them. If samples may be forgotten, children are on
-either side of a cut.
+Fields declare the tables that they refer to, and the bounds of their values (see `restored`).
+Kernels rely on two more properties. The number of samples at a node is the sum over its children.
+The box of a leaf is the box of its points, so that a cut within the box separates the points. If
+samples may be forgotten, the children's boxes must also be on their sides of the cut.
 """
 
 import math
@@ -24,12 +24,12 @@ from . import constants, transforms
 from .boxes import BATCH, begin_box, box_of, hold_all, room_of_batch
 from .records import IN_USE, F, Forest, Node, Tree
 
-# Kernels can store the product of this number of trees and the number of samples.
+# Largest number of trees whose product with a number of samples fits in an integer of kernels.
 MOST_TREES = 1 << 24
 
 
 class Check(Record):
-    """The place of a check, and buffers for the boxes of a leaf's points and of two children."""
+    """The checked tree and row, and buffers for the boxes of points and of two children."""
 
     tree: Int64
     row: Int64
@@ -40,10 +40,10 @@ class Check(Record):
 
 @inlined
 def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
-    """Return whether each side of a node's stored box is valid or unknown."""
+    """Return whether each side of a node's stored box is valid or NaN."""
     lower, upper = node.lower(forest, tree), node.upper(forest, tree)
     n_bad = 0
-    # There is no branch, so several sides are compared at once.
+    # Without a branch, the loop is compiled to vector instructions.
     for d in range(forest.n_dims):
         low, high = lower[d], upper[d]
         is_side = (
@@ -55,7 +55,7 @@ def _has_box_of_sides(forest: Forest, tree: Tree, node: Node) -> bool:
 
 @inlined
 def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
-    """Return whether a leaf's box is the box of its points, and `list_end` is right."""
+    """Return whether a leaf's box is the box of its points, and `list_end` is correct."""
     capacity, batch = forest.dim_capacity, room_of_batch()
     begin_box(forest, box)
     link_word = forest.links_word + tree.slot
@@ -86,7 +86,7 @@ def _has_box_of_points(forest: Forest, tree: Tree, node: Node, box: Float32s) ->
 
 @inlined
 def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
-    """Return whether a child's box is within its node's box, if the node has a box."""
+    """Return whether a child's box is within the node's box, or the node has no box."""
     if not node.has_box(forest):
         return True
     capacity = forest.dim_capacity
@@ -102,7 +102,7 @@ def _is_within(forest: Forest, tree: Tree, node: Node, box: Float32s) -> bool:
 
 @batch_kernel
 def has_right_boxes(forest: F, check: Check) -> bool:
-    """Return whether a tree's boxes match the points below; `check.row` is the first wrong node."""
+    """Return whether all boxes of a tree are correct; otherwise `check.row` is a wrong node."""
     tree = forest.trees[check.tree]
     for j in range(tree.nodes.n_rows):
         check.row = j
@@ -136,12 +136,13 @@ def check_trees(owner: Any) -> None:
     Parameters
     ----------
     owner
-        The owner of the trees' memory, a `TreeMemory`, once kernels may use it.
+        The `TreeMemory` that owns the trees, with all addresses set.
 
     Raises
     ------
     ModelFormatError
-        If a reference, a link, a count, a box or a value is wrong. The message names its place.
+        If a reference, a link, a count, a box or a value is wrong. The message names the tree and
+        the node.
 
     """
     forest = owner.forest
@@ -165,7 +166,7 @@ def check_trees(owner: Any) -> None:
 
 
 def _check_tree(owner: Any, t: int, points: Rows) -> None:
-    """Refuse the rows of a tree with wrong references, or with samples that do not add up."""
+    """Refuse a tree with wrong references, or with numbers of samples that do not add up."""
     forest, tree, where = owner.forest, owner.trees[t], f"tree {t}"
     slot, (held, least) = int(tree.slot), owner._held_by(t)
 
@@ -184,7 +185,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
     counts = np.append(n_samples, 1)
     below = sum(counts[np.clip(nodes.column(name), -1, nodes.n - 1)] for name in ("left", "right"))
     expected = np.where(dims >= 0, below, found.sizes["nodes"])
-    # A full tree counts samples that it does not store, and some kinds store no samples.
+    # A full tree counts samples that it does not store, and some subclasses store no samples.
     keeps = forest.lists_points() and tree.n_splits < forest.max_splits
     is_more = (dims < 0) & (n_samples > expected) & (not keeps)
     bad = nodes.which(IN_USE) & (((n_samples != expected) & ~is_more) | (n_samples < least))
@@ -202,7 +203,7 @@ def _check_tree(owner: Any, t: int, points: Rows) -> None:
 
 
 def edges_of(owner: Any, slot: int, tables: dict[str, Rows]) -> list[Edges]:
-    """Return the references between a tree's rows that are not in fields of records."""
+    """Return the references between a tree's rows that are outside of records."""
     forest, found = owner.forest, []
     if forest.lists_points():
         links = tables["points"].word(int(forest.links_word) + slot)
@@ -224,7 +225,7 @@ def _check_arrivals(owner: Any) -> None:
     arrivals = Rows.of_table(owner._layouts()["arrivals"], owner.n_points, owner.arrivals)
     tables = {"forest": Rows.of_memory(owner.shared), "arrivals": arrivals}
     found = check_references("order of arrival", tables, chain="newer")
-    # The record of the forest precedes the rows of arrivals.
+    # `parents` numbers the forest's record as row 0, and arrivals from 1 on.
     older = found.parents["arrivals"] - 1
     last = owner.forest.last_arrival
     ends = np.flatnonzero(arrivals.column("newer") == constants.NONE)
@@ -265,7 +266,7 @@ def _check_part(owner: Any, name: str, found: NDArray[Any]) -> None:
 
 
 def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees with wrong numbers of dimensions, or wrong columns of values."""
+    """Refuse restored trees with a wrong number of dimensions or a wrong column of values."""
     forest, directions, categories = owner.shared[0], owner.directions, owner.categories
     if directions is None:
         bounds("dim_capacity", forest.input_capacity, forest.input_capacity)
@@ -299,7 +300,7 @@ def _check_dims(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 
 
 def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees with wrong progress of a renewal."""
+    """Refuse restored trees with an invalid state of a renewal of widths."""
     forest = owner.shared[0]
     bounds("frame", 0, int(owner.renews))
     bounds("phase", constants.STEADY, constants.REBASING if owner.renews else constants.STEADY)
@@ -325,7 +326,7 @@ def _check_renewal(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
 
 
 def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> None:
-    """Refuse restored trees with wrong numbers of forgotten samples, or a wrong window."""
+    """Refuse restored trees with a wrong number of forgotten samples or a wrong window."""
     forest = owner.shared[0]
     may_forget = forest.may_forget() and not owner.bounded
     bounds("n_forgotten", 0, forest.n_samples if may_forget else 0)
@@ -341,12 +342,12 @@ def _check_forgetting(owner: Any, bounds: Callable[[str, int, int], None]) -> No
 
 
 def check_sizes(owner: Any) -> None:
-    """Refuse restored trees with wrong attributes, or a wrong record of the forest.
+    """Refuse restored trees with a wrong attribute or a wrong field of the forest's record.
 
     Parameters
     ----------
     owner
-        The owner, as for `check_trees`, before any of its arrays is used.
+        The `TreeMemory` that owns the trees, before any of its arrays is used.
 
     """
     none = type(None)

@@ -1,8 +1,8 @@
-"""Reading of trees: the table of a tree's nodes, views of nodes, and the path of a sample.
+"""Reading of trees: the table of a tree's nodes, views of nodes, and the paths of a sample.
 
 `make_table` returns all nodes of a tree at once. `read_tree` returns its nodes in preorder.
-`traced` returns the walks of a sample, step by step. `contributions` explains a prediction with
-these steps.
+`traced` returns the paths of a sample, step by step. `contributions` explains a prediction by a
+path's steps.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .walks import Prediction, Step, Walk, predict_rows
 
 @dataclass
 class TreeTable:
-    """The nodes of a tree, level by level from the root; siblings are next to each other.
+    """The nodes of a tree, numbered level by level from the root, with siblings in sequence.
 
     Parameters
     ----------
     refs
-        References to the nodes. There are none if the tree is empty.
+        References to the nodes, in the order of their numbers; empty if the tree is empty.
     levels
-        For each level, the numbers of its internal nodes, and of their left children. A right child
-        follows the left child.
+        For each level, the numbers of its internal nodes, and the numbers of their left children.
+        The number of a right child is 1 larger.
 
     """
 
@@ -75,14 +75,14 @@ class TreeTable:
         return TreeTable(self.refs, levels)
 
     def at_leaves(self, of_points: NDArray[Any], of_rows: NDArray[Any]) -> Floats:
-        """Return a number for each node: for a leaf the number of its point or row, otherwise 0."""
+        """Return a value per node: the value of a leaf's point or row; 0 for an internal node."""
         found, refs = np.zeros(len(self)), self.refs[self.leaves]
         found[self.leaves[refs < 0]] = of_points[~refs[refs < 0]]
         found[self.leaves[refs >= 0]] = of_rows[refs[refs >= 0]]
         return found
 
     def add_up(self, values: NDArray[Any]) -> None:
-        """Set the value of each internal node to the sum over its children."""
+        """Set the value of each internal node to the sum of its children's values."""
         for inner, left in reversed(self.levels):
             values[inner] = values[left] + values[left + 1]
 
@@ -97,7 +97,7 @@ def make_table(
     root
         Reference to the root.
     left, right
-        References to the children of all rows.
+        For each row, the reference to the left child, and to the right child.
     is_leaf
         A mask of the rows that are leaves.
 
@@ -137,19 +137,19 @@ class NodeView:
 
     @property
     def mass(self) -> float:
-        """The weight of the samples below, for the comparison of two blocks' sizes."""
+        """The weight of the samples below the node, for the comparison of two blocks' sizes."""
         return self.n_samples
 
 
 class Shades(NamedTuple):
-    """Values that colour nodes: class numbers or other numbers.
+    """Values that determine the colours of nodes: numbers of classes, or other values.
 
     Attributes
     ----------
     values
-        A number for each node.
+        A value for each node.
     classes
-        The classes, if the values are class numbers; otherwise None.
+        The classes, if the values are numbers of classes; otherwise None.
     name
         The name of the values.
 
@@ -161,18 +161,18 @@ class Shades(NamedTuple):
 
 
 class TreeView(NamedTuple):
-    """A tree for a drawing.
+    """The data for a drawing of a tree.
 
     Attributes
     ----------
     nodes
         The tree's nodes in preorder.
     cuts
-        The text of each node's cut, "" for leaves.
+        The text of each node's cut; "" for leaves.
     shades
         The colours of the nodes, or None.
     end
-        Time at which cutting ends.
+        Time at which the tree ends.
 
     """
 
@@ -184,19 +184,19 @@ class TreeView(NamedTuple):
 
 V = TypeVar("V", bound=NodeView)
 
-# Type of a function of a reference and the record of its node or point (see `MondrianTrees._kept`).
+# Function of a reference and the record of its node or point (see `MondrianTrees._kept`).
 Kept = Callable[[int, Any], tuple[bool, bool, tuple[Any, ...]]]
 
 
 def box_at(forest: Any, t: int, ref: int) -> Singles:
-    """Return both corners of the box of a tree's node: shape (2, dimensions)."""
+    """Return both corners of the box of a node or point: shape (2, dim_capacity)."""
     box = np.empty((2, int(forest.dim_capacity)), dtype=np.float32)
     boxes.read_box.of(type(forest))(forest, t, ref, Float32s.of(box.reshape(-1)))
     return box
 
 
 def read_tree(forest: Any, t: int, end: float, view: type[V], kept: Kept) -> list[V]:
-    """Read a tree's nodes in preorder. The tree's leaves end at the time `end`."""
+    """Return views of a tree's nodes in preorder. Leaves end at the time `end`."""
     n_dims, tree = forest.n_dims, forest.trees[t]
     nodes: list[V] = []
     waiting = [(tree.root, -1, "", 0.0, 0)]
@@ -235,19 +235,19 @@ FIRST_STEPS = 64
 
 
 class TracedStep(Step):
-    """A node on a walk, with the number of its tree and the number of steps above."""
+    """A step of a walk, with the index of the tree and the number of steps above."""
 
     tree: Int64
     depth: Int64
 
 
 class Trace(Prediction):
-    """The steps of all walks. `n` also counts steps beyond `capacity`, which are not stored."""
+    """The steps of a sample's walks. `n` also counts steps beyond `capacity`, which are lost."""
 
     n: Int64
     capacity: Int64
     steps: Array[TracedStep]
-    # The sample's values that the trees cut.
+    # The values of the sample, in all columns that trees cut.
     values: Float32s
 
     def add_walk(self, forest: Forest, t: int, walk: Walk, row: int) -> None:
@@ -267,7 +267,7 @@ class Trace(Prediction):
 def trace(forest: F, inputs: Float64s, found: Trace) -> int:
     """Write the walks of a sample with these inputs to `found`.
 
-    Returns DONE, or the input whose value is too large.
+    Returns DONE, or the index of an input whose value is too large.
     """
     bad = scale(forest, found.values, inputs)
     if bad < 0:
@@ -277,15 +277,16 @@ def trace(forest: F, inputs: Float64s, found: Trace) -> int:
 
 
 class Path(NamedTuple):
-    """A walk down a tree, with an array element for each step.
+    """The path of a walk down a tree. Each array has an element for each step.
 
-    After a missing value there may be several paths. A later path begins with steps whose `reach`
-    is 0, since the first path has already counted them.
+    If a value is missing, a sample may have several paths in a tree. A later path begins with steps
+    whose `reach` is 0, since an earlier path has counted these steps.
     """
 
     tree: int
     refs: Ints
-    # Distance from the node's box, and time from the parent's cut to the node's cut or end.
+    # Distance from the node's box, and time from the parent's cut to the node's cut or to the end
+    # of the tree.
     etas: Floats
     spans: Floats
     # Probability of not branching off above the node, and of not branching off at the node.
@@ -328,12 +329,12 @@ def _paths(memory: NDArray[np.uint8], n: int) -> list[Path]:
 
 
 def place_of(forest: Forest, tree: Tree, ref: int) -> Any:
-    """Return the row of a node, or of a point."""
+    """Return the record of the node or point that a reference names."""
     return tree.nodes.row(ref) if ref >= 0 else forest.points.row(~ref)
 
 
 def gaps_from(forest: Forest, t: int, ref: int, x: Singles) -> Floats:
-    """Return how far a sample is from the box of a tree's node, in each dimension."""
+    """Return the distance of a sample from the box of a node, in each dimension."""
     lower, upper = box_at(forest, t, ref)[:, : len(x)]
     # A missing value or an unknown side adds no distance.
     return np.nan_to_num(np.fmax(lower - x, x - upper).astype(np.float64)).clip(0.0)
@@ -342,23 +343,23 @@ def gaps_from(forest: Forest, t: int, ref: int, x: Singles) -> Floats:
 def contributions(
     forest: Forest, tree: Tree, path: Path, x: Singles, here: Floats, branches: Floats
 ) -> Floats:
-    """Return the addition of each dimension to a tree's prediction on a path.
+    """Return the contribution of each dimension to a tree's prediction on a path.
 
-    Let w_j be the probability of branching off at node j of the path. Let G_j be the node's
-    prediction, and B_j the prediction after branching off there. Let w be the probability of not
+    Let w_j be the probability of branching off at node j of the path, G_j the prediction at this
+    node, and B_j the prediction after branching off there. Let w be the probability of not
     branching off. A tree predicts sum_j w_j B_j + w G_leaf. This equals G_root + sum_j M_j (G_j -
-    G_parent) + sum_j w_j (B_j - G_j). M_j is the sum of w and of all w_i from j on: the probability
-    of reaching node j. The dimension of the parent's cut gets the terms of the first sum. The
-    dimensions in which the sample is outside the node's box share the terms of the second sum, in
-    proportion to the distances. These distances are the rates at which a cut would have been drawn
-    there.
+    G_parent) + sum_j w_j (B_j - G_j). M_j = w + sum_(i >= j) w_i is the probability of reaching
+    node j. Term j of the first sum goes to the dimension of the parent's cut. The dimensions in
+    which the sample is outside the box of node j share term j of the second sum in proportion to
+    the distances. These distances are the rates of cuts in each dimension between the sample and
+    the box.
 
     Parameters
     ----------
     forest, tree, path
-        The path and its place.
+        The path, its forest and its tree.
     x
-        The sample's values that the tree cuts.
+        The values of the sample in the column that the tree cuts.
     here, branches
         G_j and w_j (B_j - G_j), with a row for each step.
 
@@ -386,7 +387,7 @@ class Plane(NamedTuple):
     cells
         The cells, each with its corners, shape (corners, 2).
     boxes
-        The part of each cell that contains its samples; empty if unknown.
+        The part of each cell within the box of its samples; an empty list if unknown.
     shades
         The colours of the cells, or None.
     names
@@ -417,9 +418,9 @@ def clip(polygon: Polygon, normal: Floats, threshold: float) -> Polygon:
 def cells_of_plane(
     trees: Any, tree: int, nodes: list[Any], time: float = math.inf
 ) -> dict[int, Polygon]:
-    """Return the cells of a tree over two features at a time, within the range of the samples.
+    """Return the cells of a tree over two features at the given time, in the samples' range.
 
-    The cells are polygons, shape (corners, 2), with the numbers of their nodes as keys.
+    The keys are indices into `nodes`, and the values are polygons, shape (corners, 2).
     """
     low, high = trees.ranges()
     margin = 0.02 * np.maximum(high - low, 1e-9)
@@ -436,7 +437,7 @@ def cells_of_plane(
 
 
 def check_plane(names: list[Any]) -> None:
-    """Check that there are two features."""
+    """Raise ValueError unless there are two features."""
     if len(names) != 2:
         raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
 

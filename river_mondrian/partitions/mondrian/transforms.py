@@ -1,4 +1,4 @@
-"""Transforms of inputs into values that trees cut: directions and places of levels."""
+"""Transforms of inputs into the values that trees cut: directions and places of levels."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ...limits import DONE, FARTHEST, LARGEST, LEAST_LEVEL
 
 # Values along cut directions: an axis-aligned partition of U x is an oblique partition of x.
 #
-# See O'Reilly and Tran, Theorem 3.1. An unknown missing input counts as the mean of the inputs
-# learned so far. A direction is missing if all of its inputs are missing. While trees are redrawn
-# under other widths, missing inputs of stored samples count as the means at the start of the
-# redraw. These kernels are compiled only if there are directions. A forest's record holds their
-# addresses.
+# See O'Reilly and Tran, Theorem 3.1. If an input is missing, the mean of the learned inputs
+# replaces it. The value along a direction is missing if all inputs with a nonzero coefficient are
+# missing. During a redraw, the means at the start of the redraw replace missing inputs of stored
+# samples. The kernels below are compiled only if there are directions. A forest's record holds
+# their addresses.
 
 
 class Moments(rec.Record):
-    """Moments of an input's scaled values so far, in the frame of the trees."""
+    """Moments and range of the scaled values of an input, in the frame of the trees."""
 
     n: rec.Float64
     mean: rec.Float64
@@ -36,14 +36,14 @@ class Moments(rec.Record):
 
 
 class ObliqueTransform(rec.Record):
-    """The cut directions of a forest, and the memory for their application to a sample."""
+    """The cut directions of a forest, and the buffers of their kernels."""
 
     # Whether each direction has a nonzero coefficient.
     is_whole: rec.Int64
     n_inputs: rec.Int64
     input_capacity: rec.Int64
     n_directions: rec.Int64
-    # Value of future inputs (see `Forest`).
+    # Value that samples have for a feature that comes later (see `Forest`).
     absent: rec.Float64
     # Shape (sets, capacity for inputs, directions).
     coefficients: rec.Float64s
@@ -53,8 +53,8 @@ class ObliqueTransform(rec.Record):
     # Offsets and factors of two frames, and the frame of the moments.
     frames: rec.Float64s
     frame: rec.Int64
-    # Buffers for a sample's inputs scaled by each frame, and for the values of a set. Whether a
-    # direction may be missing.
+    # Buffers for a sample's inputs scaled by each frame, and for the values of a set. Then: whether
+    # the value along a direction may be missing.
     inputs: rec.Float64s
     projected: rec.Float64s
     lacks: rec.Int64
@@ -69,7 +69,7 @@ class ObliqueTransform(rec.Record):
         return self.frames.part(2 * frame * self.input_capacity, self.input_capacity)
 
     def factors(self, frame: int) -> rec.Float64s:
-        """Return the factors by which a frame multiplies the differences."""
+        """Return the factors by which a frame multiplies inputs minus offsets."""
         return self.frames.part((2 * frame + 1) * self.input_capacity, self.input_capacity)
 
     def scaled(self, frame: int) -> rec.Float64s:
@@ -89,7 +89,7 @@ def clipped(v: float) -> float:
 def _has_input(
     coefficients: rec.Float64s, inputs: rec.Float64s, n_inputs: int, n: int, r: int
 ) -> bool:
-    """Return whether the r-th of `n` directions has an input that is not missing."""
+    """Return whether direction `r` of `n` has a nonzero coefficient for an input with a value."""
     for d in range(n_inputs):
         v = inputs[d]
         if v == v and coefficients[d * n + r] != 0.0:
@@ -99,7 +99,7 @@ def _has_input(
 
 @inlined
 def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
-    """Return the input for a scaled value in the frame of the moments."""
+    """Return the input that a value in the frame of the moments is scaled from."""
     frame = oblique.frame
     return v / oblique.factors(frame)[d] + oblique.offsets(frame)[d]
 
@@ -166,7 +166,7 @@ def learn_moments(oblique: ObliqueTransform, inputs: rec.Float64s) -> int:
 
 @separate
 def keep_means(oblique: ObliqueTransform) -> int:
-    """Store the means of all inputs before trees are redrawn, and return DONE."""
+    """Store the means of all inputs at the start of a redraw, and return DONE."""
     for d in range(oblique.n_inputs):
         oblique.means[d] = _raw(oblique, d, oblique.moments[d].mean)
     return DONE
@@ -190,12 +190,12 @@ def change_frame(oblique: ObliqueTransform) -> int:
 # Number of moments of an input.
 MOMENTS_WIDTH = Moments.SIZE // 8
 
-# A mean of inputs is not larger than LARGEST, except for rounding.
+# A mean of inputs is at most LARGEST, except for rounding.
 LARGEST_MEAN = 2.0 * LARGEST
 
 
 class OfTrees(rec.OwnsArrays):
-    """Data of trees for their inputs: an array with a row for each tree, and shared data."""
+    """Transform of inputs: an array with a row for each tree, and data that the trees share."""
 
     _DERIVED: ClassVar[frozenset[str]] = frozenset({"memory"})
     # Name of the array.
@@ -209,7 +209,7 @@ class OfTrees(rec.OwnsArrays):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the data of the trees of all parts."""
+        """Return the joined data of the trees of all parts."""
         made, name = copy.deepcopy(parts[0]), cls._BY_TREE
         setattr(made, name, np.concatenate([getattr(part, name) for part in parts]))
         return made
@@ -218,9 +218,9 @@ class OfTrees(rec.OwnsArrays):
 class CutDirections(OfTrees):
     """Cut directions of trees.
 
-    All trees share given directions. Each tree draws its own random directions. Inputs are added
-    when they first occur. A random direction is uniform on the sphere of the first sample's
-    features. A later feature adds a normal coefficient with the mean size of a coefficient in a
+    All trees share given directions. Random directions are drawn for each tree, uniformly on the
+    sphere over the features of the first sample. A feature that comes later gets a normal
+    coefficient in each direction. Its mean absolute value is the absolute coefficient of a
     direction with one feature.
 
     Parameters
@@ -230,7 +230,7 @@ class CutDirections(OfTrees):
     n_trees
         Number of trees.
     seed
-        Seed of the directions.
+        Seed of random directions.
 
     """
 
@@ -250,8 +250,8 @@ class CutDirections(OfTrees):
         self.n_drawn = 0
         sequence = np.random.SeedSequence(seed, spawn_key=(arguments.DIRECTION_DRAWS,))
         self.generator = np.random.default_rng(sequence)
-        # Coefficients, shape (sets, inputs, directions). Number, mean, least and largest value of
-        # each input.
+        # Coefficients, shape (sets, inputs, directions). Then the number, mean, least and largest
+        # value of each input.
         self.coefficients = np.zeros((n_sets, 0, self.n_dims))
         self.moments = np.zeros((0, MOMENTS_WIDTH))
         # Replacements for missing inputs of stored samples while trees are redrawn.
@@ -272,7 +272,7 @@ class CutDirections(OfTrees):
         frame
             The frame of the trees.
         absent
-            Value of future inputs.
+            Value that samples have for a feature that comes later: NaN or 0.
 
         """
         self.memory = rec.Memory(ObliqueTransform)
@@ -310,7 +310,7 @@ class CutDirections(OfTrees):
         check_arrays(self, arrays)
 
     def add_inputs(self, names: Sequence[Hashable], capacity: int) -> None:
-        """Add inputs, with a total capacity of `capacity`."""
+        """Add inputs, and increase the capacity for inputs to `capacity` if it is smaller."""
         old, n = self.n_inputs, self.n_inputs + len(names)
         more = capacity - len(self.means)
         if more > 0:
@@ -323,8 +323,8 @@ class CutDirections(OfTrees):
         elif old == 0:
             self.redraw()
         else:
-            # A direction of one input is 1 / n or -1 / n. The normal coefficient has the same mean
-            # size.
+            # The coefficient of a direction with one input is 1 / n or -1 / n, where n is the
+            # number of directions. The mean absolute value of a normal coefficient is also 1 / n.
             deviation = arguments.isotropic_scale(1) * np.sqrt(np.pi / 2.0) / self.n_dims
             shape = (self.n_sets, n - old, self.n_dims)
             self.coefficients[:, old:n] = deviation * self.generator.standard_normal(shape)
@@ -338,7 +338,7 @@ class CutDirections(OfTrees):
                 one[: self.n_inputs] = rows.T
 
     def ranges(self) -> tuple[rec.Floats, rec.Floats]:
-        """Return the least and the largest scaled value of each input, in the trees' frame."""
+        """Return the least and the largest value of each input, scaled by the trees' frame."""
         low, high = self.moments[: self.n_inputs, 2:].T
         return low.copy(), high.copy()
 
@@ -347,24 +347,23 @@ class CutDirections(OfTrees):
         return self.coefficients[min(t, self.n_sets - 1), : self.n_inputs].T.copy()
 
 
-# Levels of categories as values that trees cut.
+# Values that trees cut for the levels of categories.
 #
-# Each tree places a level of a category at u, a hash of the tree's key, the feature and the level.
-# The place is uniform in (0, 1), and independent of the places of other levels. Given these places,
-# the tree is a Mondrian tree of numbers with all its properties: it is exact and projective, and a
-# new level may occur at any time. The kernel is compiled only if there are categories. A forest's
-# record holds its address.
+# Each tree gives a level of a category a *place*: a hash of the tree's key, the feature and the
+# level. Places are uniform in (0, 1) and independent. Given the places, the tree is a Mondrian tree
+# over numbers: it is exact and projective, and a new level may occur at any time. The kernel is
+# compiled only if there are categories. A forest's record holds its address.
 
 
-# Converts codes of levels, from LEAST_LEVEL to twice this number, to whole numbers.
+# Factor that converts codes of levels, from LEAST_LEVEL to 2 LEAST_LEVEL, to integers.
 _TO_BITS = 2.0**52 / LEAST_LEVEL
 
 
 class LevelPlaces(rec.Record):
-    """The inputs that are categories, and the keys that determine the places of levels."""
+    """The inputs that are categories, and the keys of trees that determine the places of levels."""
 
     n_inputs: rec.Int64
-    # 1 for each input that is a category, and the key of each tree.
+    # A flag for each input, 1 for a category; and the key of each tree.
     is_category: rec.Int64s
     keys: rec.Int64s
     place_levels: Callable[[LevelPlaces, rec.Float32s, rec.Float64s, int], int] = rec.entry()
@@ -378,11 +377,11 @@ def hash_of(code: float, key: int) -> int:
 
 @separate
 def place_levels(places: LevelPlaces, own: rec.Float32s, inputs: rec.Float64s, t: int) -> int:
-    """Write the places of a sample's levels to a tree's values, and return DONE."""
+    """Write the places of a sample's levels to the values that a tree cuts, and return DONE."""
     is_category, key = places.is_category, places.keys[t]
     for d in range(places.n_inputs):
         code = inputs[d]
-        # An absent level is missing, or 0.
+        # The code of an absent level is NaN or 0.
         if is_category[d] == 1 and code >= LEAST_LEVEL:
             own[d] = uniform_of(hash_of(code, state_after(key, d)))
     return DONE
@@ -390,12 +389,12 @@ def place_levels(places: LevelPlaces, own: rec.Float32s, inputs: rec.Float64s, t
 
 @kernel
 def place_of(places: LevelPlaces, t: int, d: int, code: float) -> float:
-    """Return a tree's place for the level of a code."""
+    """Return the place in a tree of the level with a code."""
     return uniform_of(hash_of(code, state_after(places.keys[t], d)))
 
 
 class Categories(OfTrees):
-    """The categories among a forest's inputs (see the module).
+    """The categories among a forest's inputs, and the places of their levels in each tree.
 
     Parameters
     ----------
@@ -410,7 +409,7 @@ class Categories(OfTrees):
         entropy = states.view(np.uint64).tolist()
         sequence = np.random.SeedSequence(entropy, spawn_key=(arguments.LEVEL_DRAWS,))
         self.keys = sequence.generate_state(len(states), np.uint64).view(np.int64)
-        # 1 for each input that is a category.
+        # A flag for each input: 1 for a category.
         self.flags = np.zeros(0, dtype=np.int64)
 
     def finish(self) -> Any:
@@ -434,7 +433,7 @@ class Categories(OfTrees):
         return np.flatnonzero(self.flags).tolist()
 
     def with_inputs(self, are_categories: NDArray[np.bool_]) -> Categories:
-        """Return a copy with more inputs. Kernels may still use the present object."""
+        """Return a copy with more inputs. Kernels may still use this object."""
         made = copy.copy(self)
         made.flags = np.append(self.flags, are_categories.astype(np.int64))
         return made

@@ -1,4 +1,4 @@
-"""The memory of a forest's trees: layouts of rows, room for more rows, changes, and pickles."""
+"""The memory of a forest's trees: layouts and allocation of rows, changes, and pickles."""
 
 import abc
 import copy
@@ -21,40 +21,40 @@ from .boxes import OF_LIGHT, light_size_for
 from .constants import CLOSED, DRAWING, EMPTY, NEVER, NONE, STEADY, UNLIMITED
 from .records import Arrival, BoxRow, Forest, LightNode, Node, Point, Tree
 
-# The tables of which each tree has its own rows.
+# The tables in which each tree has its own rows.
 TABLES = ("nodes", "boxes", "side_rows")
 
-# Number of samples in the warm-up. Afterwards widths are only checked occasionally, and gamma is
-# fixed.
+# Number of samples in the warm-up. Afterwards widths are only checked occasionally, and the
+# hyperparameter gamma is fixed.
 WARM_UP = 256
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """Arguments of Mondrian trees of all kinds.
+    """Arguments that all classes of Mondrian trees have.
 
     Parameters
     ----------
     n_trees
         Number of trees.
     lifetime
-        Time of the last cut, or a distribution from which each tree draws this time.
+        Time before which trees are cut, or a distribution from which each tree draws this time.
     directions
-        Cut directions. None cuts along the axes.
+        Cut directions. None for cuts along the axes.
     max_nodes
-        Number of nodes (leaves and internal nodes) at which a tree stops being cut.
+        Most nodes (leaves and internal nodes) of a tree. None for no limit.
     scale
         Whether inputs are divided by their widths.
     absent
-        Value of future inputs: NaN, which is unknown, or 0.
+        Value that samples have for a feature that comes later: NaN (unknown) or 0.
     seed
         Seed of the random numbers.
     ranges
-        Known lowest and highest values of features, by name.
+        Known lowest and highest values of features, by the name of the feature.
     rescale
-        Whether trees are redrawn if widths are no longer valid.
+        Whether trees are redrawn if widths become invalid.
     window
-        Largest number of held samples, which are the latest samples. None holds all samples.
+        Number of the latest samples that trees contain. None for all samples.
 
     """
 
@@ -70,12 +70,12 @@ class Partitions:
     window: int | None = None
 
 
-# Attributes of the present change.
+# Attributes that describe a change while it is made.
 OF_CHANGES = frozenset({"version", "is_changing", "_before", "_jobs", "_jobs_end"})
 
 
 class SavedTrees(NamedTuple):
-    """Trees before a change: number of samples begun, attributes, and bytes of the records."""
+    """The state before a change: number of samples begun, attributes, and bytes of the records."""
 
     n_begun: int
     attributes: dict[str, Any]
@@ -87,21 +87,21 @@ AnyForest = TypeVar("AnyForest", bound=Forest)
 
 
 class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
-    """The memory of trees over one store of points: tables of rows.
+    """The memory of trees over shared points: tables of rows.
 
-    A kind of trees names its records. During a change of more than one kernel, the forest's record
-    is `CLOSED` to calls for one sample. The next call that enters the trees completes or undoes an
-    interrupted change (see ARCHITECTURE.md).
+    Each subclass names its records. During a change that takes more than one kernel, the forest's
+    record is `CLOSED` to calls for one sample. The next call that enters the trees completes or
+    undoes an interrupted change (see ARCHITECTURE.md).
     """
 
     forest: AnyForest
 
-    # The records of the kind: of its forest, its trees, its nodes and its points.
+    # The classes of the records of the forest, the trees, the nodes and the points.
     _FOREST: type[AnyForest]
     _TREE: ClassVar[type[Tree]] = Tree
     _NODE: ClassVar[type[Node]] = Node
     _POINT: ClassVar[type[Point]] = Point
-    # Whether the kind's widths may be renewed, and its number of spare trees if so.
+    # Whether widths may be renewed, and the number of spare trees in this case.
     _RENEWS: ClassVar[bool] = False
     _N_SPARE: ClassVar[int] = 1
 
@@ -112,16 +112,16 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
-    # Counts the changes of inputs and classes. The record has the same number unless the trees are
-    # closed, during a change of more than one kernel or after its interruption.
+    # Number of changes of inputs and classes. The forest's record has the same number unless the
+    # trees are closed: during a change that takes more than one kernel, or after an interruption.
     version = CLOSED + 1
-    # Whether this owner has closed the trees.
+    # Whether a call of this object has closed the trees.
     is_changing = False
-    # A copy of the trees before a change. The change is undone if its sample is not learned.
+    # The state before a change. The change is undone if its sample is not learned.
     _before: SavedTrees | None = None
-    # Parts of a change that other threads work on.
+    # Jobs of a change that run in other threads.
     _jobs: Sequence[Future[None]] = ()
-    # Whether jobs are to end, if they can end early.
+    # Whether jobs should stop early.
     _jobs_end = False
 
     def __init__(self, partitions: Partitions) -> None:
@@ -164,10 +164,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self._set_up()
         # Offsets and factors of the inputs in each frame, shape (2, 2, input_capacity).
         self.frames = np.array([[[0.0], [1.0]]] * 2)
-        # The ends of given ranges of each input; NaN if no range is given.
+        # The lower and upper end of each input's given range; NaN if no range is given.
         self.given = np.zeros((2, 0))
         self.known_ranges = dict(partitions.ranges)
-        # The inputs of past samples, while the ranges may change.
+        # The inputs of past samples during the warm-up.
         self.warm_up: rec.Floats | None = np.zeros((0, 1)) if self.scale else None
         if self._may_have_light:
             forest.light_size = light_size_for(forest.dim_capacity)
@@ -189,14 +189,14 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _has_sets(self) -> bool:
-        """Whether each tree has values of its own."""
+        """Whether each tree has a separate set of values."""
         if self.directions is not None:
             return self.directions.given is None
         return self.categories is not None
 
     @property
     def _has_frames(self) -> bool:
-        """Whether points have a column for each frame, which all trees in the frame share."""
+        """Whether points have one column of values for each frame."""
         return self.renews and not self._has_sets
 
     @property
@@ -206,16 +206,16 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def keeps_inputs(self) -> bool:
-        """Whether points store inputs, since sums and places of levels do not determine them."""
+        """Whether points store inputs, which projections and places of levels do not determine."""
         return self.renews and not (self.directions is None and self.categories is None)
 
     @property
     def has_window(self) -> bool:
-        """Whether only the latest samples are held."""
+        """Whether trees contain only the latest samples."""
         return self.shared[0].window != UNLIMITED
 
     def _set_words(self) -> None:
-        """Write the words where the parts of nodes' and points' rows begin."""
+        """Set the layout in the forest's record: sizes of rows, and the words where parts begin."""
         forest = self.forest
         forest.box_word = self._NODE.WORDS + rec.words_of(self._kept_parts())
         forest.n_values = self._n_columns * forest.dim_capacity
@@ -234,7 +234,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _n_columns(self) -> int:
-        """Number of values of a point in each dimension: one, two, or one for each tree."""
+        """Number of columns of values of a point: one, one for each frame, or one for each tree."""
         if self._has_frames:
             return 2
         if not self._has_sets:
@@ -253,7 +253,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _may_have_light(self) -> bool:
-        """Whether nodes may be light. Leaves of full trees count samples that are not stored."""
+        """Whether nodes may be light: with `max_nodes`, leaves may count samples without points."""
         return issubclass(self._NODE, LightNode) and self.shared[0].max_splits == UNLIMITED
 
     def _box_parts(self) -> tuple[rec.Part, ...]:
@@ -270,11 +270,11 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         return rec.RowLayout(self._POINT, (*parts, rec.Part("links", rec.INT32, len(self.trees))))
 
     def _side_layout(self) -> rec.RowLayout:
-        """Return the layout of a side row; it is empty if there are none."""
+        """Return the layout of a side row, empty without side rows."""
         return rec.RowLayout(rec.Record)
 
     def _layouts(self) -> dict[str, rec.RowLayout]:
-        """Return the layout of each table's rows; it is empty if there are none."""
+        """Return the layout of each table's rows, empty for an unused table."""
         has_light = self.forest.light_size > 0
         remainders = rec.Part("remainders", rec.FLOAT32, self.forest.dim_capacity)
         return {
@@ -291,17 +291,17 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def n_drawn(self) -> int:
-        """Number of trees with nodes: trees that predict, and a redrawn tree."""
+        """Number of trees with nodes: all that predict, and perhaps the spare tree."""
         return len(self.trees) if self.shared[0].draws() else self.n_trees
 
     @property
     def scaling(self) -> rec.Floats:
-        """The present offsets and factors of the inputs, shape (2, input_capacity)."""
+        """The current offsets and factors of the inputs, shape (2, input_capacity)."""
         return self.frames[self.forest.frame]
 
     @property
     def next_scaling(self) -> rec.Floats:
-        """The scaling to which trees are being redrawn; otherwise the present scaling."""
+        """The scaling of the trees that are being redrawn; otherwise the current scaling."""
         forest = self.forest
         frame = 1 - forest.frame if forest.phase == DRAWING else forest.frame
         return self.frames[frame]
@@ -319,7 +319,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.boxes = rec.ChunkedRows(n, layouts["boxes"].words, False)
 
     def _set_up(self) -> None:
-        """Set the fields that the kind of trees adds to the forest's record."""
+        """Set the fields that the subclass adds to the forest's record."""
 
     def _n_rows(self) -> dict[str, list[int]]:
         """Return how many rows of each table are in use."""
@@ -354,7 +354,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         TreeMemory._show(self)
 
     def _show_scaling(self) -> None:
-        """Set the kernels' references to scaling, cut directions and places of levels."""
+        """Set the references of the forest's record to scaling, directions and places of levels."""
         forest = self.forest
         forest.frames = rec.Float64s.of(self.frames.reshape(-1))
         if self.directions is not None:
@@ -365,7 +365,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _warm_up_end(self) -> int:
-        """Number of stored samples at which the ranges are fixed, or their checks begin."""
+        """Number of stored samples at which the warm-up ends."""
         return min(WARM_UP, int(self.shared[0].window))
 
     def _reserve_warm_up(self, n: int) -> None:
@@ -375,8 +375,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             self.forest.raw_values = rec.Float64s(0, 0, 0)
             self.forest.next_fit = NEVER
             return
-        # This number does not change when samples are forgotten, so that ranges are not always
-        # refreshed.
+        # Forgetting does not change `next_fit`, so that ranges are not refreshed at every sample.
         known = int(self.forest.next_fit)
         n_rows = min(known if n < known else 1 << n.bit_length(), end)
         if n_rows > len(self.warm_up):
@@ -388,7 +387,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def _reserve_points(self, n: int) -> None:
         capacity = self.points.reserve(0, n)
         if self.forest.phase != STEADY:
-            # There must be room for the remainders of points before kernels get room for the
+            # Room for the remainders precedes room for the points, since kernels check only the
             # points.
             self.remainders.reserve(0, capacity)
         if self.has_window:
@@ -418,7 +417,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
             self.__dict__[name].show_all(name, words, slots)
 
     def _show(self) -> None:
-        """Set all addresses of kernels again."""
+        """Set again all addresses that kernels use."""
         self._show_scaling()
         self._reserve_warm_up(self.n_points)
         self._reserve_points(self.n_points)
@@ -428,21 +427,21 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def n_begun(self) -> int:
-        """Number of samples that have been learned, or whose walks have begun."""
+        """Number of samples that were learned or whose walks have begun."""
         return self.forest.n_samples + self.forest.n_walking
 
     @property
     def is_empty(self) -> bool:
-        """Whether no sample is held, and no walk has begun."""
+        """Whether trees contain no sample, and no walk has begun."""
         return self.forest.n_held() + self.forest.n_walking == 0
 
     def close(self) -> None:
-        """Let kernels refuse calls for one sample, except the owner's calls, until `open`."""
+        """Make kernels refuse calls for one sample, except the owner's calls, until `open`."""
         self.is_changing = True
         self.forest.version = CLOSED
 
     def open(self) -> None:
-        """Let kernels accept calls for one sample, unless a change has begun."""
+        """Make kernels accept calls for one sample, unless a change has begun."""
         if self._before is None:
             self.forest.version = self.version
             self.is_changing = False
@@ -452,10 +451,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         forest = self.forest
         is_whole = not self.is_changing and self._before is None and forest.version == self.version
         self.close()
-        # Another thread's sample may have begun, and closed the trees, before this call.
+        # Another thread may have begun a sample and closed the trees before this call.
         if is_whole and forest.n_walking == 0:
             return
-        # Afterwards no other thread works on an interrupted change.
+        # Wait until no other thread works on an interrupted change.
         self._jobs_end = True
         for job in self._jobs:
             if not job.cancel():
@@ -465,7 +464,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         before = self._before
         if before is not None and before.n_begun == self.n_begun:
             self.__dict__.update(before.attributes)
-            # Calls may have been prepared for the undone state.
+            # Calls that were prepared for the undone state must be refused.
             self.version += 1
             self.shared.bytes[:] = before.forest
             self.trees.bytes[:] = before.trees
@@ -481,15 +480,15 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def begin_change(self) -> None:
-        """Begin a change that is undone if it is interrupted before it has learned a sample.
+        """Begin a change, which is undone if it is interrupted before a sample is learned.
 
-        The change replaces or extends the trees' memory, and never overwrites it.
+        The change may replace or extend the trees' memory, but must not overwrite it.
         """
         if not self.is_changing:
             self.enter()
         attributes = {name: own for name, own in self.__dict__.items() if name not in OF_CHANGES}
         saved = self.shared.bytes.copy(), self.trees.bytes.copy()
-        # Calls that were prepared earlier are not valid for the changed trees.
+        # Calls that were prepared earlier must be refused.
         self.version += 1
         self._before = SavedTrees(self.n_begun, attributes, *saved)
 
@@ -500,7 +499,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @abc.abstractmethod
     def _complete(self) -> None:
-        """Complete the work that kernels have begun; this may be interrupted at any line."""
+        """Complete the work that kernels have begun. An interrupt is possible at any line."""
 
     # Pickling.
 
@@ -526,7 +525,7 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        # Live trees are not damaged. Only state from elsewhere is checked.
+        # The state of live trees is valid. Only state from files or pickles is checked.
         made._restore(copy.deepcopy(self.__getstate__(), memo))
         return made
 
@@ -558,21 +557,21 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.open()
 
     def _held_by(self, t: int) -> tuple[int, int] | None:
-        """Return a tree's number of samples, and a leaf's least number; None for unread trees."""
+        """Return the number of samples in a tree, and in a leaf at least; None for unused trees."""
         forest = self.forest
         return (forest.n_held() if t < forest.n_trees else int(forest.taken)), 1
 
     def _edges(self, slot: int, tables: dict[str, Rows]) -> list[Edges]:
-        """Return the references between a tree's rows that are not in fields of records."""
+        """Return the references between a tree's rows that are outside of records."""
         return checking.edges_of(self, slot, tables)
 
     def _check_kind(self) -> None:
-        """Check the fields that a kind of trees adds to the forest."""
+        """Check the fields that the subclass adds to the forest."""
 
     def _check_tree(self, t: int, tables: dict[str, Rows], found: Followed) -> None:
-        """Check the fields that a kind of trees adds to the rows of a tree."""
+        """Check the fields that the subclass adds to the rows of a tree."""
 
-    # Numbers that kernels count.
+    # Counts in the forest's record.
 
     @property
     def n_samples(self) -> int:
@@ -591,10 +590,10 @@ class TreeMemory(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
 
     @property
     def _absent_is_unknown(self) -> bool:
-        """Whether future inputs are unknown in samples, rather than 0."""
+        """Whether samples have NaN, rather than 0, for a feature that comes later."""
         return math.isnan(self.forest.absent)
 
     @property
     def category_places(self) -> list[int]:
-        """The features that are categories."""
+        """The indices of the features that are categories."""
         return [] if self.categories is None else self.categories.places

@@ -1,4 +1,4 @@
-"""The trees of a forest: learning, prediction and reading, over the kernels.
+"""The trees of a forest, with methods that learn, predict and read by calling kernels.
 
 `posteriors` handles labels and targets. `estimators` handles the features of a stream.
 """
@@ -22,20 +22,20 @@ from . import constants, extension, forgetting, sampling, scaling, transforms, w
 from .reading import Kept, NodeView, Path, TreeTable, contributions, make_table, read_tree, traced
 from .tree_memory import TABLES, WARM_UP, AnyForest
 
-# Number of rows that are predicted at once.
+# Most rows that are predicted at once.
 PREDICTED_ROWS = 8192
 
-# Most values for a kernel over all trees. A walk counts as `VALUES_OF_WALK` values.
+# Most values that one kernel call handles in all trees. A walk counts as `VALUES_OF_WALK` values.
 KERNEL_VALUES = 1 << 23
 VALUES_OF_WALK = 64
 
-# Number of rows that are learned at once.
+# Number of rows that are learned at once, per thread.
 LEARNED_ROWS = 1024
 
-# A tree with fewer free rows also grows when another tree grows.
+# If a tree gets more rows, all trees with fewer free rows than this get more rows, too.
 SOON = 64
 
-# Number of trees that a batch walks in lock-step: few, so that they stay in the cache.
+# Number of trees in lock-step while a batch is learned: few, so that the trees stay in the cache.
 BATCH_LANES = 4
 
 
@@ -47,7 +47,7 @@ Learn = Callable[[int], None]
 
 
 def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: int) -> None:
-    """Do a job unless it has been cancelled, and set its result."""
+    """Run a job unless it has been cancelled, and set its result or exception."""
     if job.set_running_or_notify_cancel():
         try:
             work(first, last)
@@ -58,14 +58,14 @@ def _run(job: Future[None], work: Callable[[int, int], None], first: int, last: 
 
 
 class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView]):
-    """Mondrian trees over one store of points.
+    """Mondrian trees over shared points.
 
-    A kind of trees names its records and its view of a node.
+    Each subclass names its records and its view of a node.
     """
 
     # The class of the nodes that `read` returns.
     _VIEW: Any = NodeView
-    # Kernels for one sample, set at their first use. A cached property reads `__dict__`, and this
+    # Kernels for one sample, set at their first use. A cached property would read `__dict__`, which
     # slows down each access to an attribute.
     _learn_one: Any
     _predict_one: Any
@@ -77,18 +77,18 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     # Learning.
 
     def learn_next(self, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Learn a sample that may need room, new widths or a rebuild. The trees are closed.
+        """Learn a sample that may need room, new widths or a rebuild, while the trees are closed.
 
         Parameters
         ----------
         learn
-            Calls the kernel that learns the sample in `inputs` as the next point.
+            Function that calls the kernel that learns the sample in `inputs` as the next point.
         put
-            Writes the sample, except its inputs, to the point with the passed number.
+            Function that writes the sample, except its inputs, to the point with the passed number.
 
         Returns
         -------
-        DONE, or the input whose value is too large. If a value is too large, nothing has changed.
+        DONE, or the index of an input whose value is too large. In this case nothing has changed.
 
         """
         if self.doubles:
@@ -103,7 +103,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return self.complete(learn())
 
     def learn_rest(self, status: int, learn: Callable[[], int], put: Callable[[int], None]) -> int:
-        """Complete a sample whose kernel returned `status`; return the result of `learn_next`."""
+        """Complete a sample after its kernel returned `status`, with the result of `learn_next`."""
         if status == WAITS:
             self.close()
             bad = self.learn_next(learn, put)
@@ -126,8 +126,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
             lacks_rows = extension.lacks_rows.of(self._FOREST)
             while (needy := finish(self.forest)) >= 0:
                 self._reserve_rows(needy, self.trees[needy].rows_needed)
-                # Trees that will soon need rows get them now, so that fewer samples are
-                # interrupted.
+                # Trees with few free rows also get more rows, so that fewer kernels stop.
                 while (needy := lacks_rows(self.forest, SOON)) >= 0:
                     self._reserve_rows(needy, SOON)
         self._do_owed()
@@ -140,34 +139,34 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 
     @property
     def splits_at(self) -> int:
-        """Number of samples after which parts of the trees may learn separately (see `parts`)."""
+        """Number of samples after which the forest may be split into parts (see `parts`)."""
         return WARM_UP
 
     @property
     def doubles(self) -> bool:
-        """Whether the next sample doubles the number of samples, so that ranges are refreshed."""
+        """Whether the next sample refreshes the ranges, since it doubles the number of samples."""
         return self.n_points + 1 == self.forest.next_fit
 
     def _learn_by_rebuilding(self, put: Callable[[int], None]) -> None:
-        """Refresh the ranges, and rebuild the trees with the sample as one of their points."""
+        """Refresh the ranges, and rebuild the trees from the stored samples and the new sample."""
         n = self.n_points + 1
         if self.directions is not None and self._before is None:
-            # Directions are redrawn before the kernel runs.
+            # The directions change before the kernel runs, and a failure must undo this.
             self.begin_change()
         assert self.warm_up is not None
-        # Kernels have stored the inputs of the samples since the last rebuild.
+        # Kernels have stored the inputs of the earlier samples.
         self.warm_up[n - 1] = self.vector
         self._reserve_points(n)
         put(n - 1)
         if self.directions is not None:
             self.directions = copy.deepcopy(self.directions)
             self.directions.redraw()
-            # The moments are learned again, since all samples are rescaled.
+            # The kernel that rescales all samples computes the moments again.
             self.directions.moments[:] = 0.0
             self._show_scaling()
         lacks_value = self.forest.has_missing or np.isnan(self.vector[: self.n_inputs]).any()
         # The number of points doubles before the next rebuild. A leaf with a row has at least two
-        # points, unless it waits for a point with a missing value.
+        # points, or one point if points with a missing value may follow.
         n_rows = (2 * n if n < self._warm_up_end else n) * (1 + bool(lacks_value))
         for t in range(self.n_trees):
             tree = self.trees[t]
@@ -179,14 +178,14 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         self._reserve_warm_up(self.n_points)
 
     def _rebuild(self, n: int, scaling: Float64s) -> None:
-        """Build the trees of the first `n` samples, and count the last sample.
+        """Build the trees from the first `n` samples, and count the last sample as learned.
 
         The samples are scaled by `scaling`, shape (2, input_capacity).
         """
         extension.rebuild(self.forest, scaling, n)
 
     def _end_warm_up(self) -> None:
-        """Free the memory of the warm-up after its end."""
+        """Free the memory of the warm-up if it has ended, and schedule the check of widths."""
         if self.warm_up is None or self.n_points < self._warm_up_end:
             return
         self._reserve_warm_up(self.n_points)
@@ -203,32 +202,33 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     # Forgetting.
 
     def key(self) -> bytes:
-        """Return the values of the sample in `inputs` that comparisons use."""
+        """Return the scaled values of the sample in `inputs`, as bytes that equal samples share."""
         forest = self.forest
         scaling.scale_rows(forest, forest.row, forest.inputs, 1)
         columns = self.trees.words["first_value"][: forest.n_sets]
         if self._has_frames:
             columns = np.array([forest.dim_capacity * forest.frame])
         values = self.row[columns[:, None] + np.arange(forest.n_dims)]
-        # Zeros of both signs are one value.
+        # Zeros of both signs become the same bytes.
         return (values + np.float32(0.0)).tobytes()
 
     def n_equal(self, put: Callable[[int], None], most: int = 1) -> int:
         """Count the stored samples that equal the sample in `inputs`, up to `most`.
 
-        `put` writes the sample, except its inputs, to the point with the passed number.
+        `put` is a function that writes the sample, except its inputs, to the point with the passed
+        number.
         """
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
         return forgetting.count_equal.of(self._FOREST)(self.forest, most)
 
     def forget(self, put: Callable[[int], None]) -> bool:
-        """Forget a stored sample that equals the sample in `inputs`. The trees are closed.
+        """Forget a stored sample that equals the sample in `inputs`, while the trees are closed.
 
-        `put` is the same as for `n_equal`. Returns whether there is such a sample.
+        `put` is the same as for `n_equal`. Returns whether there is an equal sample.
         """
         if self.forest.phase == constants.STEADY and self.remainders.capacities[0] > 0:
-            # The rows of the last redraw are still allocated.
+            # The memory of the last redraw is still allocated.
             self._drop_spare()
         self._reserve_points(self.n_points + 1)
         put(self.n_points)
@@ -238,12 +238,13 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return True
 
     def _forgotten(self) -> None:
-        """Complete the removal of a point."""
+        """Update data of the subclass after a sample was forgotten."""
 
     def build(self) -> None:
         """Sample all trees again from the stored points (Algorithms 1, 2, 9)."""
         self.begin_change()
-        # Points get new links. The present points and nodes are kept in case of an interruption.
+        # The new trees change the links of points, so the points are copied. If the call is
+        # interrupted, the old points and nodes are used again.
         self.points = self.points.copied()
         self._new_rows()
         self._reserve_all(self.n_points * (1 + int(self.forest.has_missing)))
@@ -257,21 +258,21 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
                 if not self._jobs_end:
                     build(self.forest, t, t + 1, n_points)
 
-        # A kernel needs seconds for many points. In another thread it does not delay an interrupt,
-        # and `settle` waits for at most one tree.
+        # A kernel may need seconds for many points. In another thread, the kernel does not delay an
+        # interrupt, and `settle` waits for at most one tree.
         self._begin_jobs(work, [0, self.n_trees])
         self._end_jobs()
         self._built()
         self.end_change()
 
     def _built(self) -> None:
-        """Complete a rebuild of the trees."""
+        """Update data of the subclass after the trees were rebuilt."""
 
     def _learn_rows(self, rows: Floats, put: PutRows, learn: Learn, n_jobs: int) -> None:
         """Learn rows of checked inputs, shape (n, inputs), after the warm-up.
 
-        `put(start, n, first)` writes `n` rows from `start` on, except their values, to the points
-        from `first` on. `learn(i)` learns only the i-th row, whose inputs are in `inputs`.
+        `put(start, n, first)` writes `n` rows from `start` on, except their inputs, to the points
+        from `first` on. `learn(i)` learns only row `i`, whose inputs are in `inputs`.
         """
         start = 0
         while start < len(rows):
@@ -284,12 +285,12 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
             self.look_at_widths()
             n = min(self._block(n_jobs), len(rows) - start)
             part = Float64s.of(np.ascontiguousarray(rows[start : start + n]))
-            # The points remain in the store unless the forest is full.
+            # If the forest is full, the next block overwrites these points.
             first = self.n_points
             self._reserve_points(first + n)
             put(start, n, first)
             self._reserve_for(n)
-            # Compile the kernel before threads need it.
+            # Compile the kernel once, before several threads call it.
             extension.extend.of(self._FOREST)
             extension.begin_rows(self.forest, part, n, first)
             self._share(lambda a, b: self._extend(a, b, BATCH_LANES), self.n_trees, n_jobs)
@@ -301,11 +302,11 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         self._reserve_points(self.n_points)
 
     def learned_at_once(self, n_jobs: int) -> int:
-        """Return how many rows are learned before other calls may run, in proportion to threads."""
+        """Return how many rows are learned before other calls may run; proportional to threads."""
         return LEARNED_ROWS * max(1, min(n_threads_of(n_jobs), self.n_trees))
 
     def _reserve_for(self, n: int) -> None:
-        """Reserve room for the rows of `n` more points, as estimated from the points so far.
+        """Reserve room for the rows of `n` more points, estimated from the rows per stored point.
 
         Kernels then rarely stop for more rows, and threads do not wait for each other.
         """
@@ -319,46 +320,45 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
                 rows.grow(tree.slot, table, table.n_rows + more)
 
     def _block(self, n_jobs: int) -> int:
-        """Return how many rows may be learned at once."""
-        # The row that fills the last tree is the last stored row.
+        """Return how many rows may be learned as one block."""
+        # Rows are learned singly, since no row is stored after the row that fills the last tree.
         if self.bounded and not self.forest.is_full:
             return 1
         room = int(self.forest.window) - self.n_points
         return min(self._rows_at_once(self.learned_at_once(n_jobs)), self._samples_to_event(), room)
 
     def _rows_at_once(self, most: int) -> int:
-        """Return the most rows for a kernel. Ctrl-C has an effect between kernels."""
+        """Return the most rows for a kernel call. Ctrl-C has an effect only between calls."""
         values = self.n_trees * (int(self.forest.n_dims) + VALUES_OF_WALK)
         return max(1, min(most, KERNEL_VALUES // values))
 
     def _count_rows(self) -> None:
-        """Count a block of rows with one kernel, after the block has extended the trees."""
+        """Count a block of rows as learned after the block has extended the trees."""
         extension.count(self.forest)
 
     def _learned_rows(self, n_jobs: int) -> None:
-        """Complete a block of rows after it has extended the trees."""
-        # Walks have counted classes and cells.
+        """Update data of the subclass after a block of rows has extended the trees."""
+        # Classes and cells have been counted during the walks.
 
     def _share(self, work: Callable[[int, int], None], n: int, n_jobs: int) -> None:
-        """Call `work` on parts of 0..n, with several jobs in threads; -1 means all cores."""
+        """Call `work(first, last)` on parts of range(n) in `n_jobs` threads; -1 means all cores."""
         n_threads = max(1, min(n_threads_of(n_jobs), n))
         bounds = np.linspace(0, n, n_threads + 1).astype(int).tolist()
-        # This thread does the last part. A thread that only waited would lose its processor to the
-        # threads that it has started.
+        # This thread does the last part, since a thread that only waits may lose its processor.
         self._begin_jobs(work, bounds[:-1])
         work(*bounds[-2:])
         self._end_jobs()
 
     def _begin_jobs(self, work: Callable[[int, int], None], bounds: list[int]) -> None:
-        """Call `work` on the parts between bounds, each in its own thread."""
-        # All jobs are stored before the first job starts, so that they can be waited for after an
-        # interrupt.
+        """Call `work` on each part between consecutive bounds in a separate thread."""
+        # All jobs are stored before the first job starts, so that `enter` can wait for them after
+        # an interrupt.
         self._jobs = [Future() for _ in bounds[1:]]
         for job, first, last in zip(self._jobs, bounds, bounds[1:], strict=False):
             Thread(target=_run, args=(job, work, first, last)).start()
 
     def _end_jobs(self) -> None:
-        """Wait until all parts are done."""
+        """Wait until all jobs are done."""
         for job in self._jobs:
             job.result()
         self._jobs = []
@@ -376,8 +376,8 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     ) -> Floats:
         """Predict rows of checked inputs, and return an array, shape (n, width).
 
-        `predict(forest, rows, n, prediction)` is a kernel that predicts `n` rows of values. It
-        writes to the `field` of a record of class `kind`.
+        `predict(forest, rows, n, prediction)` is a kernel that predicts `n` rows of values. The
+        kernel writes to the field `field` of `prediction`, a record of class `kind`.
         """
         out = np.empty((len(inputs), width))
         n_values = int(self.forest.n_values)
@@ -400,14 +400,14 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
     # Inspection.
 
     def end_of(self, t: int) -> float:
-        """Return the time at which a tree, as it is read now, ends."""
+        """Return the time before which predictions use the cuts of a tree."""
         return float(min(self.trees[t].lifetime, self.forest.horizon))
 
     def cut_of(self, t: int, dim: int, cut: float) -> tuple[Floats, float]:
         """Return a tree's cut in terms of inputs: coefficients of the features, and a threshold.
 
-        A sample is on the left if its inputs times the coefficients add up to at most the
-        threshold.
+        A sample is on the left if the scalar product of its inputs and the coefficients is at most
+        the threshold.
         """
         offsets, factors = self._scaling_of(t)
         if self.directions is None:
@@ -427,7 +427,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return [{n: v for n, v in zip(names, row, strict=True) if v} for row in rows.tolist()]
 
     def ranges(self) -> tuple[Floats, Floats]:
-        """Return the lowest and highest value of each feature in all samples."""
+        """Return the lowest and the highest value of each feature, each as an array."""
         if self.directions is None:
             root = self.read(0)[0]
             low, high = root.lower, root.upper
@@ -438,7 +438,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return low / factors + offsets, high / factors + offsets
 
     def values_of_row(self, t: int) -> Floats:
-        """Return the values of the last predicted sample that a tree cuts."""
+        """Return the values of the last predicted sample in the column that a tree cuts."""
         first = self.trees[self._slot(t)].first_value
         return self.row[first : first + self.forest.n_dims].astype(np.float64)
 
@@ -452,7 +452,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         return 1.0 / self._scaling_of(t)[1]
 
     def _slot(self, t: int) -> int:
-        """Return the index in `trees` of the tree that is read as tree `t`."""
+        """Return the index in `trees` of the tree with the number `t`."""
         return t
 
     def level_place(self, t: int, dim: int, code: float) -> float:
@@ -468,16 +468,16 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
         t
             Number of the tree.
         hidden
-            Whether to read the hidden nodes already sampled below paused leaves.
+            Whether to include the nodes below paused leaves that were sampled early.
 
         """
         return read_tree(self.forest, t, self.end_of(t), self._VIEW, self._kept(t, hidden))
 
     def _kept(self, t: int, hidden: bool) -> Kept:
-        """Return a function of a tree's references and their records.
+        """Return a function of a reference and its record that describes the node.
 
-        The function returns whether the node is a leaf, whether it is paused, and the kind's
-        fields.
+        The function returns whether the node is a leaf, whether the leaf is paused, and the
+        subclass's fields.
         """
         return lambda ref, record: (ref < 0 or record.dim < 0, False, ())
 
@@ -485,7 +485,7 @@ class MondrianTrees(widths.FollowingTrees[AnyForest], Generic[AnyForest, AnyView
 class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
     """Trees that explain predictions and estimate importances of features.
 
-    A kind of trees defines the prediction at a node: probabilities of classes, or a mean.
+    Each subclass defines the prediction at a node: probabilities of classes, or a mean.
     """
 
     # Importances.
@@ -507,12 +507,12 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         """Return a tree's table, the gain of each of its cuts, and the weight of all samples."""
 
     def _importance_trees(self) -> Sequence[int]:
-        """Return the trees whose importances are averaged."""
+        """Return the indices of the trees whose importances are averaged."""
         return range(self.n_trees)
 
     @property
     def importances(self) -> Floats:
-        """The gains of the cuts on each feature per weight of the samples, averaged over trees."""
+        """The total gain of the cuts on each feature per weight of samples, averaged over trees."""
         found = np.zeros(self.n_inputs)
         numbers = self._importance_trees()
         for t in numbers:
@@ -533,7 +533,7 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         if self.directions is None:
             return values
         low, high = self.directions.ranges()
-        # The sides are in the units of the tree.
+        # The sides are in the units of the tree's scaling.
         sides = (high - low) * (self._scaling_of(t)[1] / self.scaling[1, : self.n_inputs])
         extents = np.abs(self.directions.of_tree(t)) * sides
         total = extents.sum(axis=1, keepdims=True)
@@ -546,20 +546,22 @@ class ExplainedTrees(MondrianTrees[AnyForest, AnyView]):
         """Return the prediction at the roots, averaged over trees."""
 
     def _predictions_on(self, path: Path) -> tuple[Floats, Floats]:
-        """Return the predictions at a path's nodes, and the changes by branching off there.
+        """Return predictions at a path's nodes, and expected changes by branching off there.
 
-        Both arrays have a row for each step. A change is a difference times its probability.
+        Both arrays have a row for each step. An expected change is the change times the probability
+        of branching off.
         """
         raise NotImplementedError
 
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return the contribution of each feature to the prediction for these inputs.
 
-        The prediction is a mean over trees. Each tree predicts along the sample's paths.
+        The prediction is a mean over trees, and so are the contributions.
 
         Returns
         -------
-        DONE or the input whose value is too large, and an array with a row for each feature.
+        DONE or the index of an input whose value is too large, and an array with a row for each
+        feature.
 
         """
         bad, paths, values = traced(self.forest, inputs)
@@ -579,16 +581,17 @@ class ClassTrees(ExplainedTrees[AnyForest, AnyView]):
     def add_class(self) -> int:
         """Add a class, and return its number."""
 
-    # The kernel that predicts a sample, and the one for samples that it returns WAITS for.
+    # The kernel that predicts a sample, and the kernel that predicts samples for which the first
+    # kernel returns WAITS.
     _PREDICT: ClassVar[Any]
     _PREDICT_ANY: ClassVar[Any] = None
 
     def predictor(self, version: int | None = None) -> Callable[[bytes, bytearray], int]:
         """Return the kernel that writes the probabilities of a sample's classes to a buffer.
 
-        It returns the most probable class. It returns `TOO_LARGE - i` if the i-th packed input is
-        too large, and WAITS if the trees' version differs from `version`, by default the current
-        version. It also returns WAITS if the sample needs another kernel (see `predict`).
+        The kernel returns the most probable class, or `TOO_LARGE - i` if packed input i is too
+        large. It returns WAITS if the trees' version differs from `version`, by default the current
+        version, or if the sample needs another kernel (see `predict`).
         """
         kernel = self._predict_one or self._PREDICT.of(self._FOREST)
         return functools.partial(kernel, self.forest, self.version if version is None else version)
