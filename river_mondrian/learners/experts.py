@@ -173,7 +173,7 @@ class Mixture(Learned[Experts]):
         return super().predicted.reshape(self.record.n_experts, self.record.width)
 
     def with_share(self, experts: Floats) -> Floats:
-        """Append the fixed share to predictions of the other experts, or to parts of them."""
+        """Append the fixed share to predictions of the other experts, or to their contributions."""
         shared = np.tensordot(self.learned["shares"], experts, 1)
         return np.concatenate([experts, shared[np.newaxis]])
 

@@ -299,7 +299,7 @@ class DescentWeights(Weights):
         self._bind_rows()
 
     def _see_words(self, sample: Sample) -> None:
-        """Set the sample whose words kernels read. Its entries are in ascending order of places."""
+        """Set the sample whose words kernels read; its entries ascend by feature."""
         record, n = self.record, sample.n_entries
         record.sample = sample
         most = sample.places[n - 1] + 1 if n else 0
@@ -428,7 +428,7 @@ class DescentWeights(Weights):
             self.learn_rows(out[part], targets[part], weights[part])
 
     def score(self, sample: Sample) -> tuple[int, int]:
-        """Write a sample's scores; return DONE or the place of a bad input, and the best class."""
+        """Write a sample's scores; return DONE or an invalid input's index, and the best class."""
         compiled = self.compiled
         if self.has_words:
             self._see_words(sample)

@@ -1,14 +1,14 @@
-"""Making of designs from stored rows while the stream continues.
+"""Construction of designs from stored rows while the stream continues.
 
-Making a design is spread over several calls of bounded time. Inputs are measured, columns are
-chosen, waves are drawn, and rows are replayed, the latest rows first. Then the design replaces the
-design in use. Designs are made after 8, 16, 32 samples and so on. Once rows have been dropped, a
-design is made only if the units of inputs have changed.
+The construction of a design is spread over several calls of bounded time. Inputs are measured,
+columns are chosen, waves are drawn, and rows are replayed, the latest rows first. Then the design
+replaces the design in use. Designs are made after 8, 16, 32 samples and so on. Once rows have been
+dropped, a design is made only if the units of inputs have changed.
 
 Bends and products are ranked by how much of the linear regression's errors they explain. The part
-that a bend's input explains is subtracted. A wave is the best of a few random waves, by how much of
-the additive regression's errors each explains. Most inputs of waves are drawn in proportion to how
-much they have explained.
+that a bend's input explains is subtracted. A wave is drawn several times, and the wave that
+explains most of the additive regression's errors is kept. Most inputs of waves are drawn with
+probabilities proportional to the scores of their columns.
 """
 
 import math
@@ -18,14 +18,16 @@ from ...elementary import mixed, sort, state_after, uniform_of
 from . import records, solving
 from .records import Candidate, Design, Ridges
 
-# Most columns other than waves. If linear columns leave less room, LEAST_OTHERS may be added.
+# Largest number of columns other than waves. In any case, LEAST_OTHERS columns may follow the
+# linear columns.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
-# Most columns beyond the linear columns, and most waves, for each measured row.
+# Largest number of columns beyond the linear columns, and of waves, for each measured row.
 COLUMNS_PER_ROW = 0.25
 # Least variance of a column, in the units of its inputs.
 LEAST_VARIANCE = 1e-3
-# A new design is needed if a centre has moved by more units, or a unit has changed by more.
+# A new design is needed if a centre has moved by more than MOVED units, or a unit has changed by
+# more than the factor RESCALED.
 MOVED, RESCALED = 0.5, 1.5
 # Number of interquartile ranges beyond the quartiles at which replayed targets are clipped.
 FENCES = 10.0
@@ -60,10 +62,10 @@ def find_errors(ridges: Ridges, active: Design, k: int) -> None:
 
 @exact_separate
 def examine(ridges: Ridges, design: Design, candidate: Candidate) -> None:
-    """Set a candidate's mean and factor, and its score: how much of the errors it explains."""
+    """Set a candidate's mean, factor and score: by how much it would reduce squared errors."""
     first, second = candidate.first, candidate.second
     errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
-    # Sums over the rows: of the column h, its input z, the error r, and products.
+    # Sums over the rows of the column h, its input z, the error r, and their products.
     h_, z_, r_, hh, zz, rh, rz, zh = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(rows):
         inputs = solving.measured_row(ridges, j).part(records.FIRST_INPUT, ridges.n_inputs)
@@ -158,7 +160,7 @@ def add_linear(ridges: Ridges, design: Design) -> None:
 
 @exact_separate
 def add_others(ridges: Ridges, design: Design) -> None:
-    """Add the bends and products that explain most of the linear regression's errors."""
+    """Add the bends and products that reduce the linear regression's squared errors most."""
     n, n_inputs = 0, design.n_inputs
     if n_inputs > records.MOST_BENT:
         return
@@ -216,8 +218,8 @@ def choose(ridges: Ridges, design: Design, active: Design) -> None:
     find_errors(ridges, active, records.ADDITIVE)
 
 
-# Number of waves drawn for each added wave. Lowest frequency in turns per unit of an input, and
-# octaves above it. Fraction of inputs that are drawn by interest, not evenly.
+# Number of waves drawn for each added wave. Lowest frequency, in turns per unit of an input, and
+# range of frequencies in octaves. Fraction of inputs that are drawn by interest, not evenly.
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
@@ -225,19 +227,19 @@ BY_INTEREST = 0.7
 
 @exact_inlined
 def n_examined_of(ridges: Ridges) -> int:
-    """Return the number of rows that waves are examined on."""
+    """Return the number of rows on which waves are examined."""
     return min(solving.n_measured_of(ridges), records.N_EXAMINED)
 
 
 @exact_inlined
 def examined_row(ridges: Ridges, j: int) -> int:
-    """Return the place of the j-th examined row among the measured rows."""
+    """Return the index of the j-th examined row among the measured rows."""
     return j * solving.n_measured_of(ridges) // n_examined_of(ridges)
 
 
 @exact_separate
 def note_units(ridges: Ridges, design: Design) -> None:
-    """Write the inputs, in their units, of the rows that waves are examined on."""
+    """Write the inputs of the rows on which waves are examined, in units of the inputs."""
     d = design.n_inputs
     for j in range(n_examined_of(ridges)):
         row, units = solving.measured_row(ridges, examined_row(ridges, j)), ridges.row_units
@@ -291,7 +293,7 @@ def draw_wave(ridges: Ridges, design: Design, w: int) -> None:
 
 @exact_separate
 def examine_wave(ridges: Ridges, design: Design, w: int, candidate: Candidate) -> None:
-    """Set a wave's mean and factor, and its score: how much of the errors it explains."""
+    """Set a wave's mean, factor and score: by how much it would reduce squared errors."""
     errors, n, d = ridges.errors, n_examined_of(ridges), design.n_inputs
     h_, r_, hh, rh, known = 0.0, 0.0, 0.0, 0.0, 0
     for j in range(n):
@@ -321,7 +323,7 @@ def add_wave(ridges: Ridges, design: Design) -> None:
     best, other = ridges.candidates[0], ridges.candidates[1]
     best.score = -1.0
     for _ in range(N_DRAWN):
-        # In the spare place after all waves.
+        # The row after all waves is for proposed waves.
         draw_wave(ridges, design, records.N_WAVES)
         examine_wave(ridges, design, records.N_WAVES, other)
         if other.score > best.score:
@@ -341,7 +343,7 @@ def add_wave(ridges: Ridges, design: Design) -> None:
 # Most operations for designs in a call, and the least number of rows that the call replays.
 BUDGET = 150_000
 LEAST_ROWS = 4
-# Samples before the first design, and from the first to the second design.
+# Number of samples before the first design, and from the first to the second design.
 FIRST_GAP = 8
 # Up to this many samples, one call may choose columns and continue with waves and rows.
 ROWS_AT_ONCE = 64

@@ -1,14 +1,14 @@
 """The distribution of a target around a predicted point: its width and its tails.
 
 The distribution is a mixture. Each component is a Student or normal distribution around the point.
-Its scale is a factor times one of two guesses of the mean size of the error. The first guess is the
-mean size over a long time. The second guess is the first guess times the exponential of a linear
-function. This function has logarithms of three relative sizes: of errors over a short time, of the
-disagreement of the experts, and of a regression's prediction.
+The scale of a component is a factor times one of two guesses of the mean size of the error. The
+first guess is the mean size of errors over a long time. The second guess is the first guess times
+the exponential of a linear function. The terms of this function are logarithms of three relative
+sizes: recent errors, the disagreement of the experts, and the error that a regression predicts.
 
 A fixed share (Herbster and Warmuth 1998) weighs the components by the square roots of their
-densities at the targets. The densities themselves would concentrate the weights on one component if
-no component has the shape of the errors. Intervals would then be too narrow.
+densities at the targets. With the densities themselves, the weights would concentrate on one
+component even if no component has the shape of the errors. Then intervals would be too narrow.
 """
 
 import math
@@ -24,7 +24,7 @@ from ..learned import Learned
 from .mixing import FADING, LEAST_WIDTH, faded_mean
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
-# Guesses of the size of an error, their factors, and degrees of freedom.
+# Guesses of the size of an error, factors of the guesses, and degrees of freedom.
 LONG, COMBINED = range(2)
 N_GUESSES = 2
 FACTORS = tuple(2.0 ** (k / 2.0) for k in range(-4, 4))
@@ -51,11 +51,11 @@ MEAN_SIZES = tuple(
 
 # Number of errors in the long and the short mean.
 N_LONG, N_SHORT = 300.0, 20.0
-# The long mean is at most this many short means.
+# Largest ratio of the long mean to the short mean.
 LONGEST = 8.0
 # Fraction of the weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
-# Bounds of the logarithm of an error's size over the long mean.
+# Bounds of log(size of an error / long mean).
 SMALLEST, LARGEST = -3.0, 3.0
 # The combined guess: number of terms of its linear function, factor of past sums at each sample,
 # and prior precision in samples.
@@ -74,7 +74,8 @@ class ErrorLaw(Record):
     largest_weight: Float64 = stored(Bounds(1.0, limits.LARGEST_WEIGHT))
     last_target: Float64
     move: Float64
-    # Mean sizes of the errors over a long and a short time, and of the experts' disagreement.
+    # Mean size of the errors over a long and over a short time, and mean disagreement of the
+    # experts.
     long: Float64
     short: Float64
     disagreement: Float64
@@ -178,7 +179,7 @@ def learn(
 
     Returns
     -------
-    The logarithm of the error's size, in units of the mean size, within bounds.
+    The logarithm of the error's size divided by the mean size, clipped.
 
     """
     guess(law, point, spread, size)
@@ -201,7 +202,7 @@ def learn(
         combine(law, found, part)
     law.long = faded_mean(law.long, abs(error), 1.0 / min(1.0 + n, N_LONG), n)
     law.short = faded_mean(law.short, abs(error), 1.0 / min(1.0 + n, N_SHORT), n)
-    # This forgets an outlier among the first targets.
+    # Otherwise, an outlier among the first targets would dominate the long mean.
     law.long = min(law.long, LONGEST * law.short)
     law.disagreement += (spread - law.disagreement) / min(1.0 + n, N_LONG)
     law.n_samples = n + 1
@@ -221,7 +222,6 @@ class ErrorLaws(Learned[ErrorLaw]):
 
     def __init__(self) -> None:
         super().__init__(largest_weight=1.0)
-        # The weights add up to 1.
         self.learned["weights"][:] = 1.0 / N_COMPONENTS
         self.show()
 

@@ -6,9 +6,9 @@ uninformative, the prediction is p. If p is uninformative, the prediction may be
 target.
 
 Two regressions forget at different rates. They learn by recursive least squares with a ridge of 1.
-Differences are in units of their mean size and clipped at `FAR`. A sample whose error exceeds the
-mean size of errors is weighted down by the ratio. So absolute errors are nearly minimized. The last
-target is a third prediction.
+Differences are in units of their mean size and clipped at `FAR`. If the error of a sample exceeds
+the mean size of errors, the sample's weight is divided by the ratio. So absolute errors are nearly
+minimized. The last target is a third prediction.
 """
 
 import numpy as np
@@ -39,13 +39,13 @@ class Lags(Record):
     """The latest targets and errors, and the regressions on them."""
 
     n_samples: Int64 = stored(Bounds(0))
-    # The latest targets and errors, the latest first.
+    # The latest targets and errors, in reverse order of arrival.
     targets: Float64s = sized(N_LAGS)
     errors: Float64s = sized(N_LAGS)
     # Mean size of the differences.
     scale: Float64 = stored(Bounds(0.0))
-    # For each regression: the mean size of its errors in units, its weights, and the inverse of its
-    # Gram matrix.
+    # For each regression: the mean size of its errors in units of `scale`, its weights, and the
+    # inverse of its Gram matrix.
     sizes: Float64s = sized(N_REGRESSIONS)
     weights: Float64s = sized(N_REGRESSIONS, N_COLUMNS)
     inverses: Float64s = sized(N_REGRESSIONS, N_COLUMNS, N_COLUMNS)

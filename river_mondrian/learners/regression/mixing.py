@@ -1,4 +1,4 @@
-"""Mixtures of several predictions of a target, weighted by past errors.
+"""Mixtures of experts' predictions of a target, weighted by past errors.
 
 Experts are mixed in four ways:
 
@@ -6,15 +6,15 @@ Experts are mixed in four ways:
   the width of a density is the mean size of the expert's recent errors;
 - a product update (Cesa-Bianchi, Mansour and Stoltz 2007) by the gradient of the absolute error;
 - two regressions of the targets on the predictions, shrunk towards the share. One minimizes squared
-  errors. The other minimizes absolute errors, as squared errors divided by their size.
+  errors. The other minimizes absolute errors: it divides each squared error by the error's size.
 
-A last fixed share of the same kind mixes the four points. If the loss is the squared error, the
-last share and the product update use squared errors. The second regression then uses squared errors
-over a longer time.
+A last fixed share mixes the predictions of these four mixtures, the *finalists*, into one
+prediction, the *point*. If the loss is the squared error, the last share and the product update use
+squared errors. The second regression then uses squared errors over a longer time.
 
-Results do not depend on the units of targets. A sample of weight w counts as w in sums. In shares
-it counts as w over the largest recent weight, since the bound of a fixed share assumes at most one
-loss per sample.
+Results do not depend on the units of targets. A sample of weight w counts as w in sums. In shares,
+it counts as w divided by the largest recent weight, because the bound of a fixed share assumes
+weights of at most 1.
 """
 
 import math
@@ -28,10 +28,10 @@ from ..experts import share
 from ..learned import Learned
 from .solving import add_to_moments, add_to_triangle, dot, factorize, solve_factorized
 
-# More experts than in any mixture.
+# More experts than any mixture has.
 MOST_EXPERTS = 1 << 12
 
-# The four points that the last share mixes: places in `TargetMixture.finalists`.
+# The finalists: indices of `TargetMixture.finalists`.
 SHARED, DESCENDED, BY_SQUARES, BY_SIZES = range(4)
 N_FINALISTS = 4
 N_REGRESSIONS = 2
@@ -43,8 +43,8 @@ FREEDOM = 3.0
 # Fraction of a share's weights that is spread evenly at each sample.
 SHARE_RATE = 0.01
 LAST_SHARE_RATE = 0.01
-# The width of a density is the mean size of about N_OF_LATE recent errors, and at least LEAST_WIDTH
-# times the mean size of the moves between targets.
+# The width of a density is the mean size of about N_OF_LATE recent errors. It is at least
+# LEAST_WIDTH times the mean size of the differences between successive targets.
 N_OF_LATE = 50.0
 LEAST_WIDTH = 1e-6
 # An error counts as at most FAR times the mean size of recent errors, except among the first
@@ -80,14 +80,14 @@ class TargetMixture(Record):
     n_experts: Int64 = stored(Bounds(1, MOST_EXPERTS))
     loss: Int64 = stored(Bounds(ABSOLUTE, SQUARED))
     n_samples: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # Largest weight of a sample, which is slowly forgotten; at least 1.
+    # Largest weight of a sample, at least 1; it decays by the factor 1 - FADING at each sample.
     largest_weight: Float64 = stored(Bounds(1.0, limits.LARGEST_WEIGHT))
-    # The latest target, and the mean size of the moves between targets.
+    # The latest target, and the mean size of the differences between successive targets.
     last_target: Float64
     move: Float64
-    # Mean size of the differences between experts.
+    # Mean over recent samples of the experts' distance from the point.
     difference: Float64
-    # Weights of each expert in the share and the product update; the sum of each is 1.
+    # Weight of each expert in the share and in the product update; the weights of each add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
     descended: Float64s = sized("n_experts", bounds=SHARE)
     # Mean size of the recent errors of each expert, and of each finalist.
@@ -95,15 +95,15 @@ class TargetMixture(Record):
     last_widths: Float64s = sized(N_FINALISTS)
     # Weight of each finalist in the last share.
     last_weights: Float64s = sized(N_FINALISTS, bounds=SHARE)
-    # For each regression, with the share's point subtracted: sums of products of the predictions,
-    # and of products of predictions and targets. A solution is added to the experts' weights in the
-    # share.
+    # For each regression, after the share's prediction is subtracted: sums of products of
+    # predictions, and sums of products of predictions and targets. A solution is added to the
+    # experts' weights in the share.
     grams: Float64s = sized(N_REGRESSIONS, "n_pairs")
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
-    # The last sample: the experts' predictions, these predictions minus the share's point, the
-    # finalists, the point, and the mean distance of the experts from the point.
+    # For the last sample: the experts' predictions, these predictions minus the share's prediction,
+    # the finalists, the point, and the experts' mean distance from the point.
     predicted: Float64s = transient("n_experts")
     deviations: Float64s = transient("n_experts")
     finalists: Float64s = transient(N_FINALISTS)
@@ -116,7 +116,7 @@ class TargetMixture(Record):
     work: Float64s = transient("n_experts")
 
     def n_pairs(self) -> int:
-        """Return the length of a triangle."""
+        """Return the number of elements of a triangle."""
         return self.n_experts * (self.n_experts + 1) // 2
 
     def n_densities(self) -> int:
@@ -163,7 +163,7 @@ def predict(mixture: TargetMixture) -> float:
 def recall(mixture: TargetMixture, numbers: Float64s) -> int:
     """Restore the predictions for an earlier sample (`TargetMixtures.to_recall`).
 
-    Returns how many numbers were read.
+    Return the number of elements read.
     """
     n = mixture.n_experts
     for f in range(N_FINALISTS):
@@ -201,7 +201,8 @@ def find_likelihoods(
         narrowest = min(narrowest, max(widths[e], least))
         nearest = min(nearest, abs(target - points[e]))
     for e in range(n):
-        # (a - b)(a + b). The factors are divided first, since the product may overflow.
+        # a^2 - b^2 = (a - b)(a + b). The factors are divided first, because the product may
+        # overflow.
         error = abs(target - points[e])
         more = (error - nearest) / narrowest * ((error + nearest) / narrowest)
         densities[e] = math.exp(-RATE_OF_SQUARES * min(more, MOST_SQUARES))
@@ -247,7 +248,8 @@ def solve_regression(mixture: TargetMixture, r: int) -> None:
         trace += gram[e * (e + 1) // 2 + e]
     if not 1e-280 < trace < math.inf:
         return
-    # In units of the mean of the diagonal. The sums are of at most 1 / (1 - KEPT) samples.
+    # The mean of the diagonal becomes 1, so that the ridge has no unit. The sums are over at most 1
+    # / (1 - KEPT) samples.
     factor = n / trace
     ridge = PRIOR * (1.0 - KEPT) + 1e-9
     for i in range(size):
@@ -351,6 +353,6 @@ class TargetMixtures(Learned[TargetMixture]):
 
     @property
     def to_recall(self) -> Floats:
-        """Predictions of the experts and the finalists for the last sample, and its spread."""
+        """Predictions of the experts and of the finalists for the last sample, and `spread`."""
         finalists, spread = self.memory.arrays["finalists"], [self.record.spread]
         return np.concatenate((self.predicted, finalists, spread))

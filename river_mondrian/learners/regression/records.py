@@ -1,6 +1,6 @@
 """The records of the ridge regressions.
 
-A *design* is a set of columns computed from the inputs, with sums of their products over the
+A *design* is a set of columns computed from the inputs, with sums of the columns' products over the
 samples. Ridge regressions on the columns are solved from these sums. There are two designs. One is
 in use, and the other is made from stored rows.
 """
@@ -9,7 +9,7 @@ from ...checks import LARGEST_SIZE
 from ...records import Array, Bounds, Float64, Float64s, Int64, Int64s, Record
 from ...records.record import derived, sized, stored, transient
 
-# The ridge regressions: places in `Ridges.predicted`. Linear regressions have the inputs as
+# The ridge regressions: indices of `Ridges.predicted`. Linear regressions have the inputs as
 # columns. Additive regressions also have bends and products. The other regressions also have waves.
 LINEAR, LATE_LINEAR, LATEST_LINEAR, ADDITIVE, LATE_ADDITIVE, WAVES, LATE_WAVES = range(7)
 # The regression `WAVES` for the logarithms of targets.
@@ -29,7 +29,7 @@ NAMES = (
 SIZES = N_RIDGES
 N_SOLVED = N_RIDGES + 1
 
-# Sums over samples, and the factor of past samples in each sum at every sample.
+# Sums over samples. At every sample, each sum is first multiplied by its factor.
 ALL, LATE, LATEST = range(3)
 N_SUMS = 3
 FORGETTING = (1.0, 0.998, 0.98)
@@ -38,26 +38,26 @@ SUMS = (ALL, LATE, LATEST, ALL, LATE, ALL, LATE, ALL, ALL)
 OF_INPUTS, OF_BENDS, OF_WAVES = range(3)
 GROUPS = (0, 0, 0, OF_BENDS, OF_BENDS, OF_WAVES, OF_WAVES, OF_WAVES, OF_BENDS)
 
-# Possible bends of an input; number of waves, and most inputs of a wave.
+# Number of possible bends of an input, number of waves, and largest number of inputs of a wave.
 N_BENDS = 5
 N_WAVES = 128
 N_ARMS = 8
 
-# Products of this many samples are added together, so that sums are read and written once.
+# Products of this many samples are added in one pass over the sums.
 N_HELD = 4
 
 # A stored row has the target, the size of the error, the sample's weight, and then the inputs.
 TARGET, SIZE, WEIGHT, FIRST_INPUT = range(4)
 
-# Rows in the ring of the latest rows. Most measured rows from the ring, and from the whole past.
-# Most measured rows that waves are examined on.
+# Number of rows in the ring of the latest rows. Largest number of measured rows from the ring, and
+# from the whole past. Largest number of measured rows on which waves are examined.
 N_LATEST = 512
 N_MEASURED = 256
 N_EXAMINED = 256
 
-# More inputs than in any model.
+# More inputs than any model has.
 LARGEST_ROOM = 1 << 25
-# Most linear columns, most inputs with bends, and most inputs with products.
+# Largest number of linear columns, of inputs with bends, and of inputs with products.
 MOST_LINEAR = 96
 MOST_BENT = 64
 MOST_MULTIPLIED = 16
@@ -97,7 +97,7 @@ class Design(Record):
     rates: Float64s = sized("room")
     # For each input: `N_BENDS` values, in its units, where it may bend.
     bends: Float64s = sized("room", N_BENDS)
-    # For each input: how much of the errors its columns explain.
+    # For each input: sum of the scores of its columns.
     interest: Float64s = sized("room")
     # For each wave, and one proposed wave: number of inputs, the inputs, their factors, and the
     # phase.
@@ -132,7 +132,7 @@ class Design(Record):
         return n * (n + 1) // 2
 
     def n_places(self) -> int:
-        """Return a number larger than every input's place."""
+        """Return a number larger than the index of every input."""
         return max(self.room, 1)
 
     def gram(self, s: int) -> Float64s:
@@ -146,7 +146,7 @@ class Design(Record):
         return self.moments.part(self.capacity * k, self.capacity)
 
     def width_of(self, k: int) -> int:
-        """Return how many columns a regression has."""
+        """Return the number of columns of a regression."""
         group = GROUPS[k]
         if group == OF_INPUTS:
             return 1 + self.n_linear
@@ -154,7 +154,7 @@ class Design(Record):
 
 
 class Candidate(Record):
-    """A proposed column (see `Design`), and its score: how much of the errors it explains."""
+    """A proposed column (see `Design`). Its score is the reduction of squared errors."""
 
     first: Int64
     second: Int64
@@ -168,24 +168,23 @@ class Ridges(Record):
     """Ridge regressions of a target, and the stored rows from which designs are made."""
 
     n_inputs: Int64
-    # Samples so far.
+    # Number of samples learned.
     n_samples: Int64 = stored(Bounds(0, LARGEST_SIZE))
-    # The design in use, and the stage of the other one.
+    # The design in use, and the stage of the other design.
     active: Int64 = stored(Bounds(0, 1))
     stage: Int64 = stored(Bounds(IDLE, REPLAYING))
-    # Progress in that stage: inputs measured, waves drawn, or rows replayed. Number of samples, and
-    # of rows of the whole past, at the start of measuring or replaying. State of the random
-    # numbers.
+    # Progress in this stage: inputs measured, waves drawn, or rows replayed. Number of samples, and
+    # of rows of the whole past, at the start of measuring or replaying. Random state.
     cursor: Int64 = stored(Bounds(0, LARGEST_SIZE))
     n_before: Int64
     kept_before: Int64
     draws: Int64
-    # Number of samples at which the next design begins, and samples from there to the following
-    # design.
+    # Number of samples at which the next design begins, and number of samples from there to the
+    # design after it.
     next_design: Int64 = stored(Bounds(0, LARGEST_SIZE))
     gap: Int64 = stored(Bounds(1, LARGEST_SIZE))
-    # For each regression: its weights in the design in use, the number of samples at its next
-    # solution, the mean size of its recent errors, and how many errors in a row were too large.
+    # For each regression: weights in the design in use, number of samples at the next solution,
+    # mean size of recent errors, and number of clipped errors in a row.
     solutions: Float64s = sized(N_SOLVED, "capacity")
     next_solutions: Int64s = sized(N_SOLVED, bounds=Bounds(0, LARGEST_SIZE))
     scales: Float64s = sized(N_PLAIN)
@@ -203,7 +202,7 @@ class Ridges(Record):
     latest: Float64s = sized(N_LATEST, "row_length")
     # Errors of a regression on the measured rows.
     errors: Float64s = sized(2 * N_MEASURED)
-    # Capacities: inputs, columns, numbers of a row, and rows of the whole past.
+    # Capacities: inputs, columns, elements of a row, and rows of the whole past.
     room: Int64 = stored(Bounds(0, LARGEST_ROOM))
     capacity: Int64 = derived()
     row_length: Int64 = derived()
@@ -219,8 +218,8 @@ class Ridges(Record):
     predicted: Float64s = transient(N_RIDGES)
     # Predicted logarithm of the error's size.
     size: Float64 = transient()
-    # Buffers for solving: a triangle and a vector. Buffers for choosing: values of rows, and
-    # candidates.
+    # Buffers for solving: a triangle and a vector. Buffers for choosing columns: values of rows,
+    # inputs of examined rows in their units, and candidates.
     triangle: Float64s = transient("n_pairs")
     vector: Float64s = transient("capacity")
     values: Float64s = transient("n_values")

@@ -1,12 +1,13 @@
 """Ridge regressions of a target, learned online from raw inputs.
 
-Linear regressions are learned from all samples, from late samples and from the latest samples. A
-second model adds bends and products of inputs, and a third model also adds random waves. Both are
-learned from all samples and from late samples (`designs.py`). Inputs are in robust units and
-bounded. Columns of missing inputs are at their mean.
+Linear regressions are learned from all samples, from late samples and from the latest samples.
+Additive regressions also have bends and products of inputs, and further regressions also have
+random waves. These regressions are learned from all samples and from late samples (`designs.py`).
+Inputs are in robust units and bounded. A column with a missing input has its mean.
 
 A target too far from a regression's prediction is clipped at a maximum distance. So one outlier has
-little effect. Many outliers in a row are followed, since the distance grows with them.
+little effect. Many outliers in a row are followed, because each outlier increases the maximum
+distance.
 """
 
 import math
@@ -52,7 +53,7 @@ def predict(ridges: Ridges, inputs: Float64s) -> None:
 
 @exact_inlined
 def bounded_target(ridges: Ridges, k: int, target: float) -> float:
-    """Return a target clipped for a regression, and update the mean size of its errors."""
+    """Return a target clipped for a regression, and update the regression's mean error size."""
     error, scale = target - ridges.predicted[k], ridges.scales[k]
     most = FAR * scale
     if ridges.n_samples < FIRST_ERRORS or abs(error) <= most or scale == 0.0:
@@ -95,7 +96,7 @@ def learn(ridges: Ridges, inputs: Float64s, target: float, weight: float, size: 
     solve_due(ridges, ridges.designs[ridges.active])
 
 
-# Bytes for the rows of the whole past, and their least and largest number.
+# Bytes for the rows of the whole past, and the least and the largest number of these rows.
 KEPT_BYTES = 1 << 19
 LEAST_KEPT, MOST_KEPT = 256, 1024
 # After a new input, the next design begins within this many samples.
@@ -103,7 +104,7 @@ AFTER_NEW = 16
 
 
 def _kept_capacity(n_inputs: int) -> int:
-    """Return how many rows of the whole past to keep, a power of 2."""
+    """Return the number of rows of the whole past to keep, a power of 2."""
     fitting = KEPT_BYTES // (8 * (records.FIRST_INPUT + n_inputs))
     return min(max(1 << max(fitting.bit_length() - 1, 0), LEAST_KEPT), MOST_KEPT)
 
@@ -112,7 +113,7 @@ class RidgeExperts(Learned[Ridges]):
     """The memory of ridge regressions, which grows with inputs."""
 
     _KIND = Ridges
-    # Rows contain NaN.
+    # Missing inputs of rows are NaN.
     _HAS_NAN = True
 
     def __init__(self) -> None:
@@ -136,7 +137,7 @@ class RidgeExperts(Learned[Ridges]):
     def reserve(
         self, room: int, n_inputs: int, predicted: Any = None, categories: Sequence[int] = ()
     ) -> None:
-        """Reserve memory for inputs; keep all learned numbers.
+        """Reserve memory for inputs; keep all that has been learned.
 
         Parameters
         ----------
@@ -147,7 +148,7 @@ class RidgeExperts(Learned[Ridges]):
         predicted
             Array that predictions are written to.
         categories
-            Places of the categorical inputs, which are ignored.
+            Positions of the categorical inputs, which are ignored.
 
         """
         record = self.record
@@ -155,17 +156,17 @@ class RidgeExperts(Learned[Ridges]):
         while n_kept > _kept_capacity(room):
             kept, n_kept, stride = kept[::2], n_kept // 2, 2 * stride
         if n_kept < record.n_kept:
-            # The source rows of the new design have been moved.
+            # The source rows of the unfinished design have moved, so its construction starts again.
             record.stage, record.next_design = records.IDLE, record.n_samples + 1
         if n_inputs > record.n_inputs and record.n_samples > 0:
-            # New inputs then get columns soon.
+            # So new inputs get columns soon.
             record.gap = min(record.gap, AFTER_NEW)
             record.next_design = min(record.next_design, record.n_samples + AFTER_NEW)
         record.room = room
         learned = self._zeros()
         for name, new in learned.items():
             if name in ("kept", "latest"):
-                # Values that were not seen are missing.
+                # Old rows lack the new inputs.
                 new[:] = math.nan
             keep(new, kept if name == "kept" else self.learned[name])
         self.learned = learned

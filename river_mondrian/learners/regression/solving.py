@@ -1,8 +1,8 @@
-"""Sums of products, and the ridge regressions that are solved from them.
+"""Sums of products, and the ridge regressions that are solved from these sums.
 
 Squares are added to sums, sums are multiplied by factors, and nothing is subtracted. So rounding
-errors do not build up as in a running inverse. Loops add to rows with independent elements, so the
-compiler cannot reorder sums.
+errors do not build up as in a running inverse. Inner loops update the elements of a row
+independently, so the compiler cannot reorder sums.
 """
 
 import math
@@ -16,13 +16,15 @@ from .records import Design, Ridges
 # Stored rows of the stream, and the columns of a linear model that are computed from a row.
 #
 # One of every `stride` rows of the whole past is kept. The stride is doubled when the memory is
-# full. The latest rows are kept in a ring. Half of the measured rows are from the ring.
+# full. The latest rows are kept in a ring. Measured rows are from both stores, at most N_MEASURED
+# from each.
 #
 # Columns are inputs in robust units, bends of an input, products of two inputs, and waves. A wave
-# is the sine of a sum of inputs, with a parabola for each arc.
+# approximates the sine of a weighted sum of inputs, by a parabola for each half turn.
 
 
-# Distance between the quartiles of a normal distribution, and between its 2 % and 98 % quantiles.
+# Distance in standard deviations between the quartiles of a normal distribution, and between its 2
+# % and 98 % quantiles.
 OF_QUARTILES = 1.349
 OF_TAILS = 4.107
 
@@ -44,14 +46,14 @@ def keep_row(ridges: Ridges, inputs: Float64s, weight: float) -> None:
     if i % ridges.stride > 0:
         return
     if ridges.n_kept == ridges.kept_capacity:
-        # Keep every second row.
+        # The memory is full, so every second row is dropped.
         ridges.n_kept, ridges.stride = ridges.n_kept // 2, 2 * ridges.stride
         for j in range(1, ridges.n_kept):
             row, other = ridges.kept_row(j), ridges.kept_row(2 * j)
             for k in range(ridges.row_length):
                 row[k] = other[k]
         if ridges.stage != records.IDLE:
-            # The source rows of the new design have been moved.
+            # The source rows of the unfinished design have moved, so its construction starts again.
             ridges.stage, ridges.next_design = records.IDLE, i + 1
     fill_row(ridges, ridges.kept_row(ridges.n_kept), inputs, weight)
     ridges.n_kept += 1
@@ -130,7 +132,7 @@ def in_units(ridges: Ridges, design: Design, inputs: Float64s, i: int) -> float:
 
 @exact_inlined
 def column_of(first: float, second: float, kind: int, knot: float) -> float:
-    """Return a column of inputs in their units, before the column is centred and scaled.
+    """Return the value of a column before it is centred and scaled, from inputs in their units.
 
     `kind` is the column's second input, BEND or ITSELF.
     """
@@ -183,7 +185,7 @@ PENALTIES = (1.0, 1.0, 1.0, 1.0, 5.0, 1.0, 5.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 30.0, 5.0, 0.0)
 # For each regression: the regression whose weights are its prior mean, or -1 for a prior mean of 0.
 PRIORS = (-1, records.LINEAR, records.LINEAR, -1, records.ADDITIVE, -1, records.WAVES, -1, -1)
-# A regression follows the regression that is its prior mean.
+# Order of solutions: each regression comes after the regression that is its prior mean.
 ORDER = (
     records.LINEAR,
     records.ADDITIVE,
@@ -194,7 +196,8 @@ ORDER = (
     records.LATE_ADDITIVE,
     records.LATE_WAVES,
 )
-# A regression is solved again after n / SOLVED_AFTER samples, at most after LONGEST_WAITS.
+# A regression that was solved after n samples is solved again n / SOLVED_AFTER samples later, but
+# at most LONGEST_WAITS samples later.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 30.0, 10.0, 10.0, 1.0, 10.0)
 LONGEST_WAITS = (1 << 40, 16, 4, 1 << 40, 16, 1 << 40, 96, 0, 1 << 40)
 
@@ -318,7 +321,7 @@ def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
         at = k * (k + 1) // 2
         diagonal = math.sqrt(triangle[at + k])
         triangle[at + k] = diagonal
-        # Copy the column below to contiguous memory.
+        # Copy the column to contiguous memory for the next loop.
         for i in range(k + 1, n):
             place = i * (i + 1) // 2 + k
             entry = triangle[place] / diagonal
@@ -334,7 +337,7 @@ def factorize(triangle: Float64s, n: int, work: Float64s) -> None:
 
 @exact_inlined
 def solve_factorized(factor: Float64s, n: int, vector: Float64s) -> None:
-    """Solve L L' x = v in place, first along the columns of L, then along those of L'."""
+    """Solve L L' x = v in place, first along the columns of L, then along the columns of L'."""
     for j in range(n):
         found = vector[j] / factor[j * (j + 1) // 2 + j]
         vector[j] = found
@@ -382,7 +385,7 @@ def solve(ridges: Ridges, design: Design, k: int) -> None:
     factorize(triangle, n, ridges.values)
     solve_for(ridges, design, k)
     if k == records.WAVES:
-        # Both regressions have the same matrix.
+        # `LOG_WAVES` has the same matrix.
         solve_for(ridges, design, records.LOG_WAVES)
 
 
