@@ -1,5 +1,6 @@
-"""Models in files that later versions can read: named columns of numbers, without code.
+"""Models in files that later versions can read: named columns of numbers, and no code.
 
-`store` has `save` and `load`. `forms` converts a model to a tree of plain values and named arrays.
-`classes` has the names of classes in files, and `foreign` stores objects of River, SciPy and NumPy.
+`store` defines `save` and `load`. `forms` converts a model to a tree of plain values and named
+arrays. `classes` lists the names of classes in files. `foreign` stores objects of River, SciPy and
+NumPy.
 """

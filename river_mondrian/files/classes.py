@@ -8,8 +8,8 @@ import functools
 import importlib
 from typing import Any
 
-# Estimators, feature maps, their parts, and records, by module. Each has its name in files and,
-# after a colon, its name in the module if this differs.
+# By module, the names in files of estimators, feature maps, their components, and records. If the
+# name in the module differs, it follows after a colon.
 _NAMES = {
     "estimators.adaptive": "AdaptiveMondrianForestClassifier",
     "estimators.adaptive_regressor": "AdaptiveMondrianForestRegressor",
@@ -73,7 +73,7 @@ _NAMES = {
     "posteriors.targets.messages": "TargetForest TargetTree",
     "posteriors.targets.target_trees": "TargetTrees",
 }
-# The module of each class by its name in files, with the name in the module if it differs.
+# By the name in files: the module of the class and, after a colon, a different name in the module.
 HOMES = {
     name.partition(":")[0]: home + "".join(name.partition(":")[1:])
     for home, names in _NAMES.items()
@@ -84,7 +84,7 @@ _PACKAGE = __name__.rpartition(".files.")[0]
 
 
 def _place(name: str) -> tuple[str, str]:
-    """Return the module of a class, and its name there."""
+    """Return the module of a class, and the name of the class in this module."""
     home, _, own = HOMES[name].partition(":")
     return f"{_PACKAGE}.{home}", own or name
 
@@ -95,12 +95,12 @@ def _names() -> dict[tuple[str, str], str]:
 
 
 def name_of(cls: type[Any]) -> str | None:
-    """Return the name of a class in files; None if files may not hold it."""
+    """Return the name of a class in files; None if files may not hold the class."""
     return _names().get((cls.__module__, cls.__qualname__))
 
 
 def class_of(name: str) -> type[Any]:
-    """Return the class with a name in files.
+    """Return the class that has this name in files.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Objects of other packages in files: River's objects, distributions, random number generators.
+"""Objects of other packages in files: River objects, distributions, random number generators.
 
 Objects are stored by the names and values that define them. A River object is stored as its class,
-the arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Only River's classes are
-looked up by a name in a file, no classes of other packages.
+the arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Of classes outside this
+package, only River's classes are looked up by a name in a file.
 """
 
 import copy
@@ -22,7 +22,7 @@ _GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
 
 
 def is_river(value: Any) -> bool:
-    """Return whether an object is of a class of River."""
+    """Return whether an object's class is a class of River."""
     return type(value).__module__.startswith(_RIVER)
 
 
@@ -32,7 +32,7 @@ def parts_of(value: Any) -> tuple[str, tuple[Any, ...], Any]:
     Raises
     ------
     TypeError
-        If the object does not provide them.
+        If the object does not provide its class, arguments or state.
 
     """
     cls = type(value)
@@ -74,7 +74,7 @@ _FACTORIES: dict[str, Any] = {make.__name__: make for make in _MAKERS}
 
 
 def name_of_factory(make: Any) -> str | None:
-    """Return the name of a `factory` of values; None if files may not hold it."""
+    """Return the name of a `factory` of values; None if files may not hold the factory."""
     name = getattr(make, "__name__", "")
     if _FACTORIES.get(name) is make:
         return str(name)
@@ -86,7 +86,7 @@ def name_of_factory(make: Any) -> str | None:
 
 
 def factory(name: str) -> Any:
-    """Return a factory of values by its name.
+    """Return the factory of a defaultdict's values that has this name.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def distribution(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -
     Raises
     ------
     ValueError
-        If there is no distribution of that name.
+        If `scipy.stats` has no distribution of this name.
 
     """
     from scipy import stats
@@ -155,7 +155,7 @@ def generator(state: Any) -> Any:
     Raises
     ------
     ValueError
-        If there is no such generator.
+        If NumPy has no generator of this name.
 
     """
     if isinstance(state, tuple):

@@ -1,8 +1,8 @@
 """Convert models to trees of plain values and named arrays, and back.
 
 None, truth values, integers, finite numbers, strings and lists are stored as they are. Other values
-are JSON objects whose first key names their form (`_FORMS` lists all forms). An array is stored
-under the path of attributes to it, and a table as its columns.
+are JSON objects whose first key names their form (`_FORMS` lists all forms). The name of an array
+is its path of attributes, and a table is stored as its columns.
 """
 
 import array
@@ -34,7 +34,7 @@ TYPES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind
 
 Arrays = dict[str, NDArray[Any]]
 
-# Bytes of rows that are converted to columns at a time, so that they stay in the cache.
+# Number of bytes of rows that are converted to columns at a time, so that they stay in the cache.
 BLOCK_BYTES = 1 << 18
 
 
@@ -43,7 +43,7 @@ def _chunks_of_block(row_bytes: int) -> int:
 
 
 def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
-    """Return the columns of all tables, one table after the other."""
+    """Return the columns of all tables, with the rows of one table after another."""
     tables, columns = state.tables, state.layout.columns
     total = sum(state.counts)
     found = {c.name: np.empty((total, *c.shape), c.dtype) for c in columns}
@@ -61,7 +61,7 @@ def columns_of_tables(state: TableState) -> dict[str, NDArray[Any]]:
 
 
 class TableColumns:
-    """Tables in the form in which files store them.
+    """Tables as columns, the form in which files store tables.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class TableColumns:
         self.columns = columns
 
     def restored(self, layout: RowLayout, zeroed: bool = True) -> ChunkedRows:
-        """Return tables that hold the rows; `zeroed` is as for `ChunkedRows`.
+        """Return tables that hold the rows; for `zeroed`, see `ChunkedRows`.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class TableColumns:
 def check_columns(
     stored: dict[str, NDArray[Any]], columns: list[Column], n: int, kind: str
 ) -> None:
-    """Refuse columns that do not match `n` records of a kind.
+    """Refuse stored columns that do not match the expected columns of `n` records.
 
     Raises
     ------
@@ -124,10 +124,10 @@ def check_columns(
             )
 
 
-# Kinds of NumPy's scalars that are stored: truth values, integers, numbers, strings and times.
+# Kinds of NumPy scalars that are stored: truth values, numbers, strings and times.
 SCALARS = frozenset("biufcSUmM")
 
-# The key that marks a value as not stored; no attribute and no field has this name.
+# The key that marks a value as not stored. No attribute and no field has this name.
 CODE = "parameter that is code"
 
 COLLECTIONS = (list, tuple, set, frozenset, dict, Counter, OrderedDict, defaultdict, deque)
@@ -139,7 +139,7 @@ RULE = (
 
 
 class CannotSaveError(TypeError):
-    """A part of a model has no form in files."""
+    """Error for a part of a model that has no form in files."""
 
     def __init__(self, value: Any, path: str, why: str = "") -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -148,19 +148,19 @@ class CannotSaveError(TypeError):
 
 
 class Encoder:
-    """Turns a model into a tree of plain values.
+    """Converter of a model to a tree of plain values.
 
     Attributes
     ----------
     arrays
-        The arrays so far, by name.
+        The arrays of the encoded values, by name.
 
     """
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
-        # Objects encoded so far, by id: the number, and the object itself, so that its id is not
-        # reused.
+        # By id of each encoded object: the object's number, and the object, which keeps the id in
+        # use.
         self._met: dict[int, tuple[int, Any]] = {}
 
     def encode(self, value: Any, path: str) -> Any:
@@ -206,7 +206,7 @@ class Encoder:
         return items if isinstance(value, list) else {type(value).__name__: items}
 
     def _encode_factory(self, value: defaultdict[Any, Any], path: str) -> Any:
-        """Return the form of the function that creates the values of absent keys."""
+        """Return the form of the function that creates values of a defaultdict's absent keys."""
         make: Any = value.default_factory
         arguments: tuple[Any, ...] = ()
         if isinstance(make, functools.partial) and not make.keywords:
@@ -233,7 +233,7 @@ class Encoder:
         return {"array": self._add(np.ascontiguousarray(value).reshape(value.shape), path)}
 
     def _add(self, value: Any, name: str) -> str:
-        """Add an array under a name, with quotes if the name is taken; return the name."""
+        """Add an array, with quotes after the name if the name is taken; return the new name."""
         while name in self.arrays:
             name += "'"
         self.arrays[name] = value
@@ -263,7 +263,7 @@ class Encoder:
             raise CannotSaveError(value, path, str(error)) from error
 
     def _encode_state(self, value: Any, path: str) -> Any:
-        """Return the form of an object's state, by attributes if the state is a dict."""
+        """Return the form of an object's state; if it is a dict, a form for each attribute."""
         state = value.__getstate__()
         if not isinstance(state, dict):
             return self.encode(state, path)
@@ -314,7 +314,7 @@ def _plain(key: Any) -> bool:
 
 
 def code_in(tree: Any) -> Iterator[str]:
-    """Yield the names of the parameters that are not in a tree because they are code."""
+    """Yield the names of the parameters that a tree omits because they are code."""
     if isinstance(tree, dict):
         if CODE in tree:
             yield tree[CODE]
@@ -325,23 +325,24 @@ def code_in(tree: Any) -> Iterator[str]:
 
 
 class Decoder:
-    """Converts a tree of plain values to a model.
+    """Converter of a tree of plain values to a model.
 
-    It creates only objects of classes that files may hold, and calls no function that a file names.
+    A decoder creates only objects of classes that files may hold, and calls no function that a file
+    names.
 
     Parameters
     ----------
     arrays
         The arrays of the file, by name.
     code
-        Values that are not in the file, by the names of parameters.
+        Values of the parameters that the file omits, by name.
 
     """
 
     def __init__(self, arrays: Arrays, code: Mapping[str, Any]) -> None:
         self._arrays = arrays
         self._code = code
-        # Objects by number.
+        # Decoded objects by number.
         self._met: dict[int, Any] = {}
 
     def decode(self, tree: Any) -> Any:
@@ -416,7 +417,7 @@ class Decoder:
     def _river(self, tree: dict[str, Any]) -> Any:
         cls = foreign.river_class(tree["river"])
         found = cls.__new__(cls, *self.decode(tree["arguments"]))
-        # The state may refer to the object itself.
+        # The object is entered first, because the state may refer to the object.
         self._met[tree["number"]] = found
         foreign.put_state(found, self.decode(tree["state"]))
         return found
@@ -440,8 +441,8 @@ def _scalar(tree: dict[str, Any]) -> Any:
     return found.astype(dtype.newbyteorder("="))[0]
 
 
-# Readers of forms, by first key. Bound methods would form a reference cycle that keeps models
-# alive.
+# Decoders of forms, by first key. The methods are not bound, because bound methods would form a
+# reference cycle that keeps models alive.
 _FORMS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {
     "array": Decoder._array,
     "bytes": lambda decoder, tree: bytes.fromhex(tree["bytes"]),

@@ -1,9 +1,8 @@
-"""Save and load models, in files that are written as a whole or not at all.
+"""Save and load models; a file is written completely or not at all.
 
-A file has named arrays in safetensors' layout: eight bytes with the length of the header, the
-header in JSON, then the arrays side by side. The last array is a checksum, the CRC-32 of all bytes
-before it. Any reader of safetensors can read the file. The reader here refuses a file that has
-changed.
+A file has named arrays in the layout of safetensors: the length of the header in eight bytes, the
+header in JSON, and the arrays. The last array is a checksum, the CRC-32 of all bytes before it. Any
+reader of safetensors can read the file. `load` refuses a file whose checksum is wrong.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from ..checks import ModelFormatError
 from .classes import name_of
 from .forms import TYPES, Arrays, Decoder, Encoder, code_in
 
-# Format of the files that are written.
+# Format of new files.
 FORMAT = 10
-# Lower formats were written before the first release.
+# Lower formats are older than the first release.
 FIRST_FORMAT = 10
 
 DOCUMENT = "document"
 
-# Errors when a tree that is not a model is decoded.
+# Errors that decoding a tree may raise if the tree is not a model.
 UNREADABLE = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 
 _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()}
@@ -45,14 +44,14 @@ _NAMES = {name: np.dtype(kind).newbyteorder("<") for kind, name in TYPES.items()
 CHECKSUM = "checksum"
 CHECKSUM_BYTES = 4
 LENGTH_BYTES = 8
-# Arrays begin at multiples of this, as safetensors requires for headers.
+# Arrays begin at multiples of this number of bytes, as safetensors requires for headers.
 ALIGNMENT = 8
-# Bytes that are written at a time.
+# Number of bytes that are written at a time.
 PIECE_BYTES = 1 << 22
 
 
 def _head_of(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return the bytes before the arrays: the length of the header, and the header."""
+    """Return the bytes before the arrays: the length of the header, then the header."""
     entries: dict[str, Any] = {"__metadata__": dict(metadata)}
     start = 0
     for name, array in arrays.items():
@@ -69,7 +68,7 @@ def _head_of(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) ->
 
 def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
     """Yield the bytes of a file in pieces."""
-    # Arrays of wide numbers come first, so that all arrays are aligned.
+    # Arrays are in descending order of the width of their numbers, so that all arrays are aligned.
     ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     head = _head_of(ordered, metadata)
     checksum = zlib.crc32(head)
@@ -86,7 +85,7 @@ def _pieces(arrays: Arrays, metadata: Mapping[str, str]) -> Iterator[Any]:
 
 
 def _flush_folder(folder: str) -> None:
-    """Flush a folder to disk, so that a renamed file persists, if the system allows it."""
+    """Flush a folder to disk if the system allows it, so that a renamed file persists."""
     with contextlib.suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -98,8 +97,8 @@ def _flush_folder(folder: str) -> None:
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
     """Write a file; if writing fails, an existing file is unchanged.
 
-    At any time, either the old or the new file exists. A process that is killed while it writes
-    leaves a hidden file in the same folder, whose name ends with `.part`. The new file has the old
+    At any time, either the old or the new file exists. A process that is killed during the writing
+    leaves a hidden file in the same folder; its name ends with `.part`. The new file has the old
     file's mode. Devices and pipes are written directly.
 
     Parameters
@@ -107,12 +106,12 @@ def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, s
     path
         Path of the file.
     arrays
-        Arrays of `TYPES`, by name.
+        Arrays by name; their types are in `TYPES`.
     metadata
         Metadata for the header.
 
     """
-    # A link is kept, and the file that it refers to is replaced.
+    # If the path is a link, the file behind the link is replaced.
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.part")
@@ -178,7 +177,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, str]]:
 def _read_arrays(
     entries: Mapping[str, Any], memory: memoryview
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the arrays of a header with their names; refuse arrays that do not fill the memory."""
+    """Yield the names and arrays of a header; refuse arrays that do not fill the memory."""
     reached = 0
     for name, entry in entries.items():
         (start, stop), shape = entry["data_offsets"], entry["shape"]
@@ -195,9 +194,9 @@ def _read_arrays(
 def save(
     model: base.Base, path: str | os.PathLike[str], *, extra: dict[Any, Any] | None = None
 ) -> None:
-    """Save a model to a file that later versions read, too.
+    """Save a model to a file that later versions can read too.
 
-    The file holds numbers by name and no code. At any time, either the old or the new file exists,
+    The file contains named numbers and no code. At any time, either the old or the new file exists,
     even if the process or the machine fails.
 
     Parameters
@@ -207,16 +206,16 @@ def save(
     path
         Path of the file. An existing file is replaced.
     extra
-        A mapping with further data, such as the position in a stream: numbers, strings, lists,
-        tuples, mappings and NumPy arrays.
+        A dict with further data, such as the position in a stream; None for no data. It may contain
+        numbers, strings, lists, tuples, mappings and NumPy arrays.
 
     Raises
     ------
     TypeError
         If `path` is not a path, or if a part of the model cannot be stored. The message names this
         part. A label or the name of a feature must be a str, int, float, bool, bytes, None, a NumPy
-        scalar or a tuple of these. A drift detector of your own cannot be stored, since its state
-        would be lost.
+        scalar, or a tuple of such values. A drift detector of your own cannot be stored, because
+        its state would be lost.
 
     Notes
     -----
@@ -271,23 +270,23 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     path
         The file.
     with_extra
-        Whether to return `extra`, too.
+        Whether to return the saved `extra` too.
     **code
-        Parameters that are code, by name, with the values of the saved model: `load(path,
+        Parameters that are code, with the values of the saved model, such as `load(path,
         lifetime=f)`.
 
     Returns
     -------
-    The model, or with `with_extra` the model and the saved `extra`.
+    The model. If `with_extra` is True, the model and the saved `extra`.
 
     Raises
     ------
     ModelFormatError
-        If the file is damaged, incomplete or not a stored model. Or if the file's format is newer
+        If the file is damaged, incomplete or not a stored model. Also if the file's format is newer
         than this version, or older than the first release.
     TypeError
-        If `path` is not a path, a parameter that is code is missing, or a parameter is given that
-        the file does not need.
+        If `path` is not a path, or a parameter that is code is missing. Also if a given parameter
+        is in the file.
 
     Examples
     --------
@@ -326,7 +325,7 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
 
 
 def _name_of_file(path: Any) -> str:
-    """Return a path as text; refuse numbers, which Python treats as open files."""
+    """Return a path as text; refuse integers, which Python treats as open files."""
     try:
         return os.fsdecode(path)
     except TypeError:
@@ -339,7 +338,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
     Raises
     ------
     ModelFormatError
-        If the file has no document, or this version does not read its format.
+        If the file has no document, or this version cannot read its format.
 
     """
     found = metadata.get("format", "")
@@ -360,7 +359,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
 
 
 def _check_code(name: str, document: Any, code: dict[str, Any]) -> None:
-    """Refuse a call without the code that the file lacks, or with further code."""
+    """Refuse a call in which a parameter that is code is missing, or a parameter is in the file."""
     lacking = set(code_in(document["model"]))
     for parameter in sorted(lacking - code.keys()):
         raise TypeError(

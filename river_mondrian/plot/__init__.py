@@ -1,7 +1,7 @@
 """Pictures of models and of their predictions.
 
-Each function draws on `ax`, or on the axes of a new figure, and returns the axes. Matplotlib, which
-the extra `plot` installs, is imported when something is drawn.
+Each function draws on `ax`, or on the axes of a new figure, and returns the axes. The extra `plot`
+installs matplotlib, which is imported at the first call.
 """
 
 from __future__ import annotations

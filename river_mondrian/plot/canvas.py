@@ -1,7 +1,8 @@
 """Axes, colours and legends of all pictures.
 
 Colour-blind readers can distinguish the colours. All colours are visible on white and on the dark
-background of the documentation. Text, axes and true values have the colours of the user's style.
+background of the documentation. Text, axes and targets have the colours of the user's matplotlib
+style.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
 
 # The colours of Okabe and Ito, without black and yellow, which are invisible on some backgrounds.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7")
-# Lines, points and areas of the same colour differ by these.
+# Styles, markers and hatches that distinguish lines, points and areas of the same colour.
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D")
 HATCHES = ("", "///", "...", "xxx")
-# Colour of cells' edges, trees and thresholds: equally visible on white and on the dark background.
+# Colour of edges of cells, trees and thresholds, visible on white and on the dark background.
 NEUTRAL = "0.5"
 # Colour of anomalous samples.
 ODD = COLORS[1]
-# Colours of numbers: larger numbers are lighter, also for colour-blind readers.
+# Colours of values: larger values are lighter, also for colour-blind readers.
 COLORMAP = "viridis"
-# Longer names are shortened, to leave room for the picture.
+# Longer names are shortened, to leave space for the picture.
 MOST_LETTERS = 30
-# A legend with more names would hide the picture.
+# A legend with more names would cover the picture.
 MOST_NAMES = 12
 
 
@@ -45,23 +46,23 @@ def axes_for(ax: Axes | None) -> Axes:
     ModuleNotFoundError
         If matplotlib is not installed.
     TypeError
-        If `ax` is something else, such as an array of axes.
+        If `ax` is neither None nor matplotlib axes, for example an array of axes.
 
     """
     plt = require("matplotlib.pyplot", "plot", "drawing")
     if ax is not None and not hasattr(ax, "add_patch"):
         raise TypeError(f"ax must be axes of matplotlib or None, got {told(ax)}")
-    # The layout leaves room for names.
+    # The constrained layout leaves space for long names.
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
 def iterated(name: str, values: Any) -> Iterable[Any]:
-    """Return an argument that can be iterated over; refuse text, mappings and other objects.
+    """Return an argument that is a list or another iterable; refuse text and mappings.
 
     Raises
     ------
     TypeError
-        If the argument is a number, text or a mapping, for example.
+        If the argument is text, a mapping, or not iterable.
 
     """
     if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
@@ -86,7 +87,7 @@ def numbers(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def color(k: int) -> str:
-    """Return the colour of the k-th line or kind of points or areas."""
+    """Return the colour of the k-th line, kind of points or kind of areas."""
     return COLORS[k % len(COLORS)]
 
 
@@ -121,7 +122,7 @@ def text(name: Any) -> str:
 
 
 def label(name: Any, value: Any = None) -> str:
-    """Return a feature's name, and a value, for an axis; the middle of a long text is omitted."""
+    """Return a feature's name (and value) for an axis; omit the middle of a long text."""
     shown = _short(str(name), MOST_LETTERS)
     if value is not None:
         number = f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -130,7 +131,7 @@ def label(name: Any, value: Any = None) -> str:
 
 
 def _short(shown: str, most: int) -> str:
-    """Return text on one line, with at most `most` letters."""
+    """Return text on one line, with at most `most` letters; omit the middle."""
     shown, half = " ".join(shown.split()), most // 2
     if len(shown) <= most:
         return shown
@@ -138,12 +139,12 @@ def _short(shown: str, most: int) -> str:
 
 
 def text_color() -> str:
-    """Return the colour of text in the user's style, which is visible on its background."""
+    """Return the text colour of the user's style, which is visible on the style's background."""
     return require("matplotlib", "plot", "drawing").rcParams["text.color"]
 
 
 def write(ax: Axes, shown: str, at: Any, away: tuple[int, int], **look: Any) -> None:
-    """Write text at an offset from a place, in points."""
+    """Write text at the point `at`, moved by the offset `away`, in typographic points."""
     ax.annotate(shown, at, away, textcoords="offset points", **look)
 
 
@@ -159,7 +160,7 @@ def node_colors(shades: Shades | None, n: int) -> list[Any]:
 
 
 def explain_colors(ax: Axes, shades: Shades | None, areas: bool = False) -> None:
-    """Explain the colours of nodes: add a legend of classes, or a colour bar of values."""
+    """Add a legend of the nodes' classes, or a colour bar of the nodes' values."""
     if shades is None:
         return
     if shades.classes is None:
@@ -186,7 +187,7 @@ def name_lines(
 ) -> None:
     """Add a legend with at most `MOST_NAMES` names.
 
-    `beside` draws the legend beside the axes, for pictures without free space.
+    If `beside` is True, the legend is beside the axes, for pictures without free space.
     """
     if not names:
         return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Keys of River's checkpoints besides metrics.
+# Keys of River's checkpoints that are not metrics.
 BESIDES = ("Step", "Time", "Memory", "Samples used", "Prediction")
 
 
@@ -26,18 +26,18 @@ def progressive(
     drifts: Any = (),
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the progressive scores of models, and the drifts.
+    """Draw the progressive scores of models over time, and mark drifts.
 
     Parameters
     ----------
     curves
-        A mapping from the name of a model to the iterator of River's
-        `evaluate.iter_progressive_val_score`, which is run, or to pairs (number of samples, score).
+        A mapping from the name of a model to its curve. A curve is the iterator of River's
+        `evaluate.iter_progressive_val_score`, which is run, or pairs (number of samples, score).
     metric
         Name of the metric, such as "Accuracy". None for the only metric of the checkpoints.
     drifts
-        The drifts to mark: numbers of samples, a model's `drift_log`, or an adaptive forest, whose
-        log is read after the curves have been run.
+        The drifts to mark: numbers of samples, a model's `drift_log`, or an adaptive forest. The
+        log of a forest is read after the curves have been run.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -50,8 +50,8 @@ def progressive(
     TypeError
         If a curve holds neither checkpoints nor pairs.
     ValueError
-        If checkpoints hold several metrics, or lack the requested metric. Or if checkpoints were
-        collected in a list, where all hold the same metric in its final state.
+        If checkpoints hold several metrics, or lack the requested metric. Also if checkpoints are
+        in a list, because they then all hold the final state of the metric.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def progressive(
         xs, ys = [x for x, _ in points], [y for _, y in points]
         canvas.draw_line(ax, k, xs, ys, label=canvas.text(name))
     for i, place in enumerate(places):
-        # The legend names only one of the lines.
+        # The legend has one entry for all drifts.
         said = "drift" if i == 0 else "_"
         ax.axvline(place, color=canvas.NEUTRAL, linestyle=":", linewidth=1.0, label=said)
     canvas.name_lines(ax, *ax.get_legend_handles_labels())
@@ -119,7 +119,7 @@ def _read(
                     "give the iterator of iter_progressive_val_score, not a list"
                 )
             seen = item[metric]
-            # A windowed metric of River is computed from the latest samples.
+            # A metric with a window uses only the latest samples.
             window = getattr(seen, "window_size", None)
             of = type(getattr(seen, "obj", seen)).__name__
             label = metric if window is None else f"{of} of the latest {window}"
@@ -164,8 +164,8 @@ def intervals(
     targets
         The targets, in the order of the stream.
     distributions
-        The predicted distribution of each target before it was learned, from `predict_one(x,
-        with_dist=True)`; None if there was no distribution yet.
+        The distribution of each target, predicted by `predict_one(x, with_dist=True)` before the
+        target was learned. None if there was no distribution yet.
     times
         Times of the targets, as numbers or dates. None for 1, 2, 3, ...
     levels
@@ -175,7 +175,7 @@ def intervals(
 
     Returns
     -------
-    The axes. The legend has the share of the targets inside each interval.
+    The axes. The legend has the share of targets inside each interval.
 
     Raises
     ------
@@ -241,9 +241,9 @@ def _interval(law: Any, level: float) -> tuple[float, float]:
     return low, high
 
 
-# More labels would hide each other.
+# More labels would overlap.
 MOST_NUMBERS = 20
-# Size of a number's label, as a share of the axes.
+# Width and height of a number's label, as shares of the axes.
 LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07
 
 
@@ -274,11 +274,11 @@ def scores(
     Parameters
     ----------
     scores
-        The results of any detector's `score_one` for each sample, in the order of the stream; or a
-        `RandomCutForest` or `NearestNeighborDetector`, whose `recent_scores` are drawn.
+        The results of a detector's `score_one`, in the order of the stream. Or a `RandomCutForest`
+        or a `NearestNeighborDetector`, whose `recent_scores` are drawn.
     threshold
-        A rank from 0 to 1. Samples whose scores have a higher rank among the drawn scores are
-        marked.
+        A quantile level from 0 to 1. Samples whose scores exceed this quantile of the drawn scores
+        are marked.
     anomalies
         Whether each sample is a known anomaly. Known anomalies are marked at the bottom.
     ax
@@ -286,9 +286,9 @@ def scores(
 
     Returns
     -------
-    The axes. The horizontal axis has the numbers of the samples, from 1 on. The first sample of
-    each run of marked samples is labelled with its number. At most 20 samples are labelled, and
-    labels do not overlap.
+    The axes. The horizontal axis shows the numbers of the samples, which begin at 1. The first
+    sample of each run of marked samples is labelled with its number. At most 20 samples are
+    labelled, and labels do not overlap.
 
     Raises
     ------
@@ -337,13 +337,12 @@ def scores(
         odd = found > limit
         ax.axhline(limit, color=canvas.NEUTRAL, linestyle="--", linewidth=0.8)
         ax.plot(numbers[odd], found[odd], "o", color=canvas.ODD, markersize=4, label="anomalous")
-        # The first sample of each run of marked samples is labelled.
         firsts = odd & ~np.roll(odd, 1)
         firsts[0] = odd[0]
         for number, score in _apart(numbers[firsts], found[firsts], np.ptp(numbers), np.ptp(found)):
             canvas.write(ax, str(number), (number, score), (3, 3), fontsize="x-small")
     if known is not None:
-        # Drawn at the bottom of the axes, whatever the scores are.
+        # Known anomalies are at the bottom of the axes, independently of their scores.
         foot, where = np.full(int(known.sum()), 0.02), ax.get_xaxis_transform()
         look: dict[str, Any] = {"color": canvas.COLORS[0], "label": "known as unusual"}
         ax.plot(numbers[known], foot, "|", markersize=10, transform=where, **look)
@@ -353,8 +352,8 @@ def scores(
     return ax
 
 
-# Groups of experts. The adaptive classifier's experts are found by their names or the ends of their
-# names, the adaptive regressor's experts by the beginnings.
+# Groups of experts. A classifier's expert belongs to a group by its name or the last part of its
+# name. A regressor's expert belongs to a group by the first part of its name.
 _GROUPS_OF_CLASSES = {
     "trees of all samples": ("trees of all samples",),
     "trees of all and of recent samples": ("all trees",),
@@ -383,24 +382,24 @@ def weights(
     Parameters
     ----------
     history
-        Pairs (number of samples, `model.expert_weights`), recorded now and then while the model
-        learns. Pairs from before the first sample are omitted.
+        Pairs (number of samples, `model.expert_weights`), collected at intervals while the model
+        learns. Pairs without weights are omitted.
     groups
         A mapping from expert to group, or to None to omit the expert. The weights of a group are
-        added up. Other experts are drawn separately. By default, weights are added up by kind:
-        trees, lines, ...
+        added up. Experts that are not in the mapping are drawn separately. By default, experts are
+        grouped by kind: trees, lines, ...
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
-    The axes, with an area for each group, or a line if any weight is negative. The classifier's
-    exponents may be negative, and so may the weights of regressions in the regressor's mixture.
+    The axes, with an area for each group, or a line if any weight is negative. The exponents of a
+    classifier's experts and the weights in a regressor's mixture may be negative.
 
     Raises
     ------
     TypeError
-        If the history does not hold pairs of a number and weights.
+        If the history does not consist of pairs of a number and weights.
 
     Examples
     --------

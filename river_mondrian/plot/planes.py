@@ -1,4 +1,4 @@
-"""Pictures of trees on their time axis, and of partitions, densities and scores of the plane."""
+"""Pictures of trees on their time axis, and of partitions, densities and scores in the plane."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# The most ends of branches with text below them, and the most with horizontal text.
+# Largest numbers of ends of branches for which texts are written below them, and are horizontal.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
 # Width of a letter, and height of a line, in font sizes.
 LETTER, LINE = 0.6, 1.3
-# Time that is drawn after the last cut, as a share of the time until this cut.
+# Time drawn after the last cut, as a share of the time of this cut.
 AFTER = 0.1
-# Margin above and below the tree, as a share of the time that is drawn.
+# Margin above and below the tree, as a share of the drawn time.
 MARGIN = 0.05
 
 
 def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw a tree on its time axis.
 
-    Time runs downwards from 0. A branch begins at the time when a cut separated its block of
-    samples, and forks at the time when a cut splits the block. A leaf is a dot. An omitted subtree
-    is a triangle, with its numbers of leaves and samples below. The colour of dots and triangles
-    shows a classifier's most frequent class, or a regressor's mean.
+    Time runs downwards from 0. A branch shows a block of samples: it begins at the time of the cut
+    that separated the block, and forks at the time of the cut that splits the block. A leaf is a
+    dot. A triangle is an omitted subtree; the text below has its numbers of leaves and samples. The
+    colour of dots and triangles shows a classifier's most frequent class, or a regressor's mean.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     tree
         Number of the tree.
     max_depth
-        Number of levels of cuts that are shown; None shows all. If it is given, the conditions of
-        cuts are written above their forks where there is room. Samples that satisfy a condition go
-        left.
+        Number of levels of cuts that are shown; None shows all levels. If `max_depth` is given, the
+        condition of a cut is written above its fork if there is space. Samples that satisfy a
+        condition go left.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -58,7 +58,7 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
     TypeError
         If the model has no trees that can be drawn.
     ValueError
-        If there is no such tree, or the depth is negative.
+        If there is no tree of this number, or `max_depth` is negative.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def _draw_branches(
 def _draw_ends(
     ax: Axes, view: TreeView, across: dict[int, float], ends: list[int], bottom: float
 ) -> None:
-    """Draw dots for leaves, and triangles for subtrees with their numbers of leaves and samples."""
+    """Draw a dot for each leaf, and a triangle with numbers for each omitted subtree."""
     from matplotlib.patches import Polygon
 
     nodes = view.nodes
@@ -162,7 +162,7 @@ def _draw_ends(
 def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[int]) -> None:
     """Write cuts above their forks, upper cuts first; omit a cut that would hide another cut."""
     size = 8.0
-    # In points, the unit of the size of letters.
+    # The size of the axes in typographic points, the unit of the size of letters.
     extent, scale = ax.get_window_extent(), 72.0 / ax.figure.dpi
     width, height = scale * extent.width, scale * extent.height
     left, right = ax.get_xlim()
@@ -185,8 +185,8 @@ def _write_cuts(ax: Axes, view: TreeView, across: dict[int, float], forks: list[
 def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None = None) -> Axes:
     """Draw the cells into which a tree cuts the plane of two features.
 
-    In a forest, the box of the samples of each cell is drawn darker. The colour of a cell shows a
-    classifier's most frequent class, or a regressor's mean.
+    For a forest, the bounding box of the samples in each cell is drawn darker. The colour of a cell
+    shows a classifier's most frequent class, or a regressor's mean.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
     TypeError
         If the model has no partitions that can be drawn.
     ValueError
-        If there are not exactly two features, or no such tree.
+        If there are not exactly two features, or there is no tree of this number.
 
     Examples
     --------
@@ -271,9 +271,9 @@ def density_map(
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at
-        Values of the other features; features without a value are missing.
+        Values of the other features; None for no values. Features without a value are missing.
     n
-        Number of places along each feature.
+        Number of grid points along each feature.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -322,9 +322,9 @@ def score_map(
     ranges
         The two features, each with its lowest and highest value, (low, high).
     at
-        Values of the other features; features without a value are missing.
+        Values of the other features; None for no values. Features without a value are missing.
     n
-        Number of places along each feature.
+        Number of grid points along each feature.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
@@ -358,7 +358,7 @@ def score_map(
 def _map(
     model: Any, name: str, ranges: Mapping[Any, tuple[float, float]], at: Any, n: int, ax: Any
 ) -> Axes:
-    """Draw the results of a model's method at a grid of points of the plane."""
+    """Draw the results of a model's method on a grid of points in the plane."""
     reading = getattr(model, f"{name}_one", None)
     if not callable(reading):
         raise TypeError(f"model must have {name}_one, got {told(model)}")

@@ -1,4 +1,4 @@
-"""Pictures of importances, of calibration, and of a sweep over lifetimes."""
+"""Pictures of feature importances, calibration, and errors by lifetime."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     model
-        A forest with `feature_importances`; or a mapping from feature to number, such as the result
-        of `explain_one` (for a classifier, the result for one label).
+        A forest with `feature_importances`. Or a mapping from feature to number, such as the result
+        of `explain_one` (of a classifier, for one label).
     most
-        Number of features with their own bar: the features with the largest numbers in size. One
+        Number of features that get a bar: the features with the largest absolute values. Another
         bar shows the sum of the other features.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
@@ -78,7 +78,7 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 def _ranked(
     found: Mapping[Any, float], most: int, x: Mapping[Any, Any] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return the names, with values in `x`, and numbers of the `most` largest; sum the others."""
+    """Return the names (and values in `x`) and numbers of the `most` largest; sum the others."""
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
     names = [canvas.label(name, None if x is None else x.get(name)) for name, _ in ranked[:most]]
     values = [float(value) for _, value in ranked[:most]]
@@ -108,15 +108,15 @@ def explanation(
         The label whose probability is explained; None for the predicted label. Only classifiers
         have labels.
     most
-        Number of features with their own bar: the features with the largest contributions in size.
-        The other features share a bar.
+        Number of features that get a bar: the features with the largest absolute contributions.
+        Another bar shows the sum of the other features.
     ax
         Axes of matplotlib to draw on; None for the axes of a new figure.
 
     Returns
     -------
-    The axes. On the left are the features with their values in `x`. On the right are the baseline,
-    the contribution of each feature, and the prediction.
+    The axes. On the left are the names of features with their values in `x`. On the right are the
+    baseline, the contribution of each feature, and the prediction.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def explanation(
     names, added = _ranked(found, most, x)
     ends, n = start + np.cumsum([0.0, *added]), len(added)
     ax = canvas.axes_for(ax)
-    # Without sticky edges there is a margin: at the edge, markers would be cut.
+    # Sticky edges would remove the margin, and markers at the edge would be cut.
     ax.use_sticky_edges = False
     ax.vlines(ends, range(n + 1), range(1, n + 2), color=canvas.NEUTRAL, linewidth=0.8)
     ax.barh(range(1, n + 1), added, left=ends[:-1], color=_colors(added))
@@ -164,13 +164,19 @@ def explanation(
     ax.invert_yaxis()
     ax.set_xlabel(what)
     numbers = ax.secondary_yaxis("right")
-    shown = [f"{start:.3g}", *(f"{value:+.3g}" for value in added), f"{ends[-1]:.3g}"]
+    shown = [_number(start), *(_number(value, "+") for value in added), _number(ends[-1])]
     numbers.set_yticks(range(n + 2), shown)
     numbers.tick_params(length=0.0)
     return ax
 
 
-# Area, in square points, of the marker of a bin with all probabilities.
+def _number(value: float, sign: str = "") -> str:
+    """Return a number with three digits, or as a whole number with commas, such as 1,800."""
+    return f"{value:{sign},.0f}" if 100.0 <= abs(value) < 1e9 else f"{value:{sign}.3g}"
+
+
+# Area of the marker of a bin that has all probabilities, and least area of a marker, in square
+# points.
 LARGEST_AREA = 400.0
 LEAST_AREA = 10.0
 
@@ -180,16 +186,17 @@ def reliability(
 ) -> Axes:
     """Draw a reliability diagram: observed frequencies against predicted probabilities.
 
-    Probabilities of all labels are sorted into bins of equal width. A marker is at the mean of its
-    bin's probabilities and at the share of true labels. Its area grows with the number of
-    probabilities. Calibrated probabilities are on the diagonal; overconfident probabilities are
-    below it.
+    Probabilities of all labels are sorted into bins of equal width. Each bin has a marker at the
+    mean of the bin's probabilities and the share of these labels that were true. The area of a
+    marker grows with the number of probabilities. Calibrated probabilities are on the diagonal;
+    overconfident probabilities are below it.
 
     Parameters
     ----------
     predictions
-        The results of `predict_proba_one` for each sample before it was learned; or a mapping from
-        the name of a model to such results. Empty results, before the first sample, are ignored.
+        The results of `predict_proba_one` for each sample before the sample was learned. Or a
+        mapping from the name of a model to these results. Empty results, before the first sample,
+        are ignored.
     labels
         The true label of each sample.
     n_bins
@@ -199,15 +206,15 @@ def reliability(
 
     Returns
     -------
-    The axes. The legend has the mean distance from the diagonal, the expected calibration error.
+    The axes. The legend has the expected calibration error, the mean distance from the diagonal.
 
     Raises
     ------
     TypeError
         If a prediction is not a mapping from label to probability.
     ValueError
-        If there are not as many predictions as labels, `n_bins` is less than 1, or a probability is
-        not within [0, 1].
+        If the numbers of predictions and labels differ, `n_bins` is less than 1, or a probability
+        is not within [0, 1].
 
     Examples
     --------
@@ -262,7 +269,7 @@ def _listed(given: Any) -> list[Any]:
 def _bins(
     predictions: list[Any], labels: list[Any], n_bins: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the number of probabilities in each bin, their mean, and the share that came true."""
+    """Return each bin's number of probabilities, their mean, and the share of true labels."""
     if len(predictions) != len(labels):
         raise ValueError(f"there are {len(predictions)} predictions but {len(labels)} labels")
     pairs = []
@@ -285,12 +292,12 @@ def _bins(
     return sizes, means, shares
 
 
-# Line styles of the errors on each set of rows.
+# Line styles of the errors on the training, validation and test rows.
 STYLES = {"train": ":", "validation": "--", "test": "-"}
 
 
 def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
-    """Draw the errors by lifetime, and the marginal likelihood on its own axis.
+    """Draw errors by lifetime, and the log marginal likelihood on a second axis.
 
     Parameters
     ----------
@@ -306,7 +313,7 @@ def lifetimes(path: Any, ax: Axes | None = None) -> Axes:
     Raises
     ------
     TypeError
-        If `path` is not such a result.
+        If `path` is not a result of `lifetime_path`.
 
     Examples
     --------
