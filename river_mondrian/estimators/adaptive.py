@@ -63,12 +63,12 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         latest labels.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
-        forgotten. Up to twice as many samples are stored. Trees of recent samples need more than
-        1,000.
+        removed. Up to twice as many samples are stored until all trees have been rebuilt. Trees of
+        recent samples need more than 1,000.
     max_bytes
         Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
-        512. None for no such limit. Features are never forgotten, so an endless stream of new
-        features exceeds the limit.
+        512. None sets no limit. Features are never removed, so an endless stream of new features
+        exceeds the limit.
     drift_detector
         A drift detector of River. It gets 1 for each mistake and 0 otherwise. None means
         `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection. After a drift, the forest
@@ -76,25 +76,25 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
-        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
-        feature is divided by high - low, whatever its values are.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
+        features are divided by high - low, even if values are outside the range.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a width has changed by a factor above 2, and the
-        interquartile range by a factor above 1.7. Trees are redrawn from their samples, one after
-        the other, a part per learned sample. A stored value takes 4 more bytes for this, and 8
-        while trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
-        instead. With `scale=False`, widths do not change.
+        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
+        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
+        one after the other, spread over `learn_one` calls. For this, a stored value takes 4 more
+        bytes, or 8 while trees are redrawn. Once there is a category, a sample takes 8 more bytes
+        per feature instead. With `scale=False`, widths do not change.
     missing
-        The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
+        Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. In trees, an
         absent category is a separate level, whose place is 0 in all trees. The linear models ignore
         it. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's name or prefix;
-        the longest matching key counts. Other features are unknown.
+        the longest matching key counts. Missing values of other features are unknown.
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one thread per
-        processor that the process may use. The results do not depend on it. Samples are learned in
-        one thread: the work per sample is too little to share.
+        processor that the process may use. Results do not depend on `n_jobs`. Learning uses one
+        thread, because a sample is too little work to share.
     seed
         Random seed for reproducibility.
 
@@ -260,16 +260,17 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
+            NaN are missing.
         y
             The labels of the rows, by position.
         w
             Weight of all rows, or one weight per row, as for `learn_one`.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been learned completely
+            or not at all.
 
         Raises
         ------
@@ -277,8 +278,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
             If a value is neither a number nor a level, or does not have its feature's type. Also if
             a weight is not a number or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, or a length or order is
-            wrong. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, lengths differ, or the
+            pandas index of `y` has the labels of `X` in another order. Then nothing is learned.
 
         """
         self._learn_each(frames.read_block(self._read_frame(X), y, w, frames.read_labels), progress)

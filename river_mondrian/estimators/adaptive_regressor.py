@@ -73,11 +73,11 @@ class AdaptiveMondrianForestRegressor(
         experts are late, too.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
-        forgotten. Up to twice as many samples are stored.
+        removed. Up to twice as many samples are stored until all trees have been rebuilt.
     max_bytes
         Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
-        512. None for no such limit. Features are never forgotten, so an endless stream of new
-        features exceeds the limit.
+        512. None sets no limit. Features are never removed, so an endless stream of new features
+        exceeds the limit.
     drift_detector
         A drift detector of River. It gets the size of each error, in units of four mean errors and
         at most 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
@@ -86,23 +86,24 @@ class AdaptiveMondrianForestRegressor(
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     ranges
-        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
-        feature is divided by high - low, whatever its values are.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
+        features are divided by high - low, even if values are outside the range.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a width has changed by a factor above 2, and the
-        interquartile range by a factor above 1.7. Trees are redrawn from their samples, one after
-        the other, a part per learned sample. A stored value takes 4 more bytes for this, and 8
-        while trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
-        instead. With `scale=False`, widths do not change.
+        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
+        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
+        one after the other, spread over `learn_one` calls. For this, a stored value takes 4 more
+        bytes, or 8 while trees are redrawn. Once there is a category, a sample takes 8 more bytes
+        per feature instead. With `scale=False`, widths do not change.
     missing
-        The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
+        Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's
-        name or prefix; the longest matching key counts. Other features are unknown.
+        name or prefix; the longest matching key counts. Missing values of other features are
+        unknown.
     n_jobs
         Number of threads of `predict_many`; -1 for one thread per processor that the process may
-        use. The results do not depend on it. Samples are learned in one thread: the work per sample
-        is too little to share.
+        use. Results do not depend on `n_jobs`. Learning uses one thread, because a sample is too
+        little work to share.
     seed
         Random seed for reproducibility.
 
@@ -199,7 +200,7 @@ class AdaptiveMondrianForestRegressor(
             NaN and None are the same as an absent key. If there are no features, only the target is
             learned.
         y
-            The target, a number of at most 1e120 in size.
+            The target, a number from -1e120 to 1e120.
         w
             Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; a weight
             below 1e-30 counts as 0.
@@ -218,7 +219,8 @@ class AdaptiveMondrianForestRegressor(
 
         """
         with self._lock:
-            # Calls of functions are slow, and most targets are floats without a weight.
+            # Function calls are slow, so the usual case skips the checks: a float target with
+            # weight 1.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
                 if w == 0.0:
@@ -288,16 +290,17 @@ class AdaptiveMondrianForestRegressor(
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
+            NaN are missing.
         y
             The targets of the rows, by position.
         w
             A weight for all rows, or one weight per row.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been learned completely
+            or not at all.
 
         Raises
         ------
@@ -305,7 +308,7 @@ class AdaptiveMondrianForestRegressor(
             If a value is neither a number nor a level, or does not have its feature's type. Also if
             a target is not a number.
         ValueError
-            If a value or target is not finite, a column occurs twice, or a length is wrong. Then
+            If a value or target is not finite, a column occurs twice, or lengths differ. Then
             nothing is learned.
 
         """
@@ -319,18 +322,19 @@ class AdaptiveMondrianForestRegressor(
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories.
         with_dist
             Whether to return a frame with the columns "prediction", and "mean" and "variance" of
             the distributions.
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series of predictions like `X`, with the same pandas index, or the frame.
+        The predictions: a series of the library of `X`, with its pandas index, or an array. With
+        `with_dist`, the frame.
 
         """
         if not with_dist:

@@ -214,7 +214,7 @@ class Alarms(Model, base.AnomalyDetector):
                 if table.course.n == n:
                     learn(table.course)
 
-            # Once this is assigned, the sample counts as learned.
+            # From this assignment on, an interrupted call is completed, not undone.
             self._pending = Steps([*(_learning(view, x) for view in self._views), count])
             self._settle()
 
@@ -226,10 +226,10 @@ class Alarms(Model, base.AnomalyDetector):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been learned.
+            Whether to show the number of learned rows on stderr.
 
         Raises
         ------

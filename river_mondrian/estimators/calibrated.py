@@ -268,8 +268,9 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are absent features. If the model refuses a row, the rows before it have been learned.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are absent features. If the model refuses a row, the rows before it have
+            been learned.
         y
             The targets or labels of the rows, by position.
         **kwargs
@@ -286,13 +287,13 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
         **kwargs
             Other arguments of the model's `predict_one`.
 
         Returns
         -------
-        A series of predictions like `X`, with the same pandas index.
+        The predictions: a series of the library of `X`, with its pandas index, or an array.
 
         """
         frame, rows = rows_of(X)
@@ -470,7 +471,7 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
         **kwargs
             Other arguments of the model's `predict_proba_one`.
 

@@ -75,25 +75,25 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         (see `rescale`). A constant feature is divided by its magnitude. Scaled values are at most
         1e30 in size.
     ranges
-        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
-        feature is divided by high - low, whatever its values are.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
+        features are divided by high - low, even if values are outside the range.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a width has changed by a factor above 2, and the
-        interquartile range by a factor above 1.7. Trees are redrawn from their samples, one after
-        the other, a part per learned sample. A stored value takes 4 more bytes for this, and 8
-        while trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per
-        feature instead, and 4 for each value that a tree cuts. Widths do not change with
+        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
+        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
+        one after the other, spread over `learn_one` calls. For this, a stored value takes 4 more
+        bytes, or 8 while trees are redrawn. With categories or `directions`, a sample takes 8 more
+        bytes per feature instead, and 4 for each value that a tree cuts. Widths do not change with
         `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
-        The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
+        Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
         category is a separate level, whose place is 0 in all trees. A mapping, such as `{"word_":
         "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
-        Other features are unknown.
+        Missing values of other features are unknown.
     n_jobs
         Number of threads of `learn_many`, `predict_many` and `predict_proba_many`; -1 for one
-        thread per processor that the process may use. The results do not depend on it.
+        thread per processor that the process may use. Results do not depend on `n_jobs`.
     seed
         Random seed for reproducibility.
 
@@ -273,16 +273,17 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
+            NaN are missing.
         y
             The labels of the rows, by position.
         w
             Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been learned completely
+            or not at all.
 
         Raises
         ------
@@ -290,8 +291,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             If a value is neither a number nor a level, or does not have its feature's type. Also if
             a weight is not a number or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, or a length or order is
-            wrong. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, lengths differ, or the
+            pandas index of `y` has the labels of `X` in another order. Then nothing is learned.
 
         """
         self._learn_read(self._read_frame(X), y, w, progress)

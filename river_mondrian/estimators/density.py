@@ -341,12 +341,12 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been learned completely
+            or not at all.
 
         Raises
         ------

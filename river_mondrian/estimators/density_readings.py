@@ -151,15 +151,16 @@ class DensityReadings(Model):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been read, by tqdm if it is installed, else
-            as text. The result is the same, bit for bit.
+            Whether to show the number of completed rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series or array like `X`, with the same pandas index and `log_density_one` of each row.
+        `log_density_one` of each row: a series of the library of `X`, with its pandas index, or an
+        array.
 
         Raises
         ------
@@ -181,15 +182,16 @@ class DensityReadings(Model):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been read, by tqdm if it is installed, else
-            as text. The result is the same, bit for bit.
+            Whether to show the number of completed rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series or array like `X`, with the same pandas index and `density_one` of each row.
+        `density_one` of each row: a series of the library of `X`, with its pandas index, or an
+        array.
 
         """
         frame, out = self._read_many(X, LOG_DENSITY, -math.inf, progress)
@@ -205,15 +207,16 @@ class DensityReadings(Model):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been read, by tqdm if it is installed, else
-            as text. The result is the same, bit for bit.
+            Whether to show the number of completed rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series or array like `X`, with the same pandas index and `surprise_one` of each row.
+        `surprise_one` of each row: a series of the library of `X`, with its pandas index, or an
+        array.
 
         """
         frame, out = self._read_many(X, FLOORED, -0.0, progress)
@@ -228,15 +231,15 @@ class DensityReadings(Model):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been read, by tqdm if it is installed, else
-            as text. The result is the same, bit for bit.
+            Whether to show the number of completed rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series or array like `X`, with the same pandas index and `score_one` of each row.
+        `score_one` of each row: a series of the library of `X`, with its pandas index, or an array.
 
         """
         frame, out = self._read_many(X, SCORE, 0.0, progress)

@@ -148,7 +148,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         Parameters
         ----------
         x
-            A mapping from feature to number. An absent key or NaN is 0.
+            A mapping from feature to number. An absent key or NaN counts as 0.
         y
             A label: any hashable object except None and NaN.
         w
@@ -212,7 +212,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         Parameters
         ----------
         x
-            A mapping from feature to number. An absent key or NaN is 0.
+            A mapping from feature to number. An absent key or NaN counts as 0.
 
         Returns
         -------
@@ -230,7 +230,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         Parameters
         ----------
         x
-            A mapping from feature to number. An absent key or NaN is 0.
+            A mapping from feature to number. An absent key or NaN counts as 0.
 
         Returns
         -------

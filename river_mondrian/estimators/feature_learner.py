@@ -167,7 +167,7 @@ class FeatureLearner(Model, base.Estimator):
         self._pending = Snapshot(self._changing(is_new))
         target, stored = find_target(), self._stores
         steps = features._observe(values)
-        # Once this is assigned, the sample counts as learned.
+        # From this assignment on, an interrupted call is completed, not undone.
         self._pending = Steps([*steps, *self._plan(values, target, weight, stored)])
         self._settle()
 
@@ -339,7 +339,7 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         x
             A mapping from feature to number, or to a level if the map accepts levels.
         y
-            The target, a number of at most 1e120 in size.
+            The target, a number from -1e120 to 1e120.
         w
             Weight of the sample's loss, from 0 to 1e30.
 
@@ -366,16 +366,16 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing.
         y
             The targets of the rows, by position.
         w
             Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been learned completely
+            or not at all.
 
         Raises
         ------
@@ -383,7 +383,7 @@ class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
             If a column or the targets hold a value that is not a number.
         ValueError
             If a value is infinite, a target or a weight is out of range, a column occurs twice, or
-            a length is wrong. Then nothing is learned.
+            lengths differ. Then nothing is learned.
 
         """
         rows = read_block(self._features._read_frame(X), y, w)

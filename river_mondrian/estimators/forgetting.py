@@ -226,16 +226,16 @@ class ForgettingForest(WindowForest):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing.
         y
             The labels or targets of the rows.
         w
             The weight of all rows, or one weight per row.
         progress
-            Whether to show on stderr how many rows have been removed, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C some whole rows have
-            been removed.
+            Whether to show the number of removed rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been removed completely
+            or not at all.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class ForgettingForest(WindowForest):
             If fewer stored samples than rows equal a row. The error names the row, and the forest
             does not change.
         TypeError, ValueError
-            As for `forget_one`, or if a column occurs twice or a length is wrong.
+            As for `forget_one`, or if a column occurs twice or lengths differ.
 
         """
         rows = read_block(self._read_frame(X), y, w, self._READ_Y)

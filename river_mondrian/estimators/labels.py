@@ -59,11 +59,11 @@ class ClassifiesRows(NumbersLabels):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
@@ -86,16 +86,16 @@ class ClassifiesRows(NumbersLabels):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series or array like `X`, with the same pandas index; None per row before the first
-        sample.
+        The labels: a series of the library of `X`, with its pandas index, or an array. Before the
+        first sample, each label is None.
 
         """
         frame, best = self._best(X, progress)

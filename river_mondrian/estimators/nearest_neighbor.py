@@ -57,13 +57,13 @@ class NearestNeighborDetector(ScoringDetector):
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). The width
         is the standard deviation of uniform values: (high - low) / sqrt(12).
     missing
-        The meaning of an absent key, None and NaN: "unknown", or "zero". An unknown value adds the
-        mean contribution of the other features. A mapping, such as `{"word_": "zero"}`, has a
-        meaning for each feature's name or prefix of names; the longest matching key counts. Other
-        features are unknown.
+        Meaning of an absent key, None and NaN: "unknown" or "zero". An unknown value adds the mean
+        contribution of the other features. A mapping, such as `{"word_": "zero"}`, has a meaning
+        for each feature's name or prefix of names; the longest matching key counts. Other features
+        are unknown.
     n_jobs
         Number of threads of `score_many`; -1 for one thread per processor that the process may use.
-        The results do not depend on it.
+        Results do not depend on `n_jobs`.
     seed
         Random seed for reproducibility.
 
@@ -161,7 +161,7 @@ class NearestNeighborDetector(ScoringDetector):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's kind.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
             If a value is infinite or too large for single precision. Then nothing has changed.
 
@@ -193,10 +193,11 @@ class NearestNeighborDetector(ScoringDetector):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
+            NaN are missing.
         progress
-            Whether to show on stderr how many rows have been learned.
+            Whether to show the number of learned rows on stderr.
 
         Raises
         ------
@@ -287,7 +288,7 @@ class NearestNeighborDetector(ScoringDetector):
         Raises
         ------
         TypeError
-            If a value is neither a number nor a level, or does not have its feature's kind.
+            If a value is neither a number nor a level, or does not have its feature's type.
         ValueError
             If a value is infinite or too large for single precision.
 
@@ -323,14 +324,14 @@ class NearestNeighborDetector(ScoringDetector):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been scored.
+            Whether to show the number of scored rows on stderr.
 
         Returns
         -------
-        A series or array like `X`, with the same pandas index.
+        The scores: a series of the library of `X`, with its pandas index, or an array.
 
         Raises
         ------

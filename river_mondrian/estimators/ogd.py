@@ -240,15 +240,15 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series or array like `X`, with the same pandas index.
+        The predictions: a series of the library of `X`, with its pandas index, or an array.
 
         """
         frame, scores = self._scores(X, progress)
@@ -421,24 +421,24 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing.
         y
             The labels of the rows, by position.
         w
             Weight of all rows, or one weight per row, from 0 to 1e30.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been learned completely
+            or not at all.
 
         Raises
         ------
         TypeError
             If a column holds a value that is not a number or a label is not hashable.
         ValueError
-            If a value, label or weight is invalid, a column occurs twice, or a length or order is
-            wrong. Then nothing is learned.
+            If a value, label or weight is invalid, a column occurs twice, lengths differ, or the
+            pandas index of `y` has the labels of `X` in another order. Then nothing is learned.
 
         """
         rows = read_block(self._features._read_frame(X), y, w, read_labels)

@@ -88,16 +88,16 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         feature is divided by high - low, and so are all its values in a shingle.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a width has changed by a factor above 2, and the
-        interquartile range by a factor above 1.7. Trees are redrawn from their samples, one after
-        the other, a part per learned sample.
+        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
+        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
+        one after the other, spread over `learn_one` calls.
     missing
-        The meaning of an absent key, None and NaN: "unknown", or "zero". A mapping, such as
-        `{"word_": "zero"}`, sets the meaning by a feature's name or prefix; the longest matching
-        key counts. Other features are unknown.
+        Meaning of an absent key, None and NaN: "unknown" or "zero". A mapping, such as `{"word_":
+        "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
+        Missing values of other features are unknown.
     n_jobs
         Number of threads of `score_many`; -1 for one thread per processor that the process may use.
-        The results do not depend on it.
+        Results do not depend on `n_jobs`.
     seed
         Random seed for reproducibility.
 
@@ -257,12 +257,13 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
+            NaN are missing.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been learned completely
+            or not at all.
 
         Raises
         ------
@@ -402,15 +403,15 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ...; nulls and NaN
-            are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
+            nulls and NaN are missing.
         progress
-            Whether to show on stderr how many rows have been scored, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of scored rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change.
 
         Returns
         -------
-        A series or array like `X`, with the same pandas index.
+        The scores: a series of the library of `X`, with its pandas index, or an array.
 
         Raises
         ------

@@ -86,25 +86,25 @@ class MondrianForestRegressor(
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
-        Known ranges: a mapping from feature to its lowest and highest value, (low, high). Such a
-        feature is divided by high - low, whatever its values are.
+        Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
+        features are divided by high - low, even if values are outside the range.
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
-        has grown by 50 %. The trees are redrawn if a width has changed by a factor above 2, and the
-        interquartile range by a factor above 1.7. Trees are redrawn from their samples, one after
-        the other, a part per learned sample. A stored value takes 4 more bytes for this, and 8
-        while trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per
-        feature instead, and 4 for each value that a tree cuts. Widths do not change with
+        has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
+        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
+        one after the other, spread over `learn_one` calls. For this, a stored value takes 4 more
+        bytes, or 8 while trees are redrawn. With categories or `directions`, a sample takes 8 more
+        bytes per feature instead, and 4 for each value that a tree cuts. Widths do not change with
         `scale=False`, or once samples are no longer stored (`max_nodes`).
     missing
-        The meaning of an absent key, None and NaN: "unknown", or "zero", for counts of words and
+        Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
         category is a separate level, whose place is 0 in all trees. A mapping, such as `{"word_":
         "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
-        Other features are unknown.
+        Missing values of other features are unknown.
     n_jobs
         Number of threads of `learn_many` and `predict_many`; -1 for one thread per processor that
-        the process may use. The results do not depend on it.
+        the process may use. Results do not depend on `n_jobs`.
     seed
         Random seed for reproducibility.
 
@@ -253,7 +253,7 @@ class MondrianForestRegressor(
             NaN and None are the same as an absent key. If there are no features, only the target is
             learned.
         y
-            The target, a number of at most 1e120 in size.
+            The target, a number from -1e120 to 1e120.
         w
             Weight of the sample, from 0 to 1e30: its noise variance is divided by the weight.
 
@@ -268,7 +268,8 @@ class MondrianForestRegressor(
 
         """
         with self._lock:
-            # Calls of functions are slow, and most targets are floats without a weight.
+            # Function calls are slow, so the usual case skips the checks: a float target with
+            # weight 1.
             if type(y) is not float or not -1e100 < y < 1e100 or type(w) is not float or w != 1.0:
                 y, w = check_target(y), check_weight(w)
             trees = self._whole()
@@ -345,16 +346,17 @@ class MondrianForestRegressor(
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers
-            and categories (strings, truth values, categoricals, enums). Nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers or categories (strings, truth values, categoricals, enums). Nulls and
+            NaN are missing.
         y
             The targets of the rows, by position.
         w
             A weight for all rows, or one weight per row.
         progress
-            Whether to show on stderr how many rows have been learned, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C the model has learned a
-            number of whole rows.
+            Whether to show the number of learned rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been learned completely
+            or not at all.
 
         Raises
         ------
@@ -362,7 +364,7 @@ class MondrianForestRegressor(
             If a value is neither a number nor a level, or does not have its feature's type. Also if
             a target is not a number.
         ValueError
-            If a value or target is not finite, a column occurs twice, or a length is wrong. Then
+            If a value or target is not finite, a column occurs twice, or lengths differ. Then
             nothing is learned.
 
         """
@@ -383,16 +385,18 @@ class MondrianForestRegressor(
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series of means like `X`, with the same pandas index, or the frame.
+        The means: a series of the library of `X`, with its pandas index, or an array. With
+        `with_dist`, the frame.
 
         Raises
         ------

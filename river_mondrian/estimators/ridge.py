@@ -210,16 +210,16 @@ class RidgeRegressor(TargetLearner):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers;
-            nulls and NaN are missing.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers; nulls and NaN are missing.
         y
             The targets of the rows, by position.
         w
             The weight of all rows, or one weight per row.
         progress
-            Whether to show on stderr how many rows have been removed, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit. After Ctrl-C some whole rows have
-            been removed.
+            Whether to show the number of removed rows on stderr, with tqdm if it is installed, else
+            as text. The result does not change. After Ctrl-C, each row has been removed completely
+            or not at all.
 
         Raises
         ------
@@ -227,7 +227,7 @@ class RidgeRegressor(TargetLearner):
             If fewer stored samples than rows equal a row. The error names the row, and nothing
             changes.
         TypeError, ValueError
-            As for `forget_one`, or if a column occurs twice or a length is wrong.
+            As for `forget_one`, or if a column occurs twice or lengths differ.
 
         """
         self._check_holds()
@@ -304,7 +304,7 @@ class RidgeRegressor(TargetLearner):
             steps.append(partial(setattr, self, "_weights", array("d", weights.tolist())))
         if posterior is not None:
             steps.append(partial(posterior.forget, k, posterior.n_samples))
-        # Once this is assigned, the sample counts as forgotten.
+        # From this assignment on, an interrupted call is completed, not undone.
         self._pending = Steps(steps)
         self._settle()
 
@@ -403,16 +403,18 @@ class RidgeRegressor(TargetLearner):
         Parameters
         ----------
         X
-            A frame (pandas, polars, pyarrow), or an array of the features 0, 1, ..., with numbers.
+            A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
+            Values are numbers.
         with_dist
             Whether to return a frame with the columns "mean" and "variance".
         progress
-            Whether to show on stderr how many rows have been predicted, by tqdm if it is installed,
-            else as text. The result is the same, bit for bit.
+            Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
+            else as text. The result does not change.
 
         Returns
         -------
-        A series of means like `X`, with the same pandas index, or the frame.
+        The means: a series of the library of `X`, with its pandas index, or an array. With
+        `with_dist`, the frame.
 
         """
         frame, names, columns = self._features._read_frame(X)
