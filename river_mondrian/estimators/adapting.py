@@ -1,4 +1,4 @@
-"""The base class of the adaptive forests, with the drift detector."""
+"""The base class of the adaptive forests, with drift detection."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
-    """Return whether a detector is of a class of `river.drift`, without the slow import."""
+    """Return whether a detector has the class `name` of `river.drift`, without its slow import."""
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 
 def watch_for(detector: Detector) -> drift.DriftWatch:
-    """Return a watch over errors by ADWIN, by a detector that Python feeds, or by no detector."""
+    """Return a drift watch: compiled ADWIN, a detector that runs in Python, or none."""
     if detector is None:
         return drift.DriftWatch(drift.ADWIN)
     if _is_of_river(detector, "NoDrift"):
@@ -41,14 +41,15 @@ def watch_for(detector: Detector) -> drift.DriftWatch:
 
 
 class AdaptingForest(MondrianForest):
-    """A forest whose trees are rebuilt from a window and, at a drift, from the samples after it."""
+    """Base class of the forests that rebuild trees from stored samples, also after a drift."""
 
     window: int
     drift_detector: Detector
 
-    # For a detector that Python feeds: the detector before the n-th sample, n, and the detector
-    # after it. The tuple is replaced before the kernel learns the sample, so that the number of
-    # samples decides which detector is valid. None if a kernel detects drifts, or detection is off.
+    # For a detector that runs in Python: the detector before sample n, n, and the detector after
+    # sample n. The tuple is replaced before the kernel learns sample n. So after an interrupted
+    # call, the number of samples decides which detector is valid. None if a kernel detects drifts,
+    # or if detection is off.
     _fed: tuple[Any, int, Any] | None
 
     def __post_init__(self) -> None:
@@ -81,7 +82,7 @@ class AdaptingForest(MondrianForest):
 
     @property
     def _detector(self) -> Any:
-        """The detector that Python feeds, after the errors of all samples so far."""
+        """The detector that runs in Python, after the errors of all learned samples."""
         if self._fed is None:
             return None
         before, n, since = self._fed
@@ -89,7 +90,7 @@ class AdaptingForest(MondrianForest):
         return since if n_begun >= n else before
 
     def _feed(self, trees: Any, error: float) -> int:
-        """Feed the error of the n-th sample, which is about to be learned, to the detector.
+        """Feed the error of the next sample to the detector.
 
         Return the number of samples to keep, or 0 if no drift is detected.
         """
@@ -105,7 +106,7 @@ class AdaptingForest(MondrianForest):
     @locked
     def _learn_each(self, rows: frames.Block, progress: bool) -> None:
         """Learn the rows of a frame, each by `learn_one`."""
-        # Another thread may have added a feature.
+        # Another thread may have added a feature after the frame was read.
         self._features.agree(rows.names, rows.columns)
         weights = rows.w.tolist()
         for part in pieces(len(rows), progress):
@@ -114,22 +115,22 @@ class AdaptingForest(MondrianForest):
 
     @locked
     def resample(self) -> None:
-        """Rebuild the trees of all samples from the stored samples, within this call."""
+        """Rebuild all trees from the stored samples within this call, except trees of recent samples."""
         if self._trees is not None:
             self._trees.build()
 
     @property
     @locked
     def drift_log(self) -> list[tuple[int, int]]:
-        """The drifts: pairs of the number of samples so far and the number of samples kept."""
+        """The drifts, as pairs: the number of samples learned, and the number of samples kept."""
         return [] if self._trees is None else list(self._trees.drifts)
 
     @property
     @locked
     def drift_detected(self) -> bool:
-        """Whether a drift was detected at the last sample, as for River's detectors.
+        """Whether a drift was detected at the last sample, as in River's detectors.
 
-        `drift_log` has the drifts of all samples, including the samples learned in one call.
+        `drift_log` has all drifts, including those at the earlier rows of `learn_many`.
         """
         return bool(self.drift_log) and self.drift_log[-1][0] == self.n_samples
 

@@ -17,37 +17,38 @@ from .adapting import AdaptingForest, Detector, watch_for
 class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest):
     """Adaptive Mondrian forest classifier.
 
-    The default choice for classification: a Mondrian forest[^1] without parameters to tune. Unlike
-    the exact `MondrianForestClassifier`, its splits use labels, it forgets old samples, and it
-    mixes several models:
+    The default choice for classification: a Mondrian forest[^1] without parameters to tune. It
+    differs from the exact `MondrianForestClassifier`: its splits use labels, it removes old
+    samples, and it mixes several models.
 
-    - To split a block of samples, `n_candidates` cuts are drawn from the Mondrian process, with
-      features in proportion to their gains in earlier trees. The cut with the largest Gini gain is
-      kept. Trees are rebuilt when the number of samples has doubled. Outside the boxes of samples,
-      trees grow by the conditional Mondrian process.
-    - Every node counts its classes in three memories of different lengths. The path of a sample
-      gives three posteriors. One is the hierarchy of normalized stable processes, averaged over
-      insertion points. Two use context-tree weighting[^2]: one prefers shallow nodes, the other
-      mixes the memories.
-    - A third of the trees learn only the last 1,000 samples. Posteriors are averaged once over the
-      other trees, and once over all trees.
-    - Three linear models learn linearly separable classes quickly and track drift: two online
-      softmax regressions[^3] of standardized features, with small and with large steps, and naive
-      Bayes.
+    - To split a block of samples, `n_candidates` cuts are drawn from the Mondrian process. Features
+      with large gains in earlier trees are drawn more often. The cut with the largest Gini gain is
+      kept. Trees are rebuilt when the number of samples has doubled. Until then, the conditional
+      Mondrian process extends trees to samples outside their boxes.
+    - Every node counts classes in three memories of different lengths. Three posteriors are
+      computed from the nodes on a sample's path. The first uses a hierarchy of normalized stable
+      processes, averaged over insertion points. The other two use context-tree weighting[^2]: one
+      prefers shallow nodes, the other mixes the memories.
+    - A third of the trees learn only the last 1,000 samples. The other trees are called trees of
+      all samples. Posteriors are averaged once over the trees of all samples, and once over all
+      trees.
+    - Three linear models learn linearly separable classes quickly and track drift. Two are online
+      softmax regressions[^3] on standardized features: one has small steps, the other has large
+      steps. The third is naive Bayes.
     - A log-linear pool mixes all posteriors and linear models. Its exponents are learned from the
       log loss.
-    - A drift detector watches the error. When the error increases, all trees are rebuilt from the
-      samples after the increase, and the regressions take large steps again.
+    - A drift detector monitors the error. When the error increases, all trees are rebuilt from the
+      samples after the increase, and the step sizes of the regressions are reset.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
-    Rebuilds are spread over calls. Features need no scaling, and may be categories or missing.
-    Features and classes may appear at any time. Trees place levels of categories as
-    `MondrianForestClassifier` does. The linear models have weights and counts for each level, in
-    2,048 rows that levels share by a hash.
+    Rebuilds are spread over `learn_one` calls. Features need no scaling, and may be categories or
+    missing. Features and classes may appear at any time. Trees map levels of categories to numbers
+    as `MondrianForestClassifier` does. The linear models have weights and counts for each level. A
+    hash assigns levels to 2,048 rows.
 
     `feature_importances` covers the trees of all samples, not the linear models. `explain_one`
-    explains the whole prediction. A feature's contribution is the change of the mixture by the
-    feature's contributions to the posteriors and logits (Aumann-Shapley values[^5]).
+    explains the mixture's prediction. It returns Aumann-Shapley values[^5], computed from the
+    features' contributions to the posteriors and logits.
 
     Parameters
     ----------
@@ -55,24 +56,26 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         Number of trees. A third of the trees, rounded, learn only recent samples. More trees are
         more accurate, but need more time and memory.
     n_candidates
-        Number of cuts from which the best is chosen. With 1, cuts ignore labels, and each tree of
-        all samples is distributed like a tree of `MondrianForestClassifier`.
+        Number of cuts that are drawn to split a block; the best cut is kept. With 1, cuts ignore
+        labels, and each tree of all samples is distributed like a tree of
+        `MondrianForestClassifier`.
     autoregressive
-        Whether to use the latest labels to predict the next label, for streams whose labels repeat.
-        Then the memories of the roots also forget, so one expert predicts the frequencies of the
-        latest labels.
+        Whether to use the latest labels to predict the next label. Use it for streams in which a
+        label is often the same as the labels before. The counts of the roots then decay, so one
+        expert predicts the frequencies of the latest labels.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
         removed. Up to twice as many samples are stored until all trees have been rebuilt. Trees of
-        recent samples need more than 1,000.
+        recent samples are built only while the trees have more than 1,000 samples.
     max_bytes
         Largest size of the model in bytes. The model keeps fewer samples if necessary, but at least
         512. None sets no limit. Features are never removed, so an endless stream of new features
         exceeds the limit.
     drift_detector
-        A drift detector of River. It gets 1 for each mistake and 0 otherwise. None means
-        `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection. After a drift, the forest
-        keeps as many samples as the detector's `width`, or 200 if the detector has no `width`.
+        A drift detector of River. Its input is 1 for a wrong prediction and 0 for a right one. None
+        means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection. After a drift, the
+        forest keeps as many samples as the detector's `width`, or 200 if the detector has no
+        `width`.
     scale
         Whether to divide each feature by its width, as `MondrianForestClassifier` does.
     ranges
@@ -81,16 +84,16 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
-        one after the other, spread over `learn_one` calls. For this, a stored value takes 4 more
-        bytes, or 8 while trees are redrawn. Once there is a category, a sample takes 8 more bytes
-        per feature instead. With `scale=False`, widths do not change.
+        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
+        calls, one tree after the other. For this, a stored value takes 4 more bytes, or 8 while
+        trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
+        instead. With `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
-        one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. In trees, an
-        absent category is a separate level, whose place is 0 in all trees. The linear models ignore
-        it. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's name or prefix;
-        the longest matching key counts. Missing values of other features are unknown.
+        one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
+        category is a separate level, which all trees map to 0 and the linear models ignore. A
+        mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's name or prefix; the
+        longest matching key counts. Missing values of other features are unknown.
     n_jobs
         Number of threads of `predict_many` and `predict_proba_many`; -1 for one thread per
         processor that the process may use. Results do not depend on `n_jobs`. Learning uses one
@@ -100,20 +103,20 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     Notes
     -----
-    A sample of weight w is learned once, and counts w times in all sums: the classes of nodes and
-    memories, the gains of cuts, and the moments of the linear models. Gradients are multiplied by
-    w. The likelihoods by which nodes learn where to stop are raised to the power of w. The mixture
-    measures losses in units of the largest recent weight. In the hierarchy of stable processes, a
-    node has min(c, 1) tables of a class, where c is the class's weight below the node, as in
+    A sample of weight w is learned once, and counts w times in all sums: the class counts of nodes,
+    the gains of cuts, and the moments of the linear models. Gradients are multiplied by w. In
+    context-tree weighting, likelihoods are raised to the power w. The mixture divides a sample's
+    weight by the largest recent weight. In the hierarchy of stable processes, a node has min(c, 1)
+    tables of a class, where c is the class's weight below the node, as in
     `MondrianForestClassifier`.
 
-    A sample of integer weight differs from as many repeats of the sample. The sample counts as one
-    visit, after which memories forget once. It is one step of all gradients and shares, and one
-    stored sample of `window`. The drift detector and the schedule of rebuilds count it once. Priors
-    have weight 1, so weights should be about 1 on average.
+    A sample of weight 2 is not equivalent to two equal samples. The sample causes one decay of the
+    memories and one step of each gradient and share. It takes the room of one sample in `window`.
+    The drift detector and the schedule of rebuilds count the sample once. Priors have weight 1, so
+    weights should be about 1 on average.
 
-    Within a node, only shares of the weight count. A sample that is alone in its cell determines
-    the class there, however small its weight is. A sample of weight 0 is ignored.
+    Within a node, only relative weights matter. A sample that is alone in its cell determines the
+    class there, however small its weight is. A sample of weight 0 is ignored.
 
     Examples
     --------
@@ -160,7 +163,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"n_estimators": 2}
 
     def _make_trees(self) -> AdaptiveTrees:
-        # There is one more tree, which is being built.
+        # One more tree: the tree that is being rebuilt.
         partitions, watch = (
             self._partitions(self.n_estimators + 1),
             watch_for(self.drift_detector),
@@ -170,7 +173,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
 
     @property
     def _n_readable(self) -> int:
-        # Only trees of all samples: trees of recent samples are replaced often.
+        # Trees of recent samples are left out, because they are replaced often.
         return self.n_estimators - (self.n_estimators + 1) // 3
 
     # Learned state.
@@ -181,9 +184,10 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         """Return the exponents of all experts in the log-linear pool.
 
         Six experts are posteriors of trees: the exact forest's hierarchical posterior and two
-        averages over prunings, once for the trees of all samples and once for all trees. Three
-        experts are linear models: softmax regression with small and with large steps, and naive
-        Bayes. The last expert is the fixed share of the others. Empty before the first sample.
+        averages over prunings. Each of the three is averaged over the trees of all samples, and
+        over all trees. Three experts are linear models: softmax regression with small and with
+        large steps, and naive Bayes. The last expert is the fixed-share mixture of the other
+        experts. Empty before the first sample.
         """
         if self._trees is None:
             return {}
@@ -203,8 +207,8 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
         y
             A label: any hashable object except None and NaN.
         w
-            Weight of the sample, from 0 to 1e30. The notes explain how a weight differs from
-            repeats. A sample of weight 0 is not learned; a weight below 1e-30 counts as 0.
+            Weight of the sample, from 0 to 1e30. The notes explain how a sample of weight 2 differs
+            from two samples. A sample of weight 0 is not learned; a weight below 1e-30 counts as 0.
 
         Raises
         ------
@@ -230,7 +234,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
                         prepared.vector[:] = inputs
                         self._learn(prepared.trees, label, weight, False)
                         return
-        # Code of the user, such as hashing, runs before any change.
+        # The user's code, such as a label's `__hash__`, may raise, so it runs before any change.
         values = self._read(x)
         check_label(y)
         if check_weight(weight) == 0.0:
@@ -247,7 +251,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     def _learn(self, trees: AdaptiveTrees, label: int, weight: float, is_new: bool) -> None:
         """Learn the sample in the trees' `inputs`."""
         found = 0
-        # The very first class could not be predicted, so it is not an error.
+        # The first label of the stream cannot be predicted, so it is not a wrong prediction.
         if self._fed is not None and not (is_new and len(self._labels) == 1):
             found = self._feed(trees, trees.error(label, is_new))
         self._check_input(trees, trees.learn(label, weight, is_new, found))

@@ -26,51 +26,52 @@ class AdaptiveMondrianForestRegressor(
     """Adaptive Mondrian forest regressor.
 
     The default choice for regression with intervals: a Mondrian forest[^1] without parameters to
-    tune. Unlike the exact `MondrianForestRegressor`, its splits use targets, it forgets old
-    samples, and it mixes several models:
+    tune. It differs from the exact `MondrianForestRegressor`: its splits use targets, it removes
+    old samples, and it mixes several models.
 
-    - To split a block of samples, `n_candidates` cuts are drawn. Features are drawn in proportion
-      to the sides of the block and to their gains in earlier trees. Half of the cuts are drawn
-      between two of the samples. The cut that reduces the variance most is kept. Trees are rebuilt
-      when the number of samples has doubled. Some trees are extended by the conditional Mondrian
-      process outside the boxes of samples. The other trees ignore boxes, and send every sample to a
-      leaf.
-    - Some trees learn the targets, some the residuals of a ridge regression, and some the errors of
-      the mixture of all these. Most trees of the last kind learn only the latest 300 to 600
-      samples.
-    - Every node stores the mean of all its targets and of its latest targets. On a sample's path,
-      each mean is shrunk towards the parent's mean, with several strengths.
-    - Ridge regressions forget at several rates. They use the features, bends (piecewise linear
-      functions) and products of features, and random waves.
-    - All of these are experts, which are mixed twice by their progressive losses. The first mixture
-      has the experts of targets and residuals. The second mixture also has the trees that learn the
-      errors of the first mixture.
-    - The distribution of each prediction is learned from the errors so far, and from the
-      disagreement of the experts.
+    - To split a block of samples, `n_candidates` cuts are drawn. A cut's feature is drawn in
+      proportion to the block's side and to the feature's gain in earlier trees. Half of the cuts
+      are uniform within the side; the other half are between two samples of the block. The cut that
+      reduces the variance most is kept. Trees are rebuilt when the number of samples has doubled.
+      Until then, the conditional Mondrian process extends some trees to samples outside their
+      boxes. The other trees ignore boxes: they assign every sample to an existing leaf.
+    - Some trees learn the targets, some learn the residuals of a ridge regression, and some learn
+      the errors of the first mixture (see below). Most trees of errors learn only the latest 300 to
+      600 samples.
+    - Every node stores the mean of all its targets and the mean of its latest targets. On a
+      sample's path, each mean is shrunk towards the parent's mean, with several strengths.
+    - Ridge regressions forget old samples at several rates. Their inputs are the features,
+      piecewise linear functions and products of features, and random Fourier features.
+    - The predictions of trees and regressions are experts. Two mixtures weight the experts by their
+      progressive losses. The first mixture has the regressions and the trees of targets and
+      residuals. The second mixture also has the trees that learn the errors of the first mixture.
+    - The distribution of each prediction is learned from past errors and from the disagreement of
+      the experts.
     - Memory is bounded by `window`, or in bytes by `max_bytes`.
 
-    Rebuilds are spread over calls. Features need no scaling, may be categories or missing, and may
-    appear at any time. Trees place levels of categories as `MondrianForestRegressor` does. Ridge
-    regressions ignore categories. Targets need no scaling. There are fences 10 robust ranges beyond
-    either end of the range of the targets so far. A target beyond a fence counts as at the fence,
-    unless several of the latest targets were beyond the fence. So an extreme target affects a few
-    samples only, and the model follows a new level.
+    Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories or
+    missing, and may appear at any time. Trees map levels of categories to numbers as
+    `MondrianForestRegressor` does. Ridge regressions ignore categories. Targets need no scaling. A
+    fence is 10 robust ranges beyond either end of the robust range of the targets so far. A target
+    beyond a fence is clipped to the fence, unless several of the latest targets were also beyond
+    it. So a single extreme target has little effect, and the model follows a lasting shift of the
+    targets.
 
     Parameters
     ----------
     n_estimators
         Number of trees. Three of ten trees learn only recent samples.
     n_candidates
-        Number of cuts from which the best is chosen. With 1, cuts ignore targets. Then an extended
-        tree is distributed like a tree of `MondrianForestRegressor`, and another tree only right
-        after a rebuild.
+        Number of cuts that are drawn to split a block; the best cut is kept. With 1, cuts ignore
+        targets. Then an extended tree is distributed like a tree of `MondrianForestRegressor`. A
+        tree that is not extended has this distribution only right after a rebuild.
     loss
         The error that predictions minimize: "absolute", for which predictions are medians, or
         "squared", for which predictions are means.
     autoregressive
-        Whether the targets and errors of the latest learned samples are experts, too. Use it for
-        series whose targets are known before the next prediction. If targets come late, these
-        experts are late, too.
+        Whether to add experts that predict from the targets and errors of the latest learned
+        samples. Use it for series whose targets are known before the next prediction. If targets
+        come late, these experts use older targets.
     window
         Largest number of samples in the trees. When this number is reached, the older half is
         removed. Up to twice as many samples are stored until all trees have been rebuilt.
@@ -79,10 +80,10 @@ class AdaptiveMondrianForestRegressor(
         512. None sets no limit. Features are never removed, so an endless stream of new features
         exceeds the limit.
     drift_detector
-        A drift detector of River. It gets the size of each error, in units of four mean errors and
-        at most 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()` disables detection.
-        After a drift, the forest keeps as many samples as the detector's `width`, or 200 if the
-        detector has no `width`. All trees are rebuilt from these samples.
+        A drift detector of River. Its input is the absolute error, divided by four times the mean
+        absolute error and clipped to 1. None means `river.drift.ADWIN()`; `river.drift.NoDrift()`
+        disables detection. After a drift, the forest keeps as many samples as the detector's
+        `width`, or 200 if the detector has no `width`. All trees are rebuilt from these samples.
     scale
         Whether to divide each feature by its width, as `MondrianForestRegressor` does.
     ranges
@@ -91,10 +92,10 @@ class AdaptiveMondrianForestRegressor(
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
-        one after the other, spread over `learn_one` calls. For this, a stored value takes 4 more
-        bytes, or 8 while trees are redrawn. Once there is a category, a sample takes 8 more bytes
-        per feature instead. With `scale=False`, widths do not change.
+        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
+        calls, one tree after the other. For this, a stored value takes 4 more bytes, or 8 while
+        trees are redrawn. Once there is a category, a sample takes 8 more bytes per feature
+        instead. With `scale=False`, widths do not change.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. A mapping, such as `{"word_": "zero"}`, sets the meaning by a feature's
@@ -110,8 +111,8 @@ class AdaptiveMondrianForestRegressor(
     Notes
     -----
     A sample of weight w is learned once. It counts w times in means, in the gains of cuts, in the
-    sums of the regressions, and in the losses of the mixtures. The sample counts as one visit,
-    after which means of the latest targets forget once.
+    sums of the regressions, and in the losses of the mixtures. Means of the latest targets decay
+    once per sample, whatever its weight.
 
     `predict_one` does not change the learned state.
 
@@ -166,7 +167,7 @@ class AdaptiveMondrianForestRegressor(
     _NUMBERS = ("mean", "late_mean")
 
     def _make_trees(self) -> AdaptiveTargetTrees:
-        # There is one more tree, which is being built.
+        # One more tree: the tree that is being rebuilt.
         partitions, watch = (
             self._partitions(self.n_estimators + 1),
             watch_for(self.drift_detector),
@@ -177,13 +178,13 @@ class AdaptiveMondrianForestRegressor(
 
     @property
     def _n_readable(self) -> int:
-        # Only trees of all samples: trees of recent samples are replaced often.
+        # Trees of recent samples are left out, because they are replaced often.
         return AdaptiveTargetTrees.n_long_of(self.n_estimators)
 
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
-        """Return the weights of all experts in the last mixture."""
+        """Return the weights of all experts in the second mixture; empty before the first sample."""
         return {} if self._trees is None else self._trees.weights
 
     # One sample.
@@ -205,8 +206,8 @@ class AdaptiveMondrianForestRegressor(
             Weight of the sample, from 0 to 1e30. A sample of weight 0 is not learned; a weight
             below 1e-30 counts as 0.
         remembered
-            An earlier prediction of the sample, as `Calibrated` remembers it, if the target is
-            late.
+            The state of an earlier prediction of the sample, which `Calibrated` stores if targets
+            are late. None predicts the sample again.
 
         Raises
         ------
@@ -241,7 +242,7 @@ class AdaptiveMondrianForestRegressor(
         self._check_input(trees, trees.learn(y, w, False, found, remembered))
 
     def _to_remember(self) -> bytes | None:
-        """Return the last prediction of a sample, for a later `learn_one`."""
+        """Return the state of the last prediction, for a later `learn_one` with the sample's target."""
         return None if self._trees is None else self._trees.to_remember()
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
@@ -254,12 +255,12 @@ class AdaptiveMondrianForestRegressor(
             ignored.
         with_dist
             Whether to return the distribution of the target, a `PredictiveDistribution`: a mixture
-            of Student's t distributions.
+            of Student's t distributions and normal distributions.
 
         Returns
         -------
-        The prediction, 0 before the first sample; or its distribution, whose variance is then
-        infinite.
+        The prediction, or its distribution. Before the first sample, the prediction is 0, and the
+        variance of the distribution is infinite.
 
         Raises
         ------
@@ -325,8 +326,8 @@ class AdaptiveMondrianForestRegressor(
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...
             Values are numbers or categories.
         with_dist
-            Whether to return a frame with the columns "prediction", and "mean" and "variance" of
-            the distributions.
+            Whether to return a frame with the column "prediction", and the columns "mean" and
+            "variance" of the distributions.
         progress
             Whether to show the number of predicted rows on stderr, with tqdm if it is installed,
             else as text. The result does not change.

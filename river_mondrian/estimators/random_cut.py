@@ -89,8 +89,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
-        one after the other, spread over `learn_one` calls.
+        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
+        calls, one tree after the other.
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". A mapping, such as `{"word_":
         "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.

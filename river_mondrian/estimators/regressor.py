@@ -91,11 +91,11 @@ class MondrianForestRegressor(
     rescale
         Whether to check widths again after the first 256 samples, each time the number of samples
         has grown by 50 %. The trees are redrawn if a feature's width has changed by a factor above
-        2 and its interquartile range by a factor above 1.7. Trees are redrawn from their samples
-        one after the other, spread over `learn_one` calls. For this, a stored value takes 4 more
-        bytes, or 8 while trees are redrawn. With categories or `directions`, a sample takes 8 more
-        bytes per feature instead, and 4 for each value that a tree cuts. Widths do not change with
-        `scale=False`, or once samples are no longer stored (`max_nodes`).
+        2 and its interquartile range by a factor above 1.7. Redrawing is spread over `learn_one`
+        calls, one tree after the other. For this, a stored value takes 4 more bytes, or 8 while
+        trees are redrawn. With categories or `directions`, a sample takes 8 more bytes per feature
+        instead, and 4 for each value that a tree cuts. Widths do not change with `scale=False`, or
+        once samples are no longer stored (`max_nodes`).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
