@@ -115,7 +115,7 @@ class AdaptingForest(MondrianForest):
 
     @locked
     def resample(self) -> None:
-        """Rebuild all trees from the stored samples within this call, except trees of recent samples."""
+        """Rebuild all trees from the stored samples now, except trees of recent samples."""
         if self._trees is not None:
             self._trees.build()
 

@@ -184,7 +184,7 @@ class AdaptiveMondrianForestRegressor(
     @property
     @model.locked
     def expert_weights(self) -> dict[str, float]:
-        """Return the weights of all experts in the second mixture; empty before the first sample."""
+        """Return the weights of all experts in the second mixture; empty at first."""
         return {} if self._trees is None else self._trees.weights
 
     # One sample.
@@ -207,7 +207,7 @@ class AdaptiveMondrianForestRegressor(
             below 1e-30 counts as 0.
         remembered
             The state of an earlier prediction of the sample, which `Calibrated` stores if targets
-            are late. None predicts the sample again.
+            are late. None if the target is not late.
 
         Raises
         ------
@@ -242,7 +242,7 @@ class AdaptiveMondrianForestRegressor(
         self._check_input(trees, trees.learn(y, w, False, found, remembered))
 
     def _to_remember(self) -> bytes | None:
-        """Return the state of the last prediction, for a later `learn_one` with the sample's target."""
+        """Return the state of the last prediction, for a later `learn_one` of the sample."""
         return None if self._trees is None else self._trees.to_remember()
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Alarms: turn the scores of a detector into a few alarms that a person can follow up."""
+"""Alarms: one alarm per incident, from the scores of a detector."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ..progress import pieces
 from .calibrated import final_of
 from .nearest_neighbor import NearestNeighborDetector
 
-# Number of samples after which samples are ranked.
+# Least window and grace period, in samples.
 LEAST_RANKED = 100
-# Least number of the latest alarms that are kept.
+# Number of the latest alarms that are kept, unless the budget needs more.
 KEPT_ALARMS = 100
-# Most features of a sample that an error names.
+# Largest number of features that an error names.
 MOST_NAMED = 10
 
 
 class Alarm(NamedTuple):
-    """An alarm.
+    """An alarm: the sample that raised it, its score, and the features that caused it.
 
     Attributes
     ----------
@@ -61,10 +61,10 @@ class Alarm(NamedTuple):
 class Alarms(Model, base.AnomalyDetector):
     """Alarms from the scores of a detector.
 
-    A detector's scores are high for each sample of an incident, and for one in a thousand usual
-    samples. This class raises one alarm for an incident. It averages the surprise of the latest
-    samples, ranks the average among earlier averages, and rests after an alarm. A value outside the
-    range of all earlier values is anomalous at once.
+    A detector's scores are high for each sample of an incident, and for some normal samples. This
+    class raises one alarm per incident. It averages the surprise of the latest samples, ranks the
+    average among earlier averages, and rests after an alarm. A value outside the range of all
+    earlier values raises an alarm at once.
 
     Call `learn_one` for each sample, and read `alarm` after it.
 
@@ -72,9 +72,10 @@ class Alarms(Model, base.AnomalyDetector):
     ----------
     detector
         A detector whose scores are within [0, 1], such as the detectors of this package, or a
-        pipeline that ends in a detector. If a list of detectors is given, each gets every sample,
-        and the mean of their log ranks counts. Copies of the detectors learn. None means two
-        `NearestNeighborDetector`s, one of single samples and one with `shingle=8`.
+        pipeline that ends in a detector. If a list of detectors is given, each detector scores
+        every sample, and the notes explain how the scores are combined. The detectors are copied,
+        and only the copies learn. None means two `NearestNeighborDetector`s, one of single samples
+        and one with `shingle=8`.
     threshold
         A score at or above the threshold raises an alarm.
     average
@@ -84,34 +85,36 @@ class Alarms(Model, base.AnomalyDetector):
     rest
         Number of samples without alarms after an alarm, except for novel values.
     tolerance
-        A value is novel if it exceeds the range so far by this share of the range. While most
-        values equal the value before, this share of the largest absolute value counts instead if it
-        is larger.
+        A value is novel if it exceeds the range so far by this share of the range. If most values
+        of a feature equal the previous value, the range is replaced by the largest absolute value,
+        if this is larger.
     grace_period
         Number of samples without alarms at the beginning, 100 or more. For seasonal data, one
         season is a good choice.
     budget
-        The most alarms in a number of successive samples, (alarms, samples): (1, 1440) is one alarm
-        in any 1,440 samples. None sets no limit.
+        A pair (alarms, samples): the largest number of alarms in so many successive samples. For
+        example, (1, 1440) allows one alarm in any 1,440 samples. None sets no limit.
     calendar
-        Features that are times, such as the hour. Their values are never novel. The first sample
-        must have a value of each of them; later values may be missing.
+        A list of features that are times, such as the hour. Values of these features are never
+        novel. The first sample must have a value of each of these features; later values may be
+        missing.
 
     Notes
     -----
-    The surprise of a sample is -log(1 - score). Let m be the mean of the latest surprises. The
-    score is 1 - p, where p = (1 + number of the latest means that are at least m) / (1 + number of
-    the latest means). The mean of -log p-values is Fisher's statistic; ranks replace its
-    distribution, because successive samples are dependent. With several detectors, p is the
-    geometric mean of the detectors' values of p.
+    The surprise of a sample is -log(1 - s), where s is the detector's score. Let m be the mean of
+    the latest surprises. The score of the alarm is 1 - p, where p = (1 + number of the latest means
+    that are at least m) / (1 + number of the latest means). The mean of -log p-values is Fisher's
+    statistic. Successive samples are dependent, so ranks replace the distribution of this
+    statistic. With several detectors, p is the geometric mean of the detectors' values of p.
 
-    A novel value has the score 1, unless a share of 1 - `threshold` of the latest samples exceeded
-    the ranges as much. This happens if values grow forever, or if many features have heavy tails.
+    A sample with a novel value has the score 1. The only exception: more than (1 - `threshold`)
+    `window` of the latest samples exceeded the ranges as much. This happens if values grow forever,
+    or if many features have heavy tails.
 
     The score is 0 during the grace period, during the rest, while the budget is spent, and while
     all features have been constant up to the tolerance.
 
-    `score_one` does not change the model. All samples are learned, also samples of incidents.
+    `score_one` does not change the model. All samples are learned, including samples of incidents.
 
     Examples
     --------
@@ -185,7 +188,7 @@ class Alarms(Model, base.AnomalyDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Learn a sample; `alarm` is the alarm that it raises, or None.
+        """Learn a sample, and set `alarm` to the alarm that the sample raises, or to None.
 
         Parameters
         ----------
@@ -234,23 +237,23 @@ class Alarms(Model, base.AnomalyDetector):
         Raises
         ------
         TypeError, ValueError
-            As for `learn_one`; then the earlier rows have been learned. If a column occurs twice;
-            then nothing has been learned.
+            As for `learn_one`: then the rows before the refused row have been learned. Also if a
+            column occurs twice: then nothing has been learned.
 
         """
         with self._lock:
             _, names, columns = read_frame(X, self._table.features)
         for part in pieces(len(columns), progress):
             for row in columns[part]:
-                # Other threads may call in between.
+                # The lock is taken for each row, so that other threads can call between rows.
                 self.learn_one(mapping_of(names, row))
 
     def _alarm(self, x: Mapping[Any, Any], table: CourseTable, score: float) -> Alarm:
         """Return the alarm of a sample that is about to be learned."""
         chances = np.maximum(1.0 - table.given, LEAST_CHANCE)
         surprises = [-np.log(chances).mean(), *table.recent_surprises()[: self.average - 1]]
-        # The sum of (surprise - 1) from a sample on is largest for the first anomalous sample: for
-        # usual samples, the terms have a mean of 0.
+        # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) from a sample
+        # to the latest is largest for the first anomalous sample.
         ago = int(np.argmax(np.cumsum(np.array(surprises) - 1.0)))
         shares: dict[Any, float] = {}
         for view in self._views:
@@ -310,7 +313,7 @@ class Alarms(Model, base.AnomalyDetector):
         return len(self._alarms) >= most and number - self._alarms[-most][0] < n
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the score of a sample as the next sample, within [0, 1].
+        """Return the score that a sample has if it is the next sample, within [0, 1].
 
         Parameters
         ----------
@@ -336,14 +339,14 @@ class Alarms(Model, base.AnomalyDetector):
     @property
     @locked
     def alarm(self) -> Alarm | None:
-        """The alarm that the last learned sample has raised, or None."""
+        """The alarm that the last learned sample raised, or None."""
         is_new = bool(self._alarms) and self._alarms[-1][0] == self.n_samples
         return Alarm(*self._alarms[-1]) if is_new else None
 
     @property
     @locked
     def alarms(self) -> list[Alarm]:
-        """The latest 100 alarms, the oldest first."""
+        """The latest alarms, the oldest first: at most 100, or the alarms of a larger `budget`."""
         return [Alarm(*alarm) for alarm in self._alarms]
 
     @property
@@ -369,7 +372,7 @@ def _check_budget(budget: Any) -> None:
 
 
 def _views_of(detector: Any) -> list[Any]:
-    """Return copies of the detectors, which will learn."""
+    """Return copies of the detectors; None means the default detectors."""
     if detector is None:
         return [NearestNeighborDetector(seed=1), NearestNeighborDetector(shingle=8, seed=2)]
     views = list(detector) if isinstance(detector, (list, tuple)) else [detector]
@@ -382,11 +385,12 @@ def _views_of(detector: Any) -> list[Any]:
 
 
 def _learning(view: Any, x: Mapping[Any, Any]) -> Callable[[], None]:
-    """Return a step in which a detector learns a sample, once."""
+    """Return a function with which a detector learns a sample; repeated calls have no effect."""
     n, begun = _n_learned(view), [False]
 
     def step() -> None:
-        # A detector that does not count samples is not called again.
+        # If the detector does not count samples, nothing shows whether an interrupted call learned
+        # the sample. So the call is not repeated.
         if not begun[0] or (n is not None and _n_learned(view) == n):
             begun[0] = True
             view.learn_one(x)
@@ -402,7 +406,7 @@ def _n_learned(view: Any) -> int | None:
 
 
 def _explained(view: Any, x: Mapping[Any, Any]) -> dict[Any, float]:
-    """Return each feature's share of a detector's score; empty if it does not explain scores."""
+    """Return each feature's share of a detector's score; empty without `explain_one`."""
     if isinstance(view, compose.Pipeline):
         *steps, view = view.steps.values()
         for step in steps:

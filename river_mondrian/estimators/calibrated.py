@@ -29,7 +29,7 @@ from ..posteriors.predictive import PredictiveDistribution
 
 
 def key_of(x: Mapping[Any, Any]) -> Hashable | None:
-    """Return a key that identifies a sample when its label comes; None if the sample has no key."""
+    """Return a hashable key of a sample, with None for NaN; None if a value is not hashable."""
     try:
         key = (*x, *[None if value != value else value for value in x.values()])
         hash(key)
@@ -55,22 +55,24 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     """Calibrated intervals or sets of classes, for a regressor or classifier.
 
     The wrapper compares the model's predictions with the labels. It corrects the width of intervals
-    (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). So they have the
-    requested coverage on any stream[^1][^2]. Other predictions are the model's own.
+    (`predict_interval_one`) or the size of sets of classes (`predict_set_one`). So intervals and
+    sets have the requested coverage on any stream[^1][^2]. Other predictions of the model do not
+    change.
 
     Labels may come late. A prediction by `predict_one`, `predict_proba_one`, `predict_interval_one`
-    or `predict_set_one` is remembered until `learn_one` gets a sample with the same features and
-    values. So predictions are judged as they were made. If a sample was not predicted, `learn_one`
-    predicts it first. Equal samples that are predicted between two labels count as one prediction.
-    `AdaptiveMondrianForestRegressor` also learns the weights of its experts from remembered
-    predictions.
+    or `predict_set_one` is stored until `learn_one` gets a sample with the same features and
+    values. So a label is compared with the prediction that was made before. If a sample was not
+    predicted, `learn_one` predicts it first. Equal samples that are predicted between two labels
+    count as one prediction. `AdaptiveMondrianForestRegressor` also learns the weights of its
+    experts from stored predictions.
 
     Parameters
     ----------
     model
         A regressor or classifier of River or of this package, or a pipeline that ends in one of
-        these. If a regressor's `predict_one` has the parameter `with_dist`, intervals follow the
-        width of the predicted distribution. Otherwise they follow the size of recent errors.
+        these. If a regressor's `predict_one` has the parameter `with_dist`, the width of intervals
+        is proportional to the width of the predicted distribution. Otherwise the width is
+        proportional to the mean size of recent errors.
     by_class
         Whether sets have the requested coverage for each class separately. Such sets are larger.
     max_pending
@@ -78,17 +80,17 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
 
     Notes
     -----
-    Thresholds of the coverages .5, .8, .9, .95 and .99 are tracked; others are interpolated, and
-    larger coverages have larger intervals and sets.
+    Thresholds are tracked for the coverages .5, .8, .9, .95 and .99, and interpolated for other
+    coverages. Larger coverages have larger intervals and sets.
 
     After T labels, the share of targets below the intervals of a tracked coverage is at most (1 -
     coverage) / 2 + 1,850 / T, on any sequence of samples. The same holds for the share of targets
     above the intervals. Usually the excess is far smaller. An end of an interval is infinite if no
     finite end has the coverage. Of the labels that the model has seen before, sets contain at least
-    the requested share minus 320 / T. If labels come d samples late, the term 1,850 / T becomes 25
-    (d + 1) / T from d = 75 on, and the term 320 / T becomes 12 (d + 1) / T from d = 25 on. The
-    share is larger if errors or probabilities have few different values, since intervals and sets
-    grow with the coverage.
+    the requested share minus 320 / T. Late labels weaken these bounds. If labels come d samples
+    late, the term 1,850 / T becomes 25 (d + 1) / T from d = 75 on. The term 320 / T becomes 12 (d +
+    1) / T from d = 25 on. The coverage exceeds the request if errors or probabilities have few
+    different values.
 
     Examples
     --------
@@ -122,11 +124,11 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     """
 
     _KINDS: ClassVar[dict[type[Any], type[Calibrated]]] = {}
-    # Thresholds before any label. An update returns new thresholds.
+    # Thresholds before the first label. They are never changed: an update returns new thresholds.
     _UNTRACKED: ClassVar[Any]
 
     def __new__(cls, model: Any = None, *args: Any, **kwargs: Any) -> Self:
-        """Return a regressor or a classifier, like the model."""
+        """Return a `CalibratedRegressor` or a `CalibratedClassifier`, depending on the model."""
         final = final_of(model)
         for kind, made in cls._KINDS.items() if cls is Calibrated else ():
             if isinstance(final, kind):
@@ -148,7 +150,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         self._waiting: dict[Hashable, tuple[Any, ...]] = {}
         self._tracked: Any = self._UNTRACKED
         self._has_distribution = "with_dist" in inspect.signature(final.predict_one).parameters
-        # Whether the model learns from remembered predictions.
+        # Whether `learn_one` of the model accepts an earlier prediction of the sample.
         self._learns_late = "remembered" in inspect.signature(final.learn_one).parameters
 
     @staticmethod
@@ -170,19 +172,19 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         raise NotImplementedError
 
     def _judged(self, predicted: Any, y: Any, delay: int) -> Any:
-        """Return the tracked thresholds after a label that is `delay` samples late."""
+        """Return the thresholds, updated with a label that is `delay` samples late."""
         raise NotImplementedError
 
     def _interval(self, x: Mapping[Any, Any], coverage: float) -> tuple[float, float]:
-        """Return the interval of a coverage."""
+        """Return an interval that contains the target with a coverage."""
         raise TypeError(f"predict_interval_one needs a regressor, but the model is {self.model!r}")
 
     def _set(self, x: Mapping[Any, Any], coverage: float, exact: bool) -> set[Hashable]:
-        """Return the set of classes of a coverage."""
+        """Return a set of classes that contains the label with a coverage."""
         raise TypeError(f"predict_set_one needs a classifier, but the model is {self.model!r}")
 
     def _predicted(self, x: Mapping[Any, Any], point: Any = None) -> Any:
-        """Return a prediction of a sample, and remember it until the sample's label comes."""
+        """Return a prediction of a sample, and store it until the sample's label comes."""
         key, waiting = key_of(x), self._waiting
         records = waiting.get(key, ())
         # Repeated calls for a sample count as one prediction until a sample is learned.
@@ -198,12 +200,12 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         return predicted
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, **kwargs: Any) -> None:
-        """Judge the prediction of a sample, and update the model with the sample.
+        """Update the thresholds and the model with a sample.
 
         Parameters
         ----------
         x
-            A sample, as it was predicted.
+            A sample, with the features and values with which it was predicted.
         y
             The sample's target or label.
         **kwargs
@@ -219,7 +221,7 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
             try:
                 tracked = self._judged(predicted, y, delay)
             except (TypeError, ValueError):
-                # The model raises its own error for the label, or accepts it.
+                # The label may be bad: below, `learn_one` of the model refuses or accepts it.
                 tracked = self._tracked
             if self._learns_late and delay > 0:
                 kwargs["remembered"] = predicted.remembered
@@ -265,12 +267,13 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
         """Learn the rows of a frame, in order, like `learn_one` on each row.
 
+        If the model refuses a row, the rows before it have been learned.
+
         Parameters
         ----------
         X
             A frame (pandas, polars, pyarrow), or an array whose columns are the features 0, 1, ...;
-            nulls and NaN are absent features. If the model refuses a row, the rows before it have
-            been learned.
+            nulls and NaN are absent features.
         y
             The targets or labels of the rows, by position.
         **kwargs
@@ -342,8 +345,8 @@ class Calibrated(Model, base.Wrapper[Any], base.Estimator):
         coverage
             The share of labels in their sets, between 0 and 1.
         exact
-            Whether the sets of unlikely samples may be empty. If not, the share is larger than
-            requested if the most probable class is right more often.
+            Whether a set may be empty. If not, every set contains the most probable class. Then the
+            coverage exceeds the request if this class is right more often than requested.
 
         Returns
         -------
@@ -390,7 +393,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
         return Interval(self._n_learned, centre, scale, errors.thresholds, remembered)
 
     def _centre_and_scale(self, x: Mapping[Any, Any], point: Any) -> tuple[float, float]:
-        """Return the point that the model predicts, and the width of its distribution, if any."""
+        """Return the model's point prediction, and the width of its distribution; 0 without one."""
         known: tuple[float, float]
         if hasattr(self.model, "_point_and_scale"):
             known = self.model._point_and_scale(x)
@@ -399,7 +402,7 @@ class CalibratedRegressor(Calibrated, base.MiniBatchRegressor):
             try:
                 law = self.model.predict_one(x, with_dist=True)
             except (NotImplementedError, RuntimeError, ValueError):
-                # Some models have no distribution before they learn, or with some arguments.
+                # Some models have no distribution before the first sample, or with some arguments.
                 law = None
             if isinstance(law, PredictiveDistribution):
                 mean = law.mean
@@ -466,7 +469,7 @@ class CalibratedClassifier(Calibrated, base.MiniBatchClassifier):
             return self.model.predict_proba_one(x, **kwargs) if kwargs else dict(found)
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
-        """Predict the probabilities of classes of the rows of a frame.
+        """Predict the probability of each class for the rows of a frame.
 
         Parameters
         ----------

@@ -25,16 +25,17 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     An ensemble of Mondrian trees[^1]. A tree cuts the box of its samples at random times and
     places, and ignores labels. Each new sample extends every tree. The online forest is distributed
-    exactly like a forest built from all samples at once, in any order. Each tree smooths its label
-    counts towards the root with a hierarchy of normalized stable processes (interpolated Kneser-Ney
-    counts). A prediction averages over all insertion points of the sample. Far from the data, it
-    tends to the prior.
+    exactly like a forest built from all samples at once; the order of samples does not matter. Each
+    tree smooths its label counts towards the root with a hierarchy of normalized stable processes
+    (interpolated Kneser-Ney counts). A prediction averages over all insertion points of the sample.
+    Far from the data, predictions tend to the prior.
 
     Features need no scaling. A feature that is absent from the mapping, NaN, or null in a frame is
     missing, and is ignored in distances. At a cut on a missing feature, a learned sample goes to
-    the side whose box is nearer in the other features. If both are equally near, it goes to the
-    larger side. A prediction follows both sides, weighted by their shares of the samples, while a
-    side's share is at least 2 %. Features and classes may appear at any time.
+    the side whose box is nearer in the other features. If both boxes are equally near, the sample
+    goes to the side with more samples. A prediction follows both sides, weighted by the sides'
+    shares of the samples. Branches with a total weight below 2 % are ignored. Features and classes
+    may appear at any time.
 
     Parameters
     ----------
@@ -43,8 +44,8 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     lifetime
         Time at which splitting stops. A box is cut at a rate equal to the sum of its sides, in
         units of the scaled features (of the raw features with `scale=False`). With the default,
-        infinity, blocks are cut until each leaf holds one class or one place. A frozen distribution
-        of `scipy.stats` is sampled once for each tree.
+        infinity, blocks are cut until the samples of each leaf have the same class or the same
+        values. A frozen distribution of `scipy.stats` is sampled once for each tree.
     prior_rate
         Rate at which a node's label distribution may deviate from its parent's: the discount is
         exp(-prior_rate * time between the two nodes). None means 10 times the number of features
@@ -60,9 +61,9 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
         stores all samples. See `forget_one` for samples with missing values. A window needs
         `max_nodes=None`.
     max_nodes
-        Number of nodes, leaves included, at which a tree stops splitting. Its boxes and counts are
-        still updated. Once all trees have stopped and 256 samples have been learned, samples are no
-        longer stored. None sets no limit.
+        Number of nodes, leaves included, at which a tree stops splitting. Boxes and counts of the
+        tree are still updated. Once all trees have stopped and 256 samples have been learned,
+        samples are no longer stored. None sets no limit.
     directions
         Directions in which to cut, on the scaled features: None for the axes, a number of random
         directions for each tree, or a sequence of mappings from feature to coefficient. See the
@@ -70,10 +71,10 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     scale
         Whether to divide each feature by its width. A width is the range of the values so far
         within 100 interquartile ranges of the quartiles. If most values of a feature are equal, its
-        width is the range of the other values and this value. Widths are renewed after 1, 2, 4, ...
-        256 samples, and the forest is rebuilt from its stored samples. Later they are checked again
-        (see `rescale`). A constant feature is divided by its magnitude. Scaled values are at most
-        1e30 in size.
+        width is the range of the other values and this value. After 1, 2, 4, ..., 256 samples,
+        widths are renewed and the forest is rebuilt from its stored samples. Later, widths are
+        checked again (see `rescale`). A constant feature is divided by its absolute value. Scaled
+        values are clipped to [-1e30, 1e30].
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). These
         features are divided by high - low, even if values are outside the range.
@@ -88,7 +89,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". Use "zero" for word counts and
         one-hot encodings. With "zero", a new feature counts as 0 in earlier samples. An absent
-        category is a separate level, whose place is 0 in all trees. A mapping, such as `{"word_":
+        category is then a separate level, which all trees map to 0. A mapping, such as `{"word_":
         "zero"}`, sets the meaning by a feature's name or prefix; the longest matching key counts.
         Missing values of other features are unknown.
     n_jobs
@@ -99,30 +100,31 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     Notes
     -----
-    A forest stores all samples that it has learned, once for all trees, until each tree reaches
-    `max_nodes`. With a `window`, it stores the latest samples only.
+    The trees of a forest share one copy of each learned sample. All samples are stored until each
+    tree reaches `max_nodes`. With a `window`, only the latest samples are stored.
 
     The first value fixes a feature's type: a number or a category. In each tree, a hash of tree,
-    feature and level gives each level of a category a place in [0, 1], and cuts separate levels
-    like numbers. So there may be any number of levels, new levels may appear at any time, and no
-    level is stored. Given the places, the trees are distributed like trees of numbers. In a feature
-    of numbers, False and True count as 0 and 1.
+    feature and level maps each level of a category to a number in [0, 1], the level's place. Cuts
+    separate places like numbers. So there may be any number of levels, new levels may appear at any
+    time, and no level is stored. Given the places, the trees are distributed like trees on numbers.
+    In a numerical feature, False and True count as 0 and 1.
 
-    Weights extend Algorithm 5 to real numbers: a leaf counts the weight of each class, and a node
-    has min(c, 1) tables of a class, where c is the class's weight below the node. Given the widths,
-    a sample of integer weight gives the same distribution of the forest as that many repeats.
-    Widths depend on the number of samples. From the first weight other than 1 on, each node needs
-    16 more bytes per class.
+    Weights extend Algorithm 5 to real numbers: a leaf sums the weights of each class. A node has
+    min(c, 1) tables of a class, where c is the class's weight below the node. Given the widths, a
+    sample of integer weight k has the same effect on the forest's distribution as k equal samples.
+    Widths do not depend on weights, but on the number of samples. From the first weight other than
+    1 on, each node needs 16 more bytes per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. So inside the box of a block of
     one class, this class has probability 1.
 
     With `directions`, the trees cut weighted sums of features instead of features: a STIT
-    process[^2]. All trees use the given mappings, and the norm of a mapping is its weight. Random
-    directions are uniform on the sphere. With their norm, the kernel of many directions is the
-    isotropic exponential kernel exp(-lifetime |x - y|_2). They are drawn for the features of the
-    first 256 samples (of the first sample with `scale=False`). A later feature gets normal
-    coefficients. A missing value counts as the unweighted mean of the values learned so far. A
+    process[^2]. All trees use the given mappings. The rate of cuts in a direction is proportional
+    to the norm of its mapping. Random directions are uniform on the sphere. They are scaled so that
+    the kernel of many directions is the isotropic exponential kernel, exp(-lifetime |x - y|_2) for
+    samples x and y. Random directions are drawn for the features of the first 256 samples (of the
+    first sample with `scale=False`). The coefficients of a later feature are drawn from a normal
+    distribution. A missing value counts as the unweighted mean of the values learned so far. A
     feature that has not appeared yet counts as its first value. A direction is missing if all its
     features are missing.
 
@@ -220,7 +222,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
                 status = prepared.learn(inputs, label, weight)
                 if status == DONE or self._complete(prepared, status, inputs, label, weight):
                     return
-        # Code of the user, such as hashing, runs before any change.
+        # The user's code, such as a label's `__hash__`, may raise, so it runs before any change.
         values = self._read(x)
         check_label(y)
         if check_weight(weight) > 0.0:
@@ -229,7 +231,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     def _complete(
         self, prepared: label_forest.Prepared, status: int, inputs: bytes, label: int, weight: float
     ) -> bool:
-        """Complete a call by the status of its kernel; return whether the sample was learned."""
+        """Complete a call whose kernel returned `status`; return whether the sample was learned."""
         if status <= TOO_LARGE:
             raise prepared.too_large(TOO_LARGE - status, inputs)
         with self._lock:
@@ -239,7 +241,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
             if status == WAITS and trees.make_room():
                 status = prepared.learn(inputs, label, weight)
             if status >= 0 and trees.is_changing:
-                # Another thread was interrupted meanwhile.
+                # A call of another thread was interrupted meanwhile.
                 trees.settle()
             elif status >= 0:
                 trees.complete(status)
@@ -248,7 +250,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
 
     @model.locked
     def _learn_checked(self, values: dict[Hashable, float], y: Hashable, weight: float) -> None:
-        """Learn a sample that may need more than the kernel, such as a new label or weights."""
+        """Learn a checked sample, which may have a new feature, a new label or the first weight."""
         weighs = weight != 1.0 and not self._grown().has_weights
 
         def add(trees: Any) -> None:
