@@ -107,9 +107,9 @@ class Alarms(Model, base.AnomalyDetector):
     statistic. Successive samples are dependent, so ranks replace the distribution of this
     statistic. With several detectors, p is the geometric mean of the detectors' values of p.
 
-    A sample with a novel value has the score 1. The only exception: more than (1 - `threshold`)
-    `window` of the latest samples exceeded the ranges as much. This happens if values grow forever,
-    or if many features have heavy tails.
+    A sample with a novel value has the score 1. There is one exception: more than (1 - `threshold`)
+    * `window` of the latest `window` samples exceeded the ranges as much. This happens if values
+    grow forever, or if many features have heavy tails.
 
     The score is 0 during the grace period, during the rest, while the budget is spent, and while
     all features have been constant up to the tolerance.

@@ -25,7 +25,7 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
     Raises
     ------
     ValueError
-        If there is no feature, or there are more features than cells may have.
+        If `d` is 0, or above the largest dimension of oblique cells.
 
     """
     if d == 0:
@@ -39,11 +39,12 @@ def drawn_matrices(n: int, d: int, n_trees: int, seed: int) -> Floats:
 
 
 def declared(directions: Any, origin: Any) -> tuple[list[Any], list[float] | None]:
-    """Check the origin and given directions.
+    """Check the origin and directions that the user gives.
 
     Returns
     -------
-    The features of directions and origin, and their values at the origin, or None.
+    The names of the features in the directions and the origin. The values of these features at the
+    origin, or None without an origin.
 
     """
     names: list[Any] = []
@@ -71,14 +72,14 @@ AUTO = "auto"
 class DensityForest(DensityReadings, base.AnomalyDetector):
     """Mondrian forest for density estimation and anomaly detection.
 
-    Each tree is a Mondrian process of the whole space: a random partition into cells. Cells are
-    boxes: each box is cut at a rate equal to its linear dimension, until the lifetime. The density
-    at a point is the mean over trees of the share of samples in the point's cell, divided by the
-    cell's volume[^1] (Equation 13). The density integrates to 1. As the number of trees grows, it
-    tends to `exact_density`.
+    Each tree is a Mondrian process on the whole space: a random partition into cells. Cells are
+    boxes: a box is cut at a rate equal to the sum of its sides, until the lifetime. A tree's
+    density at a point is the share of samples in the point's cell, divided by the cell's volume[^1]
+    (Equation 13). The forest's density is the mean over the trees. The density integrates to 1. As
+    the number of trees grows, it tends to `exact_density`.
 
-    A tree stores the regions that separate samples, but no cells: 32 bytes for the first sample of
-    a region, whatever the number of features. Volumes of cells are computed when they are needed.
+    A tree does not store cells, but only the regions that separate samples. A region takes 32
+    bytes, whatever the number of features. Volumes of cells are computed when they are needed.
     Predictions do not change the model.
 
     Parameters
@@ -86,66 +87,69 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     n_estimators
         Number of trees.
     lifetime
-        Rate at which cells are cut. Two samples are in one cell with probability exp(-lifetime |x -
-        y|_1), and a cell is 2 / lifetime wide on average. With "auto", the lifetime is per width of
-        each feature, and densities are mixed over the lifetimes 64, 32, 16, ... The mixture weights
-        a lifetime by its predictions of the samples so far. A number above 0 is a lifetime per unit
-        of the features. A frozen `scipy.stats` distribution is sampled once for each tree. A
-        function of the number of samples must not decrease. None means n^(1 / (d + 2)) with d
-        features, which makes the estimator consistent (Corollary 5.2). With `directions` or an
-        `origin`, "auto" means None.
+        Rate at which cells are cut. Two samples x and y are in one cell with probability
+        exp(-lifetime |x - y|_1), and a cell is 2 / lifetime wide on average. With "auto", lifetimes
+        are rates per width of a feature, and the density is a mixture over the lifetimes 64, 32,
+        16, ... The mixture weights a lifetime by its likelihood of the samples so far. A number
+        above 0 is a rate per unit of the features. A frozen `scipy.stats` distribution is sampled
+        once for each tree. A function gets the number of samples, and must not decrease. None means
+        n^(1 / (d + 2)) for n samples of d features, which makes the estimator consistent (Corollary
+        5.2). With `directions` or an `origin`, "auto" means None.
     method
-        "forest" is the mean share divided by the volume, as above. "laplace" is the mean count
-        divided by the mean volume, which estimates the Laplace kernel's density estimate (Section
-        5). "kernel" is the mean of count / expected volume, (2 / lifetime)^d, which estimates the
-        same without the noise of volumes. It suits many features, but needs cuts along the axes.
-        None means "kernel" if lifetimes are mixed, else "forest". Methods that need volumes use the
-        lifetime with the largest weight instead of a mixture.
+        "forest" is the mean over trees of share / volume, as above. "laplace" is the mean share
+        divided by the mean volume. It approximates the kernel density estimate with the Laplace
+        kernel (Section 5). "kernel" is the mean share divided by the expected volume, (2 /
+        lifetime)^d. It approximates the same estimate without the noise of volumes. This method
+        suits many features, but needs cuts along the axes. None means "kernel" if lifetimes are
+        mixed, else "forest". Methods that need volumes use the lifetime with the largest weight
+        instead of a mixture.
     window
         Number of latest samples in the trees; older samples are removed. None keeps all samples.
-        `window` and `max_nodes` need trees without an `origin`.
+        `window` and `max_nodes` cannot be combined with an `origin`.
     max_nodes
-        Largest number of regions of all trees. The oldest samples are removed before another sample
-        could exceed it. The oldest samples are also removed if there are `max_nodes` /
-        `n_estimators` samples. None sets no limit.
+        Largest number of regions in all trees together. The oldest samples are removed before
+        another sample could exceed this limit, or if there are `max_nodes` / `n_estimators`
+        samples. None sets no limit.
     directions
         None for cuts along the axes; mappings from feature to coefficient; or a number of random
         directions per tree. Each mapping is a direction in which to cut, at a rate equal to its
-        norm. The mappings must span the space of their features. Random directions are uniform, in
-        the features of the first sample. They are scaled so that the probability that two samples
-        share a cell tends to exp(-lifetime |x - y|_2). Oblique cells may have at most 3 features,
-        and each cell takes some microseconds.
+        norm. The mappings must span the space of their features. Random directions are uniform on
+        the sphere of the first sample's features. They are scaled so that many directions put two
+        samples x and y in one cell with probability exp(-lifetime |x - y|_2). With directions, at
+        most 3 features are possible, and each cell takes some microseconds.
     origin
         A mapping from each feature to a number: the point where trees begin, instead of the first
         sample. Other features are ignored. Unless the lifetime grows, the partition then depends
         only on the seed, so forests that have learned different samples can be merged (`merge`).
-        With None, features are those of the samples.
+        With None, trees begin at the first sample, and features may be new.
     seed
         Random seed for reproducibility.
 
     Notes
     -----
-    The paper's lifetime of a Mondrian process is d times the lifetime here. The formulas here are
-    those of Theorem 5.1.
+    With d features, the paper's lifetime of a Mondrian process is d times the lifetime here. The
+    formulas here agree with Theorem 5.1.
 
-    For "auto", a feature's width is the range of its values in the first 256 samples, without 5 %
-    on either side. The trees are redrawn after 16, 64 and 256 samples, which takes as long as
-    learning these samples. If most values are equal, the width is the mean distance of the other
-    values from this value. The width of a constant or late feature is its first deviation. With
-    other lifetimes, features are not scaled: scale them to comparable ranges.
+    For "auto", a feature's width is the range of its values in the first 256 samples, without the
+    lowest 5 % and the highest 5 %. Widths are renewed and trees are redrawn after 16, 64 and 256
+    samples, which takes as long as learning these samples. If most values are equal, the width is
+    the mean distance of the other values from this value. If a feature has been constant or absent
+    until then, its width is the distance of its first different value. With other lifetimes,
+    features are not scaled: scale them to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region
-    without samples, a point gets the cell that it would have as the region's first sample.
+    without samples, the cell of a point is the cell that the point would have as the region's first
+    sample.
 
-    Without `directions`, a feature may appear at any time; then its first value counts as its value
-    in earlier samples. A missing value counts as the feature's mean so far, or 0 before its first
+    Without `directions`, a feature may appear at any time; its first value counts as its value in
+    earlier samples. A missing value counts as the feature's mean so far, or 0 before its first
     value. Predictions ignore unknown features.
 
-    Memory is at most 32 bytes per sample and tree. A sample that can be removed, or is the first
-    sample of a region, takes 8 d + 8 more bytes. A region whose first sample was removed is kept
-    while it has other samples. Time is proportional to the depth of the tree times d. With an
-    `origin`, memory is 32 bytes for each region on the path to a sample's cell, and samples are not
-    stored.
+    Memory is at most 32 bytes per sample and tree. A sample takes 8 d + 8 more bytes if it can be
+    removed or is the first sample of a region. A region whose first sample was removed is kept
+    while it has other samples. The time of a sample is proportional to the depth of the trees times
+    d. With an `origin`, memory is 32 bytes for each region on the path to a sample's cell, and
+    samples are not stored.
 
     Examples
     --------
@@ -223,7 +227,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
 
     @property
     def _estimator(self) -> str:
-        """Name of the estimator."""
+        """The method; its default depends on the lifetime."""
         return self.method or ("kernel" if self._is_auto else "forest")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -247,7 +251,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     # Interrupted calls.
 
     def _settle(self) -> None:
-        """Complete an interrupted call, and forget features that the trees do not have."""
+        """Complete an interrupted call, and remove features that the trees do not have."""
         trees = self._trees
         if trees is None:
             self._features.keep_first(len(declared(self.directions, self.origin)[0]))
@@ -294,7 +298,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             d = len(self._features) or len(names)
             matrix = drawn_matrices(int(self.directions), d, self.n_estimators, seed)
         n_inputs = len(self._features) if matrix is None else matrix.shape[2]
-        # If the lifetime grows, cells are cut until all samples are separated.
+        # Trees with a growing lifetime have no origin: they are cut until all samples are
+        # separated.
         origin = None if self._grows else declared(self.directions, self.origin)[1]
         limits = self._grows, self._estimator, self.window, self.max_nodes
         return PivotTrees(lifetimes, self.n_estimators, seed, n_inputs, *limits, matrix, origin)
@@ -353,8 +358,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         TypeError
             If a column holds a value that is not a number.
         ValueError
-            If a value is infinite or too large, a column occurs twice, or as for `learn_one`. Then
-            the forest has not changed.
+            As for `learn_one`, or if a column occurs twice. Then the forest has not changed.
 
         """
         _, names, columns = frames.read_frame(X)
@@ -396,7 +400,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         start = 0
         with Progress(progress, len(columns)) as shown:
             while start < len(columns):
-                # Other threads may call in between.
+                # The lock is taken for each block of rows, so that other threads can call between
+                # blocks.
                 with self._lock:
                     self._settle()
                     most = 1 if self._trees is None else max(1, self._trees.rows_at_once)
@@ -411,7 +416,7 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     def _learn_part(
         self, names: Sequence[Hashable], columns: Floats, lifetimes: Floats | None
     ) -> int:
-        """Learn rows before the next new feature, or one with new features; return their number."""
+        """Learn rows before the next new feature, or one with new features; return how many."""
         trees, index = self._trees, self._features
         first = self._new_features(names, columns)
         new = [name for name, row in first.items() if row == 0]
@@ -421,7 +426,8 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
             rows = index.arrange(names, columns[:stop], len(index))
             trees.learn_many(rows, None if lifetimes is None else lifetimes[:stop])
             return stop
-        # New trees or a copy learn the row, and then replace the trees.
+        # New trees or a copy learn the row and then replace the trees. So an interrupted call
+        # changes nothing.
         if trees is None:
             made = self._begin(new)
         else:

@@ -18,7 +18,7 @@ from ..progress import pieces
 
 
 class DensityReadings(Model):
-    """The base class of models over trees with densities."""
+    """The base class of models whose trees estimate densities."""
 
     _features: FeatureIndex
     _trees: PivotTrees | None
@@ -39,8 +39,8 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The logarithm; minus infinity if the density is 0, as before the first sample. It may be
-        finite even if the density is too small or too large for a float.
+        The logarithm; minus infinity if the density is 0, as before the first sample. The logarithm
+        may be finite even if the density is too small or too large for a float.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class DensityReadings(Model):
         return self._read(x, LOG_DENSITY, -math.inf)
 
     def _read(self, x: Mapping[Any, Any], reading: int, before: float) -> float:
-        """Return a reading of the trees for a sample, or `before` if nothing has been learned."""
+        """Return an output of the trees for a sample, such as SCORE; `before` before any sample."""
         with self._lock:
             trees = self._trees
             if trees is None:
@@ -85,7 +85,7 @@ class DensityReadings(Model):
         return _exp(self.log_density_one(x))
 
     def surprise_one(self, x: Mapping[Any, Any]) -> float:
-        """Return minus the logarithm of the density, or of its floor.
+        """Return minus the logarithm of the density, with a floor that keeps it finite.
 
         Raises the same errors as `log_density_one`.
 
@@ -96,10 +96,9 @@ class DensityReadings(Model):
 
         Returns
         -------
-        The surprise in nats, which is higher for rarer samples. If no tree has a sample in the
-        cell, the density is 0. Then each tree uses the last cell on the path that holds a sample,
-        as if it held one. This cell is larger far from all samples. So a surprise is always finite.
-        It is 0 before the first sample.
+        The surprise in nats, higher for rarer samples; 0 before the first sample. If no tree has a
+        sample in the point's cell, the density is 0. Then each tree uses the last cell on the path
+        that holds a sample, as if it held exactly one. Far from all samples, this cell is larger.
 
         """
         return -self._read(x, FLOORED, -0.0)
@@ -108,18 +107,19 @@ class DensityReadings(Model):
         """Return an anomaly score within [0, 1].
 
         The rarity r is the sample's surprise minus the median surprise of the learned samples, in
-        units of their mean deviation from the median. Surprises are computed before a sample is
-        learned. The score is (1 + r / (1 + |r|)) / 2, which increases with the surprise. It is 1/2
-        at the median, 3/4 at one mean deviation above the median, and .95 at nine. Median and mean
-        deviation follow about the latest 512 samples.
+        units of their mean deviation from the median. The surprise of a sample is computed before
+        the sample is learned. The score is (1 + r / (1 + |r|)) / 2, which increases with the
+        surprise. It is 1/2 at the median, 3/4 at one mean deviation above the median, and .95 at
+        nine mean deviations. The median and the mean deviation are running estimates over about the
+        latest 512 samples.
 
         With lifetime "auto", r is the maximum over the lifetimes at which a sample's cells hold
         1/256 to 1/4 of all samples on average. So groups of similar samples far from the others get
         high scores, and so do single rare samples.
 
-        With an `origin` and a fixed lifetime, the score does not depend on the order of samples. It
-        is then 1 / (1 + m), where m is the number of samples that the density gives to the mean
-        volume of a cell, (2 / lifetime)^d.
+        With an `origin` and a fixed lifetime, the score does not depend on the order of samples.
+        With n samples of d features and density f(x), it is 1 / (1 + n f(x) (2 / lifetime)^d),
+        where (2 / lifetime)^d is the mean volume of a cell.
 
         Raises the same errors as `log_density_one`.
 
@@ -255,18 +255,18 @@ LEAST_LIFETIME, LARGEST_LIFETIME = 1e-100, 1e100
 
 
 def check_lifetime_size(lifetime: Any, when: str = "") -> None:
-    """Refuse a lifetime that is not a number, or for which cells may have no finite volume."""
+    """Refuse a lifetime that is not a number, or too small or too large for volumes of cells."""
     if not arguments.is_real(lifetime) or not LEAST_LIFETIME <= lifetime <= LARGEST_LIFETIME:
         ends = f"{LEAST_LIFETIME:g} to {LARGEST_LIFETIME:g}"
         raise ValueError(f"lifetime must be a number from {ends}, got {lifetime!r}{when}")
 
 
 def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
-    """Return the density that infinitely many Mondrian trees estimate from samples.
+    """Return the limit of a forest's density as the number of Mondrian trees grows.
 
-    The closed form of Theorem 5.1[^1]: a kernel density estimate whose kernel is, in each
-    dimension, lifetime E_2(lifetime |x - X_i|), where E_2(t) = exp(-t) - t E_1(t) is a generalized
-    exponential integral.
+    The limit is the kernel density estimate of Theorem 5.1[^1]. In each dimension, its kernel is
+    lifetime E_2(lifetime |x - X_i|). E_2(t) = exp(-t) - t E_1(t) is a generalized exponential
+    integral.
 
     Parameters
     ----------
@@ -277,8 +277,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
         order of the columns. Or k points: a frame with the same columns, or an array of shape (k,
         d).
     lifetime
-        Lifetime of the trees. The density of a `DensityForest` with this lifetime tends to the
-        result.
+        Lifetime of the trees, a rate per unit of the features, as in `DensityForest`.
 
     Returns
     -------
@@ -289,8 +288,8 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
     TypeError
         If a value is not a number.
     ValueError
-        If there are no samples, values are missing or infinite, features do not match, or the
-        lifetime is not a positive number.
+        If there are no samples, values are missing or infinite, `X` and `x` have different
+        features, or the lifetime is not a positive number.
 
     Examples
     --------
@@ -338,7 +337,7 @@ def exact_density(X: Any, x: Any, lifetime: float) -> float | Floats:
 def _matrix(
     what: str, values: Any, names: list[Hashable] | None
 ) -> tuple[list[Hashable] | None, Floats]:
-    """Return the names and values of a frame, in the order of `names` if given, or of an array."""
+    """Return the names and values of a frame or array; `names` gives the order of columns."""
     if hasattr(values, "columns"):
         _, found, matrix = read_frame(values)
         if names is not None:

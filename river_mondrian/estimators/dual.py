@@ -1,4 +1,4 @@
-"""Online gradient descent with support vectors: the baseline of the feature maps."""
+"""Online gradient descent with support vectors: the baseline for feature maps."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .labels import NumbersLabels
 class DualOGDClassifier(NumbersLabels, base.Classifier):
     """Kernel online gradient descent with a growing set of support vectors.
 
-    A sample with a positive hinge loss becomes a support vector. A prediction sums the kernel over
-    all support vectors[^1] (Algorithm 1)[^2]. The number of support vectors usually grows with the
-    stream, and so does the time of a prediction. This class is the baseline for `OGDClassifier` on
-    a feature map, whose time is constant.
+    A sample with a positive hinge loss becomes a support vector. A prediction is a weighted sum of
+    kernels over all support vectors[^1] (Algorithm 1 of [^2]). The number of support vectors
+    usually grows with the stream, and so does the time of a prediction. This class is the baseline
+    for `OGDClassifier`, whose time per prediction is constant.
 
     A feature that is absent from the mapping, or NaN, counts as 0. Only the non-zero values of
     support vectors are stored. Features and classes may appear at any time.
@@ -37,10 +37,10 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     kernel
         "laplace" for exp(-lifetime |x - y|_1), "gaussian" for exp(-gamma |x - y|_2^2), or
         `IsolationFeatures` for the isolation kernel. A copy of this map learns with the model. When
-        it is rebuilt, the support vectors get new cells and keep their coefficients.
+        the map is rebuilt, the support vectors get new cells and keep their coefficients.
     lifetime
-        Rate of the Laplace kernel, per unit of the features. The psi of the reference is
-        lifetime = log(psi) / number of features.
+        Rate of the Laplace kernel, per unit of the features. The parameter psi of the reference[^2]
+        corresponds to lifetime = log(psi) / number of features.
     gamma
         Rate of the Gaussian kernel, per squared unit of the features.
     learning_rate
@@ -48,10 +48,10 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     Notes
     -----
-    The reference has two classes and one function f. Here each class has a function, trained on its
-    samples against the rest, and the class with the largest value is predicted. With two labels,
-    the second function is minus the first function, which is the algorithm of the reference. The
-    functions of later labels start from f = 0 with their first sample.
+    The reference[^2] has two classes and one decision function f. Here each class has a decision
+    function f, trained on the samples of the class against all other samples. The class with the
+    largest f(x) is predicted. With two classes, the second function is minus the first function, as
+    in the reference. The function of a later class is 0 until the first sample of the class.
 
     Examples
     --------
@@ -122,11 +122,11 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:
-        # The room for later support vectors is not stored.
+        # Memory that is reserved for later support vectors is not stored.
         return super()._state() | {"_coefficients": self._coefficients[: len(self._supports)]}
 
     def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:  # type: ignore[override]
-        """Raise an error: there are no probabilities.
+        """Raise an error, because the hinge loss gives no probabilities.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
         scores = supports.weighted_sums(sample, self._coefficients)
         signs = np.full(len(scores), -1.0)
         signs[label] = 1.0
-        # Lines 4 and 5 of Algorithm 1: the hinge loss has the derivative -c up to a margin of 1.
+        # Lines 4 and 5 of Algorithm 1: the hinge loss has the derivative -c in f while c f < 1.
         steps = np.where(signs * scores < 1.0, self.learning_rate * w * signs, 0.0)
         if steps.any():
             if self._pending is None:
@@ -207,7 +207,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
 
     @locked
     def decision_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return the value f(x) of each label.
+        """Return the value f(x) of each label's decision function.
 
         Parameters
         ----------

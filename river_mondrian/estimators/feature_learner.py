@@ -32,7 +32,7 @@ GROWING_BLOCK = 256
 
 
 class Ahead(tuple[Any, Sample, float, float]):
-    """The rest of a call in which a growing map may have learned a sample: the weights learn it."""
+    """The rest of a call that a growing map began: the weights learn the sample of the map."""
 
     __slots__ = ()
 
@@ -49,8 +49,8 @@ class FeatureLearner(Model, base.Estimator):
     """A learner on a feature map that may be rebuilt.
 
     While the map collects the samples from which it is built, the learner stores their targets. The
-    weights of a new map begin at zero and learn these samples again, some in each call. Until they
-    have learned all of them, predictions use the previous map.
+    weights of a new map begin at zero and learn the collected samples again, some in each call.
+    Until the new weights have learned all of these samples, predictions use the previous map.
     """
 
     _REHEARSED: ClassVar[Mapping[str, Any]] = {"features": IsolationFeatures(pool_size=512)}
@@ -74,8 +74,8 @@ class FeatureLearner(Model, base.Estimator):
             self._features = given._own_copy(self._MIXES)
         self._current: Any = None
         self._next: Any = None
-        # The samples to replay: the pool's samples from the first sample that this learner has
-        # seen.
+        # The samples to replay: the samples of the pool from place `_first` on. Earlier samples
+        # were learned by the map before this learner.
         self._pool = self._features._pool
         self._first = 0 if self._pool is None else len(self._pool)
         self._targets = array("d")
@@ -102,7 +102,7 @@ class FeatureLearner(Model, base.Estimator):
 
     @abc.abstractmethod
     def _make_weights(self, compiled: CompiledMap) -> Weights:
-        """Return weights for a map that have learned nothing."""
+        """Return new weights for a map."""
 
     def _kernel_target(self, target: Any) -> Any:
         """Convert a target, or an array of targets, to the form that kernels read."""
@@ -124,7 +124,7 @@ class FeatureLearner(Model, base.Estimator):
     # Learning.
 
     def _learn(self, x: Mapping[Any, Any], target: float, weight: float) -> None:
-        """Learn a sample, if no interrupted call is pending."""
+        """Learn a sample; the caller has completed any interrupted call."""
         features, weights = self._features, self._current
         is_ready = weights is not None and weights.compiled is features._map
         if not is_ready or self._next is not None or not features._knows(x):
@@ -140,16 +140,16 @@ class FeatureLearner(Model, base.Estimator):
             raise features._bad_input(status, x)
 
     def _locate(self, x: Mapping[Any, Any], weights: Any, learns: bool) -> Sample:
-        """Write a sample, to be learned or predicted, to memory that the weights' kernels read."""
+        """Write a sample to the memory that kernels read; `learns` if it will be learned."""
         return self._features._locate(x, weights.compiled)
 
     def _learn_ahead(self, weights: Any, sample: Sample, target: float, weight: float) -> int:
-        """Learn a sample, first by the map; return DONE or the place of a bad input."""
+        """Learn a sample, first with the map; return DONE or the place of a bad input."""
         compiled = weights.compiled
         self._pending = Ahead((weights, sample, target, weight))
         bad = compiled.learn(sample)
         if bad < 0:
-            # The map need not map again the sample that it has just learned.
+            # The map may have computed the sample's outputs when it learned the sample.
             weights.learn(sample, target, weight, compiled.maps_learned)
         self._pending = None
         return bad
@@ -157,10 +157,10 @@ class FeatureLearner(Model, base.Estimator):
     def _learn_new(
         self, x: Any, find_target: Callable[[], float], weight: float, is_new: bool = False
     ) -> None:
-        """Learn a sample that may change more than the weights' numbers.
+        """Learn a sample that may add features or a label, or rebuild the map.
 
-        `find_target` returns the sample's target. If the target `is_new`, the function may change
-        the learner.
+        `find_target` returns the sample's target. If `is_new`, the function may also change the
+        learner, for example add a label.
         """
         features = self._features
         values = features._read_values(x)
@@ -173,15 +173,15 @@ class FeatureLearner(Model, base.Estimator):
 
     @property
     def _stores(self) -> bool:
-        """Whether the next sample is stored, so that other weights can learn it again."""
+        """Whether the next sample is stored, so that weights of a new map can learn it again."""
         return self._features._pool is not None
 
     def _store(self, n: int, values: Mapping[Any, float], target: float, weight: float) -> None:
-        """Store a sample after `n` stored samples, unless it has been stored."""
+        """Store a sample after `n` stored samples, unless the sample is already stored."""
         for kept, value in ((self._targets, target), (self._weights, weight)):
             if len(kept) == n:
                 kept.append(value)
-        # The map may have stored the sample's inputs. If the step is repeated, the pool may be
+        # The map may have stored the sample's inputs already. In a repeated step, the pool may be
         # gone.
         if self._pool is not None and len(self._pool) == self._first + n:
             self._pool.append(*self._features._reader.entries(values))
@@ -196,7 +196,8 @@ class FeatureLearner(Model, base.Estimator):
     ) -> list[Callable[[], object]]:
         """Return the remaining steps for a sample that the map has observed.
 
-        A step checks by counts whether it has been done. The last steps end the change.
+        Each step checks a count, so repeating a completed step has no effect. The last steps set
+        attributes of the learner.
         """
         steps: list[Callable[[], object]] = []
         n_stored = len(self._targets)
@@ -215,7 +216,8 @@ class FeatureLearner(Model, base.Estimator):
         end: dict[str, Any] = {}
         if self._next is not None:
             stop = min(self._position + REPLAY, n_stored)
-            # A stored sample will be replayed; another sample must be learned for both maps.
+            # A stored sample will be replayed. Weights of both maps must learn a sample that is not
+            # stored.
             replay = partial(self._replay, self._next, self._position, stop)
             if stored:
                 steps.append(partial(replay, self._next.n_learned))
@@ -234,7 +236,7 @@ class FeatureLearner(Model, base.Estimator):
         """Learn a checked sample, if the weights have learned only `n` samples so far."""
         if weights.n_learned == n:
             sample, target = self._locate(x, weights, True), self._kernel_target(target)
-            # The map need not map again the sample that it has just learned.
+            # The map may have computed the sample's outputs when it learned the sample.
             weights.learn(sample, target, weight, weights.compiled.maps_learned)
 
     def _replay(self, weights: Any, start: int, stop: int, n_before: int) -> None:
@@ -246,7 +248,7 @@ class FeatureLearner(Model, base.Estimator):
             weights.learn_stored(self._pool, self._first + start, targets, by)
 
     def _after_replay(self, weights: Any, stop: int, n_stored: int) -> dict[str, Any]:
-        """Return attributes to set after a replay; a complete replay makes its weights current."""
+        """Return attributes to set after a replay; complete weights become the current weights."""
         if stop < n_stored:
             return {"_position": stop}
         used: dict[str, Any] = {"_current": weights, "_next": None, "_position": stop}
@@ -262,7 +264,7 @@ class FeatureLearner(Model, base.Estimator):
         return is_ready and self._next is None and self._features._is_final
 
     def _learn_rows(self, rows: Block) -> None:
-        """Learn rows whose targets are known."""
+        """Learn rows, which may have new features but no new labels."""
         new, start = self._features._new_rows(rows.names, rows.columns), 0
         most = GROWING_BLOCK if self._features._grows else BLOCK
         while start < len(rows):
@@ -275,7 +277,7 @@ class FeatureLearner(Model, base.Estimator):
             start = stop
 
     def _learn_block(self, block: Block) -> None:
-        """Learn rows without new features by the current map."""
+        """Learn rows without new features with the current map."""
         current = self._current
         samples = self._features._rows(block.names, block.columns)
         if samples is not None:
@@ -285,15 +287,15 @@ class FeatureLearner(Model, base.Estimator):
             return
         learn = partial(self._learn_outputs, current.n_learned, block)
         if self._features._grows:
-            # The map may have learned more rows than the weights. If the map does not grow, kernels
-            # learn whole rows.
+            # In an interrupted call, a growing map may have learned more rows than the weights. If
+            # the map does not grow, one kernel learns a whole row.
             self._pending = Steps([learn])
             self._settle()
         else:
             learn()
 
     def _learn_outputs(self, n_before: int, block: Block) -> None:
-        """Map rows as they are learned, and learn the rows that the weights have not learned."""
+        """Map all rows, and learn the rows that the weights have not learned."""
         done = self._current.n_learned - n_before
         if done < len(block):
             self._features._observe_rows(block.names, block.columns)
@@ -306,7 +308,7 @@ class FeatureLearner(Model, base.Estimator):
     def _blocks(
         self, names: Sequence[Hashable], columns: inputs.Floats, progress: bool
     ) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of a frame's rows, with their outputs."""
+        """Yield slices of a frame's rows, and the map's outputs for these rows."""
         with Progress(progress, len(columns)) as shown:
             for start in range(0, len(columns), BLOCK):
                 part = slice(start, min(start + BLOCK, len(columns)))
@@ -329,7 +331,7 @@ class FeatureLearner(Model, base.Estimator):
 
 
 class TargetLearner(FeatureLearner, base.MiniBatchRegressor):
-    """A learner of targets that are numbers."""
+    """Base class of the regressors on a feature map."""
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn a sample.

@@ -96,7 +96,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         if trees is None:
             return
         trees.enter()
-        # No sample has been learned yet, or all samples have been forgotten.
+        # No sample has been learned yet, or all samples have been removed.
         is_empty = trees.is_empty
         self._features.keep_first(0 if is_empty else trees.n_inputs)
         if is_empty:
@@ -118,7 +118,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     def widths(self) -> dict[Any, float]:
         """Width of each feature; 1 for a category, and for all features with `scale=False`.
 
-        While trees are redrawn, these are the new widths; `tree_widths` returns the widths of a
+        While trees are redrawn, `widths` are the new widths, and `tree_widths` are the widths of a
         tree.
         """
         trees = self._trees
@@ -168,7 +168,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     @locked
     def _read_frame(self, X: Any) -> Frame:
-        """Read a frame; columns must be of their features' kinds."""
+        """Read a frame, whose columns must have the types of their features."""
         return read_frame(X, self._features if self._takes_levels else None)
 
     def _add_features(self, values: Mapping[Hashable, float]) -> None:
@@ -193,11 +193,11 @@ class MondrianForest(InspectableForest, base.Estimator):
         learn: Callable[[Any], None],
         add: Callable[[Any], object] | None = None,
     ) -> bool:
-        """Learn a checked sample by a function of the trees; return whether they change shape.
+        """Learn a checked sample by calling `learn`; return whether the trees changed shape.
 
-        Trees change shape if features are new, or if `add` adds something else to them.
+        Trees change shape if features are new, or if `add` adds a label or weights.
         """
-        # Another thread may have added a feature.
+        # Another thread may have added a feature after the sample was read.
         values = self._features.agreed(values)
         trees = self._grown()
         changes = add is not None or not values.keys() <= self._features.places.keys()
@@ -206,7 +206,7 @@ class MondrianForest(InspectableForest, base.Estimator):
             self._add_features(values)
         if add is not None:
             add(trees)
-        # The additions may have replaced the vector.
+        # Adding features may have replaced the trees' vector.
         self._features.write(values, trees.vector)
         learn(trees)
         if changes:
@@ -236,7 +236,7 @@ class MondrianForest(InspectableForest, base.Estimator):
     def _predict_rows(
         self, X: Any, progress: bool, read: Callable[[Floats], Floats] = lambda said: said
     ) -> tuple[Any, Floats]:
-        """Return a narwhals frame, or the array, and the results of `read` on its predictions."""
+        """Return a narwhals frame, or the array, and the result of `read` for its predictions."""
         frame, names, columns = self._read_frame(X)
         trees = self._trees
         if trees is None:
@@ -246,9 +246,9 @@ class MondrianForest(InspectableForest, base.Estimator):
 
     @locked
     def resample(self) -> None:
-        """Redraw the whole forest from the samples learned so far, in batch.
+        """Redraw all trees from the stored samples, in batch.
 
-        The batch algorithm gives another draw from the same distribution as the online extension.
+        The new trees have the same distribution as the trees that were extended online.
 
         Raises
         ------
@@ -264,30 +264,30 @@ class MondrianForest(InspectableForest, base.Estimator):
 
 
 class ExplainedForest(MondrianForest):
-    """A forest that explains predictions by its cuts."""
+    """Base class of the forests that attribute predictions to features."""
 
     @property
     @locked
     def feature_importances(self) -> dict[Any, float]:
-        """Reduction of the loss by the cuts on each feature, as a mean over the trees.
+        """Importance of each feature: the reduction of the loss by its cuts, a mean over trees.
 
-        For classes, the unit is nats per sample: the reduction of the log loss of predicting each
-        learned label from earlier labels. A tree predicts the mean over its prunings. For targets,
-        the unit is squared units of the target per sample: the reduction of the squared error of
-        predicting each learned target from all other targets. An irrelevant feature has an
-        importance of about 0, often slightly below 0. A feature that is never cut has the
-        importance 0. With `directions`, features share a cut in proportion to their extents in its
-        direction. Importances add up to the reduction by all cuts.
+        For labels, the loss is the log loss in nats per sample. Each learned label is predicted
+        from earlier labels, with a mean over the prunings of the tree. For targets, the loss is the
+        squared error per sample, in squared units of the target. Each learned target is predicted
+        from all other targets. An irrelevant feature has an importance of about 0, often slightly
+        below 0. A feature that is never cut has the importance 0. With `directions`, the reduction
+        by a cut is shared among features, in proportion to their extents in the cut's direction.
+        Importances add up to the reduction by all cuts.
 
         Importances are computed from the trees, without samples. With 100,000 samples and 10 trees,
-        this takes a second or two, and temporarily 8 bytes for each node and class of a tree. Empty
-        before the first sample.
+        this takes a second or two. It temporarily needs 8 bytes for each node and class of a tree.
+        The mapping is empty before the first sample.
         """
         found = [] if self._trees is None else self._trees.importances.tolist()
         return dict(zip(self.feature_names, found, strict=True))
 
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
-        """Return each feature's contribution beyond the prediction of the roots, a row per feature.
+        """Return each feature's contribution to the change from the roots' prediction, in rows.
 
         Raises
         ------
@@ -307,9 +307,9 @@ class ExplainedForest(MondrianForest):
 
 
 class TargetExplanations(ExplainedForest):
-    """Explanations of predicted targets, and of nodes by their numbers."""
+    """Explanations of predicted targets, and tables of nodes."""
 
-    # Numbers of nodes that are columns in tables of trees.
+    # Attributes of nodes that are columns in the table of a tree.
     _NUMBERS: ClassVar[tuple[str, ...]]
 
     def _columns(self, nodes: list[Any]) -> dict[str, list[Any]]:
@@ -323,8 +323,8 @@ class TargetExplanations(ExplainedForest):
     def baseline(self) -> float:
         """The prediction to which contributions are added; 0 before the first sample.
 
-        It is the mean of the roots' predictions. In an adaptive forest, it is the prediction of a
-        sample without values.
+        The baseline is the mean of the roots' predictions. In an adaptive forest, the baseline is
+        the prediction of a sample without values.
         """
         return 0.0 if self._trees is None else float(self._trees.root_prediction()[0])
 
@@ -332,14 +332,14 @@ class TargetExplanations(ExplainedForest):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the contribution of each feature to the predicted target.
 
-        Along the paths of the sample, the change of the prediction by a cut is attributed to the
+        The prediction changes at each cut on the sample's path. The change is attributed to the
         cut's feature. If the sample is outside a node's box, the change is attributed to the
-        features in which it is outside, in proportion to the distances. This takes some tens of
-        milliseconds for 10 trees.
+        features in which the sample is outside, in proportion to the distances. This takes some
+        tens of milliseconds for 10 trees.
 
-        In an adaptive forest, features are revealed one after the other, and each feature gets the
-        change of the prediction. The mean over several orders and their reverses is an estimate of
-        Shapley values. This takes 32 predictions per feature.
+        In an adaptive forest, the values of the sample are added one after the other, and each
+        feature gets the change of the prediction. The mean over several orders and their reverses
+        estimates Shapley values. This takes 32 predictions per feature.
 
         Parameters
         ----------

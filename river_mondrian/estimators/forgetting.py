@@ -23,14 +23,14 @@ class WindowForest(MondrianForest):
     """Base class of the forests that may store only the latest samples.
 
     After a sample is removed, the forest is distributed like a forest that never learned it, given
-    the widths and hyperparameters. The samples must have no missing values, and deletions must not
-    depend on the trees.
+    the widths and hyperparameters. The samples must have no missing values, and the choice of
+    removed samples must not depend on the trees.
     """
 
     window: int | None
 
     def _write_known(self, values: Mapping[Hashable, float]) -> Any:
-        """Write a checked sample to the trees' vector; return None if it cannot be stored."""
+        """Write a checked sample to the trees' vector; return the trees, or None if impossible."""
         trees = self._trees
         if trees is None or not values.keys() <= self._features.places.keys():
             return None
@@ -38,12 +38,12 @@ class WindowForest(MondrianForest):
         return trees
 
     def _take_out(self, trees: Any, put: Callable[[int], None]) -> bool:
-        """Remove a stored sample that equals the written sample; return whether there is one.
+        """Remove a stored sample that equals the written sample; return whether one was stored.
 
-        `put` writes the rest of the sample, besides its inputs, to the point of a given number.
+        `put` writes the label or target and the weight of the sample to a point, given its number.
         """
-        # If this call is interrupted, the next `_enter` completes the removal, and drops trees
-        # without samples; otherwise the `_enter` below does both.
+        # `_enter` completes the removal, and drops trees without samples. If this call is
+        # interrupted, the next call does the same.
         trees.close()
         is_held = trees.forget(put)
         if is_held:
@@ -77,7 +77,7 @@ class ForgettingForest(WindowForest):
 
     @property
     def _takes_levels(self) -> bool:  # type: ignore[override]
-        # Directions are sums of numbers.
+        # Directions are weighted sums, so features must be numbers.
         return self.directions is None
 
     def _write_known(self, values: Mapping[Hashable, float]) -> Any:
@@ -97,7 +97,7 @@ class ForgettingForest(WindowForest):
 
     @abc.abstractmethod
     def _numbers(self, rows: Block, start: int, stop: int) -> NDArray[Any]:
-        """Return the numbers of rows' labels, or rows' targets, up to the next new label."""
+        """Return the label numbers, or the targets, of rows up to the next new label."""
 
     def _begin_rows(self, rows: Block, start: int, stop: int) -> int:
         """Prepare the trees for rows; return the end of the rows that they can learn at once."""
@@ -122,7 +122,8 @@ class ForgettingForest(WindowForest):
                 start += 1
             while start < len(rows):
                 shown.reach(start)
-                # Other threads may call in between.
+                # The lock is taken for each block of rows, so that other threads can call between
+                # blocks.
                 with self._lock:
                     self._settle()
                     start = self._learn_rows(rows, start, *horizons)
@@ -131,14 +132,14 @@ class ForgettingForest(WindowForest):
     def _learn_rows(
         self, rows: Block, start: int, n_before: int, horizons: list[float] | None
     ) -> int:
-        """Learn rows after the warm-up up to the next new feature or label; return their end.
+        """Learn rows after the warm-up, up to the next new feature or label; return their end.
 
         `horizons` are the lifetimes after each row, if `n_before` samples come before the first
         row.
         """
         trees = self._grown()
         stop = min(len(rows), start + trees.learned_at_once(self.n_jobs))
-        # Another thread may have added a feature, or learned samples.
+        # Another thread may have added a feature or learned samples after the frame was read.
         self._features.agree(rows.names, rows.columns[start:stop], start)
         own = None if horizons is None else horizons[start:stop]
         if own is not None and self.n_samples != n_before + start:
@@ -163,23 +164,23 @@ class ForgettingForest(WindowForest):
     def _putter(self, trees: Any, y: Any, w: float) -> Callable[[int], None] | None:
         """Return a function that writes a label or target, and a weight, to a point.
 
-        Return None if no learned sample can have them.
+        Return None if no learned sample can have this label or weight.
         """
 
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Remove a learned sample from every tree.
 
         The forest is then distributed like a forest that never learned the sample, because a
-        Mondrian process is projective[^1]. The sample must have no missing values, and its choice
-        must not depend on the trees. Ranges, widths, names of features and labels, and the random
-        state do not change. But a forest whose last sample is removed equals a forest that has
-        learned nothing.
+        Mondrian process is projective[^1]. The sample must have no missing values, and the choice
+        of the sample must not depend on the trees. Ranges, widths, names of features and labels,
+        and the random state do not change. But a forest whose last sample is removed equals a
+        forest that has learned nothing.
 
         Parameters
         ----------
         x
-            A mapping from feature to value, as it was learned: values are compared in single
-            precision, scaled as in the trees.
+            A mapping from feature to value, as it was learned. Values are scaled and compared in
+            single precision, as in the trees.
         y
             The label or the target, as it was learned.
         w
@@ -189,8 +190,8 @@ class ForgettingForest(WindowForest):
         ------
         KeyError
             If no stored sample equals this sample. Then the forest does not change. With
-            `directions`, this may happen to a sample with a missing value, which was stored as the
-            mean at that time.
+            `directions`, this may happen to a sample with a missing value: it was stored as the
+            feature's mean at that time.
         TypeError
             If a value is neither a number nor a level, or the target or weight is not a number.
         ValueError
@@ -240,8 +241,8 @@ class ForgettingForest(WindowForest):
         Raises
         ------
         KeyError
-            If fewer stored samples than rows equal a row. The error names the row, and the forest
-            does not change.
+            If rows contain a sample more often than it is stored. The error names the row, and the
+            forest does not change.
         TypeError, ValueError
             As for `forget_one`, or if a column occurs twice or lengths differ.
 
@@ -268,7 +269,7 @@ class ForgettingForest(WindowForest):
     def _prepared_to_forget(
         self, values: Mapping[Hashable, float], y: Any, w: float
     ) -> Callable[[int], None] | None:
-        """Write a sample's inputs; return a function for its target, None if it is not stored."""
+        """Write a sample's inputs; return a function for its target, or None if it is unknown."""
         trees = self._write_known(values)
         if trees is None or not w > 0.0:
             return None

@@ -28,7 +28,7 @@ def _distance(node: reading.NodeView, values: Any) -> float:
 
 
 class InspectableForest(Model, abc.ABC):
-    """A forest whose trees can be read."""
+    """Base class of the forests whose trees can be inspected."""
 
     n_estimators: int
     _features: FeatureIndex
@@ -46,7 +46,7 @@ class InspectableForest(Model, abc.ABC):
 
     @property
     def _n_readable(self) -> int:
-        """Number of trees that can be read."""
+        """Number of trees that can be inspected."""
         return self.n_estimators
 
     def _nodes(self, tree: int) -> list[Any]:
@@ -89,8 +89,9 @@ class InspectableForest(Model, abc.ABC):
 
         Returns
         -------
-        The path, a line per node (the cut, the time, the samples, the probability that `x` has
-        branched off by then), and the forest's prediction.
+        A text with a line per node on the path of `x`, and the forest's prediction. A line has the
+        node's cut, its time, its number of samples, and the probability that `x` has branched off
+        at or above the node.
 
         """
         x = as_dict(x)
@@ -145,11 +146,12 @@ class InspectableForest(Model, abc.ABC):
         Returns
         -------
         A frame with the columns parent, left, right (node numbers, -1 for none), depth, is_leaf,
-        paused, time, feature, threshold (in the feature's own units) and n_samples. With cut
-        directions, the feature is "direction K", and the threshold is for the weighted sum of the
-        K-th entry of `cut_directions`. The threshold of a category separates the places of its
-        levels (`level_places`). A classifier adds count_LABEL (the counts of the posterior, c in
-        Algorithm 5). A regressor adds mean and variance (the posterior of the node's mean).
+        paused, time, feature, threshold (in the feature's own units) and n_samples. With
+        `directions`, the feature is "direction K", and the threshold is for the weighted sum of
+        element K of `cut_directions`, counted from 0. The threshold of a category separates the
+        places of its levels (`level_places`). A classifier adds the columns count_LABEL: the counts
+        of the posterior, c in Algorithm 5. A regressor adds the columns mean and variance: the
+        posterior of the node's mean.
 
         """
         pd = checks.require("pandas", "pandas", "to_dataframe")
@@ -181,7 +183,7 @@ class InspectableForest(Model, abc.ABC):
         """Return a tree's partition of the plane at a time."""
         nodes, trees = self._learned_nodes(tree), self._grown()
         reading.check_plane(self.feature_names)
-        # A box without width is drawn as a line.
+        # Margins, so that a box without width is visible as a line.
         widths = 1e-6 * (nodes[0].upper - nodes[0].lower)
         cells = reading.cells_of_plane(trees, tree, nodes, time)
         boxes = [reading.box_in(trees, tree, nodes[i], cell, widths) for i, cell in cells.items()]
@@ -248,15 +250,17 @@ class InspectableForest(Model, abc.ABC):
     def level_places(
         self, feature: Hashable, levels: Iterable[Any], tree: int = 0
     ) -> dict[Any, float]:
-        """Return the places of levels of a category in a tree; a cut's threshold separates them.
+        """Return the place in [0, 1] of each level of a category in a tree.
+
+        Thresholds of cuts separate these places.
 
         Parameters
         ----------
         feature
             A feature that is a category.
         levels
-            Levels, seen or not: strings, truth values, or numbers, which are levels in categorical
-            columns of frames.
+            Levels, learned or not: strings, truth values, or numbers. Numbers are levels in
+            categorical columns of frames.
         tree
             Number of the tree.
 
@@ -290,8 +294,8 @@ class InspectableForest(Model, abc.ABC):
         Returns
         -------
         For each direction, a mapping from feature to coefficient, in the features' own units. A cut
-        separates samples by the sum of coefficients times values. Without `directions`, there is a
-        direction for each feature. Empty before the first sample.
+        separates samples by the sum of coefficients times values. Without `directions`, each
+        feature has its own direction. Empty before the first sample.
 
         """
         arguments.check_place("tree", tree, self._n_readable)
@@ -327,8 +331,8 @@ class ScoringDetector(Model, base.AnomalyDetector):
 
         Returns
         -------
-        The axes. The horizontal axis has the numbers of the samples, from 1 on. The first sample of
-        each run of marked samples is labelled with its number.
+        The axes. The horizontal axis shows the number of the sample, from 1 on. The first of
+        successive marked samples is labelled with its number.
 
         Raises
         ------

@@ -21,7 +21,7 @@ from .labels import ClassifiesRows
 
 
 def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, float]:
-    """Return a mapping from label to value, several times as fast as `dict` of pairs."""
+    """Return a mapping from label to value, several times faster than `dict(zip(...))`."""
     if len(values) == 2:
         (first, second), (a, b) = labels, values
         return {first: a, second: b}
@@ -42,7 +42,7 @@ class Prepared:
     trees
         The trees.
     features, labels
-        The features, and the number of each label.
+        The index of the features, and a mapping from label to its number.
 
     """
 
@@ -51,7 +51,7 @@ class Prepared:
         self.features = features
         self.labels, self.names = labels, list(labels)
         self.predict = trees.predictor()
-        # Adaptive forests learn by their trees.
+        # Adaptive forests have no such learner: their trees learn.
         self.learn: Any = trees.learner() if hasattr(trees, "learner") else None
         numbers = struct.Struct(f"{len(labels)}d")
         self.n_bytes, self.unpack = numbers.size, numbers.unpack
@@ -63,14 +63,14 @@ class Prepared:
             self._get = lambda x: (x[names[0]],)
         self._pack = struct.Struct(f"{len(names)}d").pack
         self.vector = memoryview(trees.vector).cast("B")[: 8 * len(names)]
-        # Other threads may add features meanwhile.
+        # A copy, because other threads may add features meanwhile.
         self._places = features.places.copy()
         self._categories, self._gaps = features.categories, features.gaps
         self._has_zeros = not np.isnan(features.gaps).all()
         self._levels_at = features.category_places
 
     def pack(self, x: Mapping[Any, Any]) -> bytes | None:
-        """Pack a mapping by the fast path; return None if it cannot be used."""
+        """Pack the values of a mapping; return None if the values must be checked first."""
         if type(x) is not dict:
             x = as_dict(x)
         if len(x) != self._n:
@@ -92,7 +92,7 @@ class Prepared:
         return self.pack_values(values) if values.keys() <= self._places.keys() else None
 
     def pack_values(self, values: dict[Hashable, float]) -> bytes:
-        """Pack checked values, converted to their features' kinds; omit unknown features."""
+        """Pack checked values, converted to their features' types; omit unknown features."""
         row = self._gaps.copy()
         for name, value in agreed(values, self._places, self._categories).items():
             place = self._places.get(name)
@@ -109,7 +109,7 @@ class Prepared:
 class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     """Base class of the Mondrian forests over classes, whose nodes have `counts` of classes."""
 
-    # `_prepared` is for calls on one sample, once a sample has been learned.
+    # `_prepared` is not saved: the first call on one sample makes it again.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
 
     def _renew(self) -> None:
@@ -133,19 +133,19 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
             self._labels = dict(itertools.islice(self._labels.items(), n_classes))
 
     def _add_label(self, y: Hashable) -> int:
-        """Return the number of a label, which may be new."""
+        """Return the number of a label; add the label if it is new."""
         label = self._labels.get(y)
         if label is None:
             warn_of_numbers(self._labels)
             label = self._grown().add_class()
-            # Other threads may be reading the labels so far.
+            # Replaced, not changed: other threads may be reading it.
             self._labels = self._labels | {y: label}
         return label
 
     # Predicting one sample.
 
     def _prepare(self, trees: Any) -> Prepared:
-        """Prepare calls on one sample."""
+        """Return the data for calls on one sample; renew the data if the trees have changed."""
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
             prepared = Prepared(trees, self._features, self._labels)
@@ -155,7 +155,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         return prepared
 
     def _predict(self, x: Mapping[Any, Any]) -> tuple[Prepared, int, bytearray] | None:
-        """Return the number of the most probable label, and packed probabilities."""
+        """Return the prepared data, the number of the best label, and packed probabilities."""
         prepared = self._prepared
         if prepared is not None:
             inputs = prepared.pack(x) or prepared.pack_values(self._read(x))
@@ -231,10 +231,10 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
     def explain_one(self, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
         """Return the contribution of each feature to the predicted probability of each label.
 
-        Along the paths of the sample, the change of the prediction by a cut is attributed to the
+        The prediction changes at each cut on the sample's path. The change is attributed to the
         cut's feature. If the sample is outside a node's box, the change is attributed to the
-        features in which it is outside, in proportion to the distances. This takes some tens of
-        milliseconds for 10 trees.
+        features in which the sample is outside, in proportion to the distances. This takes some
+        tens of milliseconds for 10 trees.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ class LabelForest(ClassifiesRows, ExplainedForest, base.MiniBatchClassifier):
         Returns
         -------
         A mapping from label to a mapping from feature to its contribution. For each label,
-        `baseline` and all contributions add up to the probability of `predict_proba_one`. empty
+        `baseline` and all contributions add up to the probability of `predict_proba_one`. Empty
         before the first sample.
 
         Raises

@@ -48,7 +48,7 @@ class ClassifiesRows(NumbersLabels):
     _predict_rows: Callable[..., tuple[Any, NDArray[np.float64]]]
 
     def _best(self, X: Any, progress: bool) -> tuple[Any, NDArray[np.int64]]:
-        """Return a narwhals frame, or the array, and the number of each row's label."""
+        """Return a narwhals frame, or the array, and the number of each row's predicted label."""
         frame, found = self._predict_rows(X, progress)
         return frame, found.argmax(axis=1) if self._labels else np.zeros(len(found), np.int64)
 
@@ -67,8 +67,8 @@ class ClassifiesRows(NumbersLabels):
 
         Returns
         -------
-        A frame or array like `X`, with the same pandas index and a column per label, in the order
-        of `classes`. There is no column before the first sample.
+        The probabilities, with a column per label in the order of `classes`: a frame of the library
+        of `X`, with its pandas index, or an array. There is no column before the first sample.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class ClassifiesRows(NumbersLabels):
 
     @locked
     def predict_many(self, X: Any, *, progress: bool = False) -> Any:
-        """Predict the most probable label, or the label of the largest score, for a frame's rows.
+        """Predict the label of each row of a frame, which has the largest probability or score.
 
         Parameters
         ----------

@@ -27,28 +27,29 @@ AnyModel = TypeVar("AnyModel", DensityForest, RidgeRegressor)
 def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     """Return a model that has learned the samples of two models.
 
-    This is possible if a model is a sum over samples, and its partition does not depend on samples:
+    Models can be merged if they are sums over samples on the same partition or feature map:
 
     - `DensityForest` with an `origin`, a seed and a fixed lifetime, for samples without missing
-      values. Counts add up, so densities are the same, bit for bit.
+      values. Counts are added, so densities equal those of one model that learned all samples, bit
+      for bit.
     - `RidgeRegressor` on `RandomFourierFeatures` or `RandomBinningFeatures` with the same seed, or
-      on features that were given to both models with a full pool. The posterior is the same, up to
-      rounding.
+      on one map with a full pool that was given to both models. The posterior equals that of one
+      model that learned all samples, up to rounding.
 
     Parameters
     ----------
     a, b
-        The models, which have the same arguments. They do not change. They must have learned
+        The models, which do not change. They must have the same arguments and have learned
         different samples.
 
     Returns
     -------
-    A model with the same class and arguments that has learned the samples of both models.
+    A model of the same class, with the same arguments, that has learned the samples of both models.
 
     Raises
     ------
     TypeError
-        If a model has another class.
+        If the models are not two `DensityForest`s or two `RidgeRegressor`s.
     ValueError
         If the models differ in an argument, or cannot be merged; the message gives the reason.
 
@@ -86,7 +87,7 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
 
 
 def is_mergeable(model: Any) -> bool:
-    """Return whether new models with these arguments may learn different samples and be merged."""
+    """Return whether models with these arguments can be merged after learning different samples."""
     if isinstance(model, DensityForest):
         return model.origin is not None and model.seed is not None and not model._grows
     if not isinstance(model, RidgeRegressor) or model.window is not None:
@@ -98,7 +99,7 @@ def is_mergeable(model: Any) -> bool:
 
 
 def _stored(value: Any) -> tuple[str, list[bytes]]:
-    """Return the text and the arrays of a value in a file."""
+    """Return a value as files store it: a text, and the bytes of its arrays."""
     encoder = Encoder()
     text = json.dumps(encoder.encode(value, "value"))
     return text, [array.tobytes() for array in encoder.arrays.values()]
@@ -237,9 +238,9 @@ def bounds_of(n_trees: int, n_parts: int) -> list[int]:
 def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
     """Return forests, each with a part of the trees.
 
-    The forests have the features, classes and arguments of the model except `n_estimators`. Their
-    trees learn exactly like the model's trees. The model must have learned enough samples
-    (`splits_at`).
+    Each forest has the features, classes and arguments of the model, except `n_estimators`. The
+    trees of the parts learn exactly like the trees of the model. The model must have learned enough
+    samples (`splits_at`).
     """
     check_parts(model, n_parts)
     with model._lock:
@@ -255,8 +256,8 @@ def divided(model: AnyForest, n_parts: int) -> list[AnyForest]:
 def united(parts: Sequence[AnyForest], law: NDArray[np.float64] | None = None) -> AnyForest:
     """Return the forest with the trees of all parts.
 
-    A regressor that learns the tails of its noise needs `law`, which was learned from all trees: a
-    part has only its own trees.
+    A regressor that learns the tails of its noise needs `law`, the tails that were learned from the
+    predictions of all trees.
     """
     found: list[Any] = []
     for part in parts:

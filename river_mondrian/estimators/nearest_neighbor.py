@@ -25,11 +25,11 @@ class NearestNeighborDetector(ScoringDetector):
 
     The score of a sample is its expected distance to the nearest sample of a random subset of the
     stored samples. Each stored sample is in the subset with probability 1 / `n_neighbors`. The
-    expectation is calculated, not sampled. It is a weighted mean of the distances to the stored
-    samples. The nearest sample has the largest weight, and each further weight is smaller by the
-    factor 1 - 1 / `n_neighbors`. Equivalently, the score is the distance to the centre of the
-    sample's Voronoi cell, as in [^2] and [^3], averaged over all subsets. The isolation kernel uses
-    the same partitions into Voronoi cells[^1].
+    expectation is calculated, not sampled: it is a weighted mean of the distances to the stored
+    samples. The nearest sample has the largest weight. From one sample to the next nearest, the
+    weight is multiplied by 1 - 1 / `n_neighbors`. Equivalently, the score is the distance to the
+    centre of the sample's Voronoi cell, as in [^2] and [^3], averaged over all subsets. The
+    isolation kernel uses the same partitions into Voronoi cells[^1].
 
     Parameters
     ----------
@@ -39,28 +39,30 @@ class NearestNeighborDetector(ScoringDetector):
         Number of latest samples from which the stored samples are drawn, on average. None stores
         the first `max_samples` samples, and replaces none of them.
     max_samples
-        Largest number of stored samples. If `window` is larger and there is no room, a sample is
+        Largest number of stored samples. If `window` is larger and the store is full, a sample is
         stored with the probability `max_samples` / `window`, and replaces the oldest stored sample.
     skip_anomalies
-        Whether not to store a sample with a score of at least .9, unless the score before it was
-        also at least .9. Set it if anomalies recur and samples are not a time series. Then fewer
+        Whether to store no sample with a score of at least .9, unless the previous score was also
+        at least .9. Use it if anomalies recur and samples are not a time series. Then fewer
         anomalies are stored, so later anomalies are farther from the stored samples.
     shingle
-        Number of successive mappings that are compared as one sample. So the detector also finds
-        anomalous courses of a series. A sample is the mapping and the `shingle` - 1 mappings
-        learned before it. Scores are 0, and nothing is stored, until there are enough mappings.
+        Number of successive mappings that form one sample. With more than 1, the detector also
+        finds anomalous patterns in a time series. A sample consists of the mapping and the
+        `shingle` - 1 mappings learned before it. Until `shingle` - 1 mappings have been learned,
+        scores are 0.
     scale
         Whether to divide each feature by its width: the standard deviation of the stored values,
-        clipped to 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8, 16, ...
-        samples, and each time 64 samples have been stored.
+        after clipping at 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8,
+        16, ... samples, and each time 64 samples have been stored.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). The width
-        is the standard deviation of uniform values: (high - low) / sqrt(12).
+        of such a feature is the standard deviation of a uniform distribution, (high - low) /
+        sqrt(12).
     missing
         Meaning of an absent key, None and NaN: "unknown" or "zero". An unknown value adds the mean
-        contribution of the other features. A mapping, such as `{"word_": "zero"}`, has a meaning
-        for each feature's name or prefix of names; the longest matching key counts. Other features
-        are unknown.
+        contribution of the other features. A mapping, such as `{"word_": "zero"}`, sets the meaning
+        by a feature's name or prefix; the longest matching key counts. Missing values of other
+        features are unknown.
     n_jobs
         Number of threads of `score_many`; -1 for one thread per processor that the process may use.
         Results do not depend on `n_jobs`.
@@ -69,14 +71,13 @@ class NearestNeighborDetector(ScoringDetector):
 
     Notes
     -----
-    The distance of two samples is the sum over features of their differences in widths. Beyond 10
-    widths, a difference grows only with its logarithm. Two levels of a category differ by 1. The
-    width of a category is sqrt(P / 2), where P is the share of pairs of samples with different
-    levels.
+    The distance of two samples is the sum over features of |x - y| / width. Beyond 10, a term grows
+    only logarithmically. Two levels of a category differ by 1. The width of a category is sqrt(P /
+    2), where P is the share of pairs of samples with different levels.
 
     `score_one` is a rank: the share of the latest 4,096 samples with a lower score. Each score was
-    computed before its sample was learned. The first 32 samples are not included; until then, ranks
-    are 0.
+    computed before its sample was learned. The first 32 samples are not ranked: their scores are 0,
+    and later ranks ignore them.
 
     A stored sample takes 4 bytes for each feature.
 
@@ -131,7 +132,7 @@ class NearestNeighborDetector(ScoringDetector):
         # All learned state. A change that needs more than one kernel replaces the table.
         self._table: NeighborTable | None = None
 
-    # The scores that pictures show.
+    # Name of the raw score in pictures.
     _SCORE = "distance to the nearest samples"
 
     def _known(self) -> NeighborTable:
@@ -150,7 +151,7 @@ class NearestNeighborDetector(ScoringDetector):
     # Learning.
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Store a sample; if there is no room, with the probability `max_samples` / `window`.
+        """Learn a sample: store it, or draw whether to store it (see `max_samples`).
 
         Parameters
         ----------
@@ -229,7 +230,7 @@ class NearestNeighborDetector(ScoringDetector):
     def forget_one(self, x: Mapping[Any, Any]) -> None:
         """Remove a stored sample before it expires.
 
-        Widths are renewed as if it had never been stored. Recorded scores do not change.
+        Widths are renewed as if the sample had never been stored. Recorded scores do not change.
 
         Parameters
         ----------
@@ -241,7 +242,8 @@ class NearestNeighborDetector(ScoringDetector):
         KeyError
             If no stored sample equals this sample. Then nothing changes.
         TypeError, ValueError
-            As for `learn_one`; or if there are shingles, because a sample is in several shingles.
+            As for `learn_one`; or if `shingle` is above 1, because a mapping is part of several
+            samples.
 
         """
         if self.shingle > 1:
@@ -309,7 +311,7 @@ class NearestNeighborDetector(ScoringDetector):
 
         Returns
         -------
-        The distance, a sum over features in widths; 0 before the first sample.
+        The distance in units of widths, a sum over features; 0 before the first sample.
 
         """
         with self._lock:
@@ -319,7 +321,7 @@ class NearestNeighborDetector(ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles, the rows count as a continuation of the learned samples.
+        With shingles, the rows are scored as the mappings that follow the learned mappings.
 
         Parameters
         ----------
@@ -378,7 +380,7 @@ class NearestNeighborDetector(ScoringDetector):
     @property
     @locked
     def feature_names(self) -> list[Any]:
-        """The features seen so far, in the order in which samples are stored."""
+        """The features seen so far, in the order of the columns of stored samples."""
         return list(self._known().features.names)
 
     @property

@@ -28,12 +28,12 @@ from .labels import ClassifiesRows
 
 
 class OnlineGradientDescent(FeatureLearner):
-    """Base class of the classifier and the regressor, by online gradient descent."""
+    """Base class of `OGDClassifier` and `OGDRegressor`."""
 
     # Losses by name.
     _LOSSES: ClassVar[dict[str, type[optim.losses.Loss]]]
-    # Default rate of AdaGrad, measured on a9a, covertype and letter, and on california, kin8nm and
-    # cpu.
+    # Default rate of AdaGrad, chosen on a9a, covertype and letter for labels, and on california,
+    # kin8nm and cpu for targets.
     _RATE: ClassVar[float]
     # Whether words of texts have their own weights, besides the weights of the map's columns.
     linear = False
@@ -52,8 +52,8 @@ class OnlineGradientDescent(FeatureLearner):
             kind = self._KIND.__name__
             raise ValueError(f"loss must be one of {names} or a {kind} of River, got {loss!r}")
         super().__post_init__()
-        # Places of the words with their own weights, once the map is final: its features, then
-        # later words. Places are only added: words with zero weights do not change a score.
+        # Places of the words with their own weights, once the map is final: the map's features,
+        # then later words. Places are never removed: words with zero weights do not change a score.
         self._words: dict[Hashable, int] | None = None
         of_river = self._LOSSES[loss]() if is_named else loss
         rate = optim.AdaGrad(self._RATE) if self.learning_rate is None else self.learning_rate
@@ -97,13 +97,13 @@ class OnlineGradientDescent(FeatureLearner):
 
     @property
     def _steady(self) -> bool:
-        # Words of each row may be new.
+        # With words, each row may have new words, so rows are learned one by one.
         return super()._steady and self._current is not None and not self._current.has_words
 
     @property
     @model.locked
     def lifetimes(self) -> dict[float, float]:
-        """Each lifetime with its share of the predictions, if the lifetime is "auto"."""
+        """The share of each lifetime in predictions, if the map's lifetime is "auto"."""
         if self._current is None:
             return {}
         shares = self._current.shares.tolist()
@@ -149,7 +149,7 @@ class OnlineGradientDescent(FeatureLearner):
 class OGDRegressor(OnlineGradientDescent, TargetLearner):
     """Online gradient descent regressor on a feature map.
 
-    It learns the map and the weights as `OGDClassifier` does, and predicts the score itself.
+    The map and the weights are learned as in `OGDClassifier`. The score is the prediction.
 
     Parameters
     ----------
@@ -157,10 +157,10 @@ class OGDRegressor(OnlineGradientDescent, TargetLearner):
         A feature map of this package. A copy of the map learns with the model. None means
         `IsolationFeatures()`.
     loss
-        "squared" (whose derivative is twice the error), "epsilon_insensitive" and "huber" (with 0.1
-        for epsilon), or a `RegressionLoss` of River's `optim.losses`. Of River's
-        `EpsilonInsensitiveHinge`, only the epsilon is used, because this loss itself is for targets
-        0 and 1.
+        "squared", whose derivative is twice the error; "epsilon_insensitive" or "huber", both with
+        epsilon = 0.1; or a `RegressionLoss` of River's `optim.losses`. Of River's
+        `EpsilonInsensitiveHinge`, only epsilon is used, because River's formula is for targets 0
+        and 1.
     learning_rate
         A number for constant steps, or a scheduler, `optim.SGD` or `optim.AdaGrad` of River. None
         means `optim.AdaGrad(0.1)`.
@@ -261,14 +261,16 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
 
     A linear model on the outputs of `features`, learned one sample at a time. On the isolation
     kernel, the default, this is IK-OGD[^1]. Predicting and learning take time proportional to the
-    number of partitions, whatever the number of cells and of learned samples. Kernel machines with
-    support vectors slow down with each mistake.
+    number of partitions, whatever the number of cells and of learned samples. In contrast, kernel
+    machines with support vectors become slower with each support vector.
 
-    Two classes have one score, whose sign decides. When a third class appears, each class gets its
-    own score, and the scores of the first two classes predict as before.
+    For two classes, there is one score, and its sign determines the prediction. When a third class
+    appears, each class gets its own score, and the scores of the first two classes predict as
+    before.
 
-    When a map is rebuilt (see `IsolationFeatures`), new weights learn the stored samples again, 32
-    in each call. So the model is useful from the first samples on.
+    An early map is built from few samples and rebuilt later (see `IsolationFeatures`), so the model
+    is useful from the first samples on. After each rebuild, new weights learn the stored samples
+    again, 32 in each call.
 
     Parameters
     ----------
@@ -277,7 +279,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         `IsolationFeatures()`.
     loss
         Loss of the score of two classes: "log", "hinge" as in the paper, or a `BinaryLoss` of
-        River's `optim.losses`. The positive class is True, or the class that was seen second.
+        River's `optim.losses`. The positive class is True, or else the class that was seen second.
     learning_rate
         A number for constant steps (0.5 in the paper), or a scheduler, `optim.SGD` or
         `optim.AdaGrad` of River. None means `optim.AdaGrad(0.5)`.
@@ -287,30 +289,29 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     linear
         Whether words of texts have their own weights, besides the weights of cells. The score is
         then the sum of a linear model on words and of a kernel machine on the map, which learns the
-        remaining error. This applies only to `IsolationFeatures`, if samples have few of many
-        features (fewer than a tenth of 256 or more).
+        remaining error. This applies only to `IsolationFeatures` on sparse samples: there are 256
+        or more features, and a sample has fewer than a tenth of them.
     seed
         Random seed of the default features. Other features have their own seed.
 
     Notes
     -----
-    The outputs of a map of cells are 1 / sqrt(n_partitions) in the sample's cells, so the kernel of
-    a sample with itself is 1. There is no intercept: the cells of each partition add up to a
-    constant.
+    A map of cells outputs 1 / sqrt(n_partitions) for each cell of the sample, so the kernel k(x, x)
+    is 1. There is no intercept, because the outputs of each partition add up to a constant.
 
     Columns that only one sample has updated share the sample's weights, so cells with one sample
     take almost no memory. Other columns take 8 bytes per class (or for one score), 16 with AdaGrad.
 
-    A word's input is the square root of its value, times (log((1 + n) / (1 + m)) + 1). Of n texts
-    learned so far, m have the word. The inputs of a text are divided by their norm. Values may be
-    counts or tf-idf.
+    A word's input is sqrt(value) (log((1 + n) / (1 + m)) + 1), if m of the n texts learned so far
+    have the word. The inputs of a text are divided by their norm. Values may be counts or tf-idf.
 
     With words, AdaGrad has one rate for each column and each word, instead of one rate for each
     weight. The rate depends on the norm of the derivatives for all classes. Rates of words are
-    log2(classes) times as large. A word takes 8 bytes per class from its second sample on, and
-    almost no memory before. New words are learned at any time, so memory grows with the vocabulary.
+    multiplied by log2(number of classes). A word takes 8 bytes per class from its second sample on,
+    and almost no memory before. New words are learned at any time, so memory grows with the
+    vocabulary.
 
-    Probabilities need the log loss, or another of River's losses for probabilities. Hinge losses
+    Probabilities need the log loss, or another loss of River that gives probabilities. Hinge losses
     give no probabilities.
 
     Examples
@@ -435,7 +436,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
         Raises
         ------
         TypeError
-            If a column holds a value that is not a number or a label is not hashable.
+            If a column holds a value that is not a number, or a label is not hashable.
         ValueError
             If a value, label or weight is invalid, a column occurs twice, lengths differ, or the
             pandas index of `y` has the labels of `X` in another order. Then nothing is learned.
@@ -487,7 +488,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
             return next(itertools.islice(self._labels, best, None))
 
     def _check_probabilities(self) -> None:
-        # River's contract for a classifier without probabilities.
+        # River expects this error from a classifier without probabilities.
         if isinstance(self._rule.loss, optim.losses.Hinge):
             raise NotImplementedError('the hinge loss gives no probabilities: use loss="log"')
 

@@ -398,7 +398,7 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With shingles, the rows count as a continuation of the learned samples.
+        With shingles, the rows are scored as the mappings that follow the learned mappings.
 
         Parameters
         ----------
