@@ -1,14 +1,16 @@
 """Mondrian trees whose leaves are numbered cells.
 
-A cell belongs to a lifetime. It is the cell around a sample in the partition that is cut up to this
-lifetime. One walk down a tree grown to the last of `lifetimes` passes the cells of all lifetimes.
-Each row has one number. If the k-th lifetime ends in the row, between the cut above the row and its
-own cut, its column is this number plus k. So a row that is inserted above another row copies its
-number, and existing cells keep their columns. Only the new leaf gets columns: one for each lifetime
-after the new cut.
+Trees are read at one or several lifetimes. At each lifetime, the cuts up to this time divide space
+into cells, and each cell has a column of the feature map. One walk down a tree passes the sample's
+cells of all lifetimes.
 
-Points are not linked. A point that is a leaf stores its cell in place of a link. Blocks never
-pause, and leaves store no points.
+Each node has one number, `cell`. If the k-th lifetime is after the parent's cut and before the
+node's cut, the node is a cell at this lifetime, and its column is `cell` + k. A node that is
+inserted above another node copies the other node's number, so existing cells keep their columns. A
+new leaf gets a column for each lifetime after the new cut.
+
+Leaves store no lists of points. A point that is a leaf stores its `cell` in place of a link to the
+next point. Blocks never pause.
 """
 
 import math
@@ -33,7 +35,7 @@ from ..restored import Followed, Rows
 
 
 class CellNode(Node):
-    """A node with a number. If the k-th lifetime ends in the node, its column is `cell` + k."""
+    """A node with a number: its column at the k-th lifetime is `cell` + k."""
 
     cell: rec.Int32
     # Time of the cut.
@@ -44,7 +46,7 @@ class CellNode(Node):
         return self.cut_time
 
     def latest_above(self, time: float) -> float:
-        """Return the time of a cut inserted above this cut, at most the time of this cut."""
+        """Return the time of a new cut above this cut: `time`, at most this cut's time."""
         return min(time, self.cut_time)
 
     def set_time(self, time: float) -> None:
@@ -52,7 +54,7 @@ class CellNode(Node):
         self.cut_time = time
 
     def take_over(self, forest: Forest, tree: Tree, t: int, ref: int) -> None:
-        """Copy the cell number of `ref`: a point that was a leaf, or the child below this cut."""
+        """Copy the cell number of `ref`, the child that was at the place of this new node."""
         self.cell = cell_of(CellForest(forest), CellTree(tree), t, ref)
 
 
@@ -60,14 +62,14 @@ class CellTree(Tree):
     """A tree of cells."""
 
     nodes: rec.Table[CellNode]
-    # Number of numbered cells.
+    # Number of leaves that have a cell number.
     n_cells: rec.Int64
 
 
 class Owner(rec.Record):
-    """The cell of a column."""
+    """The cell that a column belongs to."""
 
-    # The partition, and the number of the cell within it.
+    # The tree, and the number of the cell within the tree.
     tree: rec.Int32
     cell: rec.Int32
 
@@ -76,7 +78,7 @@ class CellForest(SampledForest):
     """A forest of cells."""
 
     trees: rec.Array[CellTree]
-    # A row of lifetimes for each tree, in ascending order.
+    # Ascending lifetimes of each tree, shape (trees, lifetimes).
     lifetimes: rec.Float64s
     n_lifetimes: rec.Int64 = rec.stored(rec.Bounds(1))
     # The cell of each column.
@@ -100,7 +102,7 @@ C = TypeVar("C", bound=CellForest)
 
 @inlined
 def cell_of(forest: CellForest, tree: CellTree, t: int, ref: int) -> int:
-    """Return the number of a reference's cell."""
+    """Return the cell number of a node or a point, `ref`."""
     if ref < 0:
         return forest.links_of(~ref)[t]
     return tree.nodes.row(ref).cell
@@ -124,7 +126,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds.
+        Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
     lifetimes
         Lifetimes whose cells are numbered, in ascending order. Trees are cut up to the last
         lifetime. None uses the lifetime of each tree.
@@ -139,9 +141,9 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
     def __init__(
         self, partitions: tree_memory.Partitions, lifetimes: Sequence[float] | None = None
     ) -> None:
-        # A row of lifetimes for each tree.
+        # Ascending lifetimes of each tree.
         self.lifetimes = np.zeros((partitions.n_trees, len(lifetimes or [0.0])))
-        # For each column, the partition of its cell and the cell's number there.
+        # The tree and the cell number of each column.
         self.owners = np.zeros((SMALLEST_TABLE, 2), dtype=np.int32)
         super().__init__(partitions)
         ends = self.trees.words["lifetime"]
@@ -161,12 +163,12 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         sides = [nodes.column(name)[inner] for name in ("left", "right")]
         refs = np.concatenate([*sides, root if root != [constants.EMPTY] else []]).astype(np.int64)
         since = np.concatenate([times[inner], times[inner], [-1.0]])[: len(refs)]
-        # References below 0 are points. Like leaves, they never end.
+        # References below 0 are points. Points and leaves have no cut, so their time is infinite.
         ends, cells = np.append(np.where(inner, times, np.inf), np.inf), nodes.column("cell")
         until, below = ends[np.maximum(refs, -1)], refs < 0
         numbers = np.zeros(len(refs), np.int64)
         numbers[below], numbers[~below] = links[~refs[below]], cells[refs[~below]]
-        # A reference has a column for each lifetime that ends there.
+        # A node or point has a column for each lifetime between `since` and `until`.
         first = np.searchsorted(self.lifetimes[t], since, "right")
         last = np.searchsorted(self.lifetimes[t], until, "right") - 1
         bad = (numbers + first < 0) | (numbers + last >= self.forest.n_columns)
@@ -201,7 +203,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
 
     @property
     def n_columns(self) -> int:
-        """Number of cells of all lifetimes."""
+        """Number of columns: the cells of all trees at all lifetimes."""
         return self.forest.n_columns
 
     # Learning.
@@ -218,7 +220,7 @@ class CellTrees(MondrianTrees[CellForest, CellView]):
         self._reserve_rows(t, self.trees[t].rows_needed)
 
     def keep_change(self) -> None:
-        """Keep a change, and close the trees until the begun walks are complete."""
+        """Keep a change, and close the trees until all walks that have begun are complete."""
         self._before = None
         self.enter()
 
@@ -246,12 +248,12 @@ class Descent(rec.Record):
     node: CellNode
     # The first lifetime whose cell is not yet found.
     lifetime: rec.Int64
-    # The tree of the i-th unfinished walk.
+    # In the i-th record: the tree of the i-th unfinished walk.
     active: rec.Int64
 
 
 class MondrianRecord(MapRecord):
-    """A map to cells of Mondrian partitions."""
+    """A feature map to the cells of Mondrian partitions."""
 
     forest: CellForest
     # Buffer for a walk down each tree.
@@ -260,7 +262,7 @@ class MondrianRecord(MapRecord):
 
 @inlined
 def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descent) -> None:
-    """Move a walk to a reference, and prefetch its row or link."""
+    """Move a walk to a node or a point, and prefetch the node's row or the point's link."""
     descent.ref = ref
     if ref >= 0:
         node = tree.nodes.row(ref)
@@ -273,7 +275,7 @@ def _go_to(forest: CellForest, tree: CellTree, t: int, ref: int, descent: Descen
 
 @separate
 def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Write the columns of a sample's cells, in order of lifetime and then of partition.
+    """Write the columns of a sample's cells, ordered by lifetime and then by tree.
 
     All trees are walked in lock-step, so that the cache misses of different trees overlap. Returns
     the result of `MapRecord.transform`.
@@ -295,7 +297,7 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
             t = descents[i].active
             descent, tree = descents[t], forest.trees[t]
             node = tree.nodes.known(descent.node)
-            # The cell of a leaf never ends.
+            # A leaf has no cut, so its time is infinite.
             time = node.cut_time if node and node.dim >= 0 else math.inf
             k, lifetimes = descent.lifetime, forest.lifetimes_of(t)
             if lifetimes[k] <= time:
@@ -318,9 +320,10 @@ def find_cells(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     """Add columns for the cells that a point has opened, and count the sample.
 
-    The columns of the point's cells are written; with several lifetimes, only the new columns. A
-    point that has opened no cell is not stored. If `status` is the number of a tree, its walk has
-    not ended, and the trees are closed until their owner completes the walks. Returns the status.
+    Writes the columns of the point's cells, or only the new columns if there are several lifetimes.
+    A point that has opened no cell is not stored. If `status` is the number of a tree, the walk in
+    this tree has not ended. The trees are then closed until their owner completes the walks.
+    Returns `status`.
     """
     forest = record.forest
     if status != DONE:
@@ -332,7 +335,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
     for t in range(forest.n_trees):
         tree = forest.trees[t]
         leaf = tree.n_cells
-        # A tree has one leaf more than cuts. If fewer leaves are numbered, the sample has opened a
+        # A tree has one more leaf than cuts. If fewer leaves have numbers, the sample has opened a
         # cell.
         if leaf > tree.n_splits:
             if n_lifetimes == 1:
@@ -364,7 +367,7 @@ def _end(record: MondrianRecord, outputs: Outputs, status: int) -> int:
 
 @batch_kernel
 def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
-    """Complete walks that `learn_one` has begun, if there are any, and return its result."""
+    """Complete walks that `learn_one` has begun, and return the result of `learn_one`."""
     forest = record.forest
     if forest.n_walking == 0:
         return DONE
@@ -373,10 +376,11 @@ def complete_walks(record: MondrianRecord, outputs: Outputs) -> int:
 
 @kernel
 def learn_one(record: MondrianRecord, sample: Sample, outputs: Outputs) -> int:
-    """Extend all trees by a sample, which is stored as the next point, and number its new cells.
+    """Extend all trees by a sample, store it as the next point, and number its new cells.
 
     Returns WAITS if there is no room for a point and its columns, otherwise the result of
-    `extension.learn_point`. If the result is a tree, `complete` continues.
+    `extension.learn_point`. If the result is the number of a tree, `complete_walks` continues the
+    call.
     """
     forest = record.forest
     p = forest.n_points
@@ -386,7 +390,7 @@ def learn_one(record: MondrianRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 class MondrianMap(CompiledMap):
-    """Mondrian partitions as a feature map, at one lifetime or at several of one hierarchy."""
+    """A feature map to the cells of Mondrian partitions at one or several lifetimes."""
 
     KIND = MondrianRecord
     _DERIVED: ClassVar[frozenset[str]] = CompiledMap._DERIVED | {
@@ -394,7 +398,7 @@ class MondrianMap(CompiledMap):
     }
     _IN_SNAPSHOT = ("memory", "descents")
     record: MondrianRecord
-    # Set at its first use.
+    # The compiled kernel, set by the first call of `learn`.
     _learn_one: Callable[[MondrianRecord, Sample, Outputs], int] | None = None
 
     def __init__(
@@ -442,7 +446,9 @@ class MondrianMap(CompiledMap):
         self._bind()
 
     def learn(self, sample: Sample) -> int:
-        """Extend the partitions by a sample, and return DONE or a bad input's place.
+        """Extend the partitions by a sample.
+
+        Returns DONE, or the index of an input that is too large.
 
         If the call is interrupted after walks have begun, `complete` completes them.
         """
@@ -480,7 +486,7 @@ class MondrianMap(CompiledMap):
         self.complete()
 
     def forget_before(self) -> None:
-        """Clear the last sample's cells from before it was learned."""
+        """Discard the cells that the last sample had before it was learned."""
         self.record.before = rec.Int32s(0)
 
     @property

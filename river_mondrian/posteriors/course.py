@@ -1,11 +1,11 @@
-"""The course of detectors' scores: ranks of averages, and values outside the range of a feature.
+"""Alarm scores: ranks of averaged anomaly scores, and values outside the range of a feature.
 
 The surprise of a sample is -log(1 - score). The mean m of the latest surprises is ranked among the
 earlier means: p = (1 + number of earlier means that are at least m) / (1 + number of earlier
-means). With several detectors, p is the geometric mean of their values of p.
+means). With several detectors, p is the geometric mean over the detectors.
 
-Surprises are integers in units of 2^-32. So sums are exact, and equal surprises have equal means in
-any order.
+Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
+surprises.
 """
 
 import math
@@ -24,12 +24,12 @@ from ..records.memory import OwnsArrays, check_shapes
 
 # A surprise of 1, in units of 2^-32.
 UNIT = 4294967296.0
-# A score is at most 1 minus this number.
+# Scores are clipped to at most 1 minus this number.
 LEAST_CHANCE = 1e-12
 
 
 class Course(Record):
-    """The state of detectors' scores and of features' ranges."""
+    """The state of `Alarms`: surprises of each detector, and ranges of the features."""
 
     # The user's parameters.
     window: Int64 = stored(Bounds(1, LARGEST_WINDOW))
@@ -40,8 +40,8 @@ class Course(Record):
     n_views: Int64 = stored(Bounds(1, LARGEST_WINDOW))
     n_inputs: Int64
     n: Int64
-    # For each detector: the ring of its surprises, their sum, and the ring of their means. The ring
-    # of the largest excesses.
+    # For each detector: the ring of its surprises, the sum of the latest surprises, and the ring of
+    # their means. Then the ring of each sample's largest excess.
     surprises: Int64s
     sums: Int64s
     means: Float64s
@@ -52,8 +52,8 @@ class Course(Record):
     latest: Float64s
     n_values: Int64s
     n_changes: Int64s
-    # The next sample: its values, its score by each detector, and the excess of each value over the
-    # range of its feature, relative to the range.
+    # The next sample: its values, the score of each detector, and the relative excess of each value
+    # over the range of its feature.
     inputs: Float64s
     given: Float64s
     beyond: Float64s
@@ -138,7 +138,7 @@ def _compare(course: Course) -> float:
 def look(course: Course) -> int:
     """Write the next sample's score, whether it is novel, and whether all features are constant.
 
-    Returns the place of a number that is too large, or DONE.
+    Returns DONE, or the index of an input that is too large.
     """
     for j in range(course.n_inputs):
         if _is_number(course.inputs[j]) and abs(course.inputs[j]) > LARGEST:
@@ -190,14 +190,14 @@ _NEXT = ("inputs", "given", "beyond")
 
 
 class CourseTable(OwnsArrays):
-    """The owner of a course and of its features.
+    """The owner of a `Course` and of the features' names.
 
     Parameters
     ----------
     n_views
         Number of detectors.
     window, average, threshold, tolerance
-        Parameters of `Alarms`.
+        The parameters of `Alarms` with these names.
 
     """
 
@@ -220,7 +220,7 @@ class CourseTable(OwnsArrays):
         self._bind()
 
     def _bind(self) -> None:
-        """Make derived arrays, and set the record's references to all arrays."""
+        """Allocate derived arrays, and set the record's references to all arrays."""
         n = len(self.features)
         self.course = self.memory[0]
         self.course.n_inputs = n

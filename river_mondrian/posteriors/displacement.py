@@ -1,12 +1,12 @@
 """Random cut forests: trees, and displacement scores.
 
 A random cut tree (Guha et al. 2016, Definition 1) cuts the box of its samples until each sample is
-alone. The dimension of a cut is drawn in proportion to the sides, and its place uniformly. So the
-tree is a Mondrian tree without a lifetime. `partitions.mondrian` has the trees. Samples are
-inserted and removed, and nodes store no other statistics.
+alone. The dimension of a cut is drawn in proportion to the sides, and its position uniformly. So
+the tree is a Mondrian tree without a lifetime, and `partitions.mondrian` implements it. Nodes store
+no statistics besides their number of samples.
 
-Full trees may accept only some of the samples, each with the same probability. They then hold a
-random subset of a longer part of the stream. The draws do not depend on the trees.
+If the trees are full, each new sample enters only with the probability `entering`. The trees then
+hold a random subset of a longer section of the stream. The draws do not depend on the trees.
 """
 
 import math
@@ -31,20 +31,21 @@ from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 # The rank of a score among the scores of recently learned samples.
 #
 # The rank of v among the sorted scores s_1 <= ... <= s_m is i / (m + 1) at v = s_i. For equal
-# scores it is the mean of these numbers. It is linear between scores, and from 0 to s_1. Beyond s_m
-# it is 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m + 1) if s_m is 0. So 0 <= rank < 1.
+# scores, it is the mean of these fractions. Between two scores, and between 0 and s_1, the rank is
+# interpolated linearly. For v > s_m, the rank is 1 - (s_m / v) / (m + 1), or 1 - 1/2 / (m + 1) if
+# s_m is 0. So 0 <= rank < 1.
 
 
-# Number of stored scores.
+# Largest number of stored scores.
 KEPT = 4096
 
 
 class Ranks(rec.Record):
-    """The scores of recent samples, computed before learning: in a ring, and sorted."""
+    """The scores of recent samples from before they were learned: in a ring, and sorted."""
 
     scores: rec.Float64s = rec.sized(KEPT)
     ranked: rec.Float64s
-    # Number of scores, and the place of the next score in the ring.
+    # Number of scores, and the index of the next score in the ring.
     n_scores: rec.Int64 = rec.stored(rec.Bounds(0, KEPT))
     next_score: rec.Int64 = rec.stored(rec.Bounds(0, KEPT - 1))
 
@@ -64,7 +65,7 @@ def _n_below(ranked: rec.Float64s, n: int, value: float) -> int:
 
 @inlined
 def rank_of(ranks: Ranks, value: float) -> float:
-    """Return the rank of a score of at least 0, or 0 if there are no other scores."""
+    """Return the rank of a nonnegative score, or 0 if no scores are stored."""
     ranked, n = ranks.ranked, int(ranks.n_scores)
     if n == 0:
         return 0.0
@@ -83,11 +84,11 @@ def rank_of(ranks: Ranks, value: float) -> float:
 
 @inlined
 def add_score(ranks: Ranks, value: float) -> None:
-    """Add the score of a learned sample, and drop the oldest score if there are `KEPT`."""
+    """Add the score of a learned sample, and drop the oldest score if `KEPT` scores are stored."""
     scores, ranked = ranks.scores, ranks.ranked
     n, place = int(ranks.n_scores), int(ranks.next_score)
-    # The place of the dropped score in the order, or the end. Scores between this place and the new
-    # score move by one place.
+    # Index of the dropped score in `ranked`, or the end. Scores between this index and the new
+    # score's index move by one.
     hole = n
     if n == KEPT:
         hole = _n_below(ranked, n, scores[place])
@@ -107,7 +108,7 @@ def add_score(ranks: Ranks, value: float) -> None:
 
 
 class RecentScores(Learned[Ranks]):
-    """The memory of scores and their order."""
+    """The owner of the scores of recent samples."""
 
     _KIND = Ranks
 
@@ -149,7 +150,7 @@ class CutForest(SampledForest):
     entering: rec.Float64
     entry_state: rec.Int64
     n_passed: rec.Int64
-    # The last scored sample, its score, and the number of changes at its time.
+    # The last scored sample, its score, and the number of changes when it was scored.
     noted_inputs: rec.Float64s
     noted_score: rec.Float64 = rec.transient()
     noted_at: rec.Int64 = rec.transient()
@@ -178,24 +179,26 @@ C = TypeVar("C", bound=CutForest)
 
 # The change of trees if a sample is inserted: displacement, depth, density.
 #
-# If a sample x is inserted into a tree, the samples beside a node above it move down by one cut
-# (Guha et al. 2016, Section 3). The collusive displacement of x is the largest number of such
-# samples per sample on its own side (Definition 4, over the subtrees that contain x). It is the
-# maximum, over the nodes v from its leaf up to below the root, of
+# If a sample x is inserted into a tree, the samples of the sibling of its leaf move down by one cut
+# (Guha et al. 2016, Section 3). The collusive displacement of x (Definition 4) is the maximum of
 #
-# |sibling of v| / |v|, where v contains x.
+# |sibling of v| / |v|
 #
-# Guha et al. insert x and remove it again. Here x is not inserted. A walk computes the probability
-# that x branches off at each node of its path (`partitions.mondrian.walks`). So it computes the
-# expectation over all insertion points. Let n_1, n_2, ... be the numbers of samples at the nodes of
-# the path. If x branches off above node j, its leaf is beside n_j samples. The subtrees further up,
-# i <= j, have n_i + 1 samples beside n_(i-1) - n_i samples. If x ends in a leaf of equal samples,
-# only these subtrees count.
+# over the nodes v on the path from the leaf of x to the children of the root. |v| is the number of
+# samples of v.
+#
+# Guha et al. insert x and remove it again. Here x is not inserted. Instead, a walk computes the
+# probability that x branches off at each node of its path (`partitions.mondrian.walks`). The
+# expectation over all insertion points follows from these probabilities. Let n_1, n_2, ... be the
+# numbers of samples at the nodes of the path. If x branches off above node j, the sibling of its
+# leaf has n_j samples. At each i <= j, the node that contains x then has n_i + 1 samples, and its
+# sibling n_(i-1) - n_i. If x ends in a leaf of equal samples, only these siblings count.
 
 
-# Readings of a sample. The first four are means over trees: its displacement; the logarithm of 1 +
-# displacement, relative to a sample apart from all others; the number of cuts above the sample; the
-# share of the samples in its cell at a lifetime. The last is its rank among recent samples.
+# Indices of a sample's readings. The first four are means over trees: the displacement; log(1 +
+# displacement), relative to a sample that branches off at the root; the number of cuts above the
+# sample; the share of the held samples in the sample's cell at `DENSITY_LIFETIME`. The last is the
+# rank of RELATIVE among recent scores.
 DISPLACEMENT = 0
 RELATIVE = 1
 DEPTH = 2
@@ -203,8 +206,8 @@ DENSITY = 3
 RANK = 4
 N_READINGS = 5
 
-# Scores are stored once this many samples are held, or the window is full: among few samples, each
-# sample is anomalous.
+# Scores are stored once this many samples are held, or the window is full. Among fewer samples,
+# every sample would be anomalous.
 LEAST_HELD = 32
 
 # At this lifetime, the expected share of samples in x's cell is the mean of exp(-2 |x - y|_1) over
@@ -227,9 +230,9 @@ class Scores(Prediction):
 def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
     """Add the readings of a walk: expectations over all places where the sample may branch off."""
     tree = forest.trees[t]
-    # The largest displacement by the subtrees above, and their number of samples.
+    # Largest displacement at the nodes down to this node, and number of samples of the parent.
     most, n_above = 0.0, 0
-    # Time above the step, and the number of samples in the cell at `DENSITY_LIFETIME`.
+    # Time at the beginning of the step, and number of samples in the cell at `DENSITY_LIFETIME`.
     time, n_in_cell = 0.0, 0.0
     displaced, log_displaced, depth = 0.0, 0.0, 0.0
     for i in range(1, walk.depth + 1):
@@ -256,7 +259,7 @@ def add_readings(forest: C, t: int, walk: Walk, out: rec.Float64s) -> None:
 
 @inlined
 def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None:
-    """Write the readings of `n` rows of values. The trees hold at least one sample."""
+    """Write the readings of `n` rows of values. The trees must hold at least one sample."""
     out, n_held = scores.readings, float(forest.n_held())
     for i in range(N_READINGS * n):
         out[i] = 0.0
@@ -272,7 +275,7 @@ def _read(forest: CutForest, rows: rec.Float32s, n: int, scores: Scores) -> None
 
 @batch_kernel
 def score_rows(forest: C, rows: rec.Float32s, n: int, scores: Scores) -> None:
-    """Write the readings of `n` rows of values. The trees hold at least one sample."""
+    """Write the readings of `n` rows of values. The trees must hold at least one sample."""
     _read(forest, rows, n, scores)
 
 
@@ -284,7 +287,7 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
     # Whether the current trees have just scored this sample.
     is_noted = forest.noted_at == forest.n_changes()
     for d in range(forest.n_inputs):
-        # A missing value differs from itself, so such a sample is scored again.
+        # NaN differs from itself, so a sample with a missing value is scored again.
         is_noted = is_noted and forest.inputs[d] == forest.noted_inputs[d]
     if is_noted:
         return forest.noted_score
@@ -295,14 +298,14 @@ def _score_before(forest: CutForest, scores: Scores) -> float:
 
 @kernel
 def score_one(forest: C, scores: Scores) -> int:
-    """Write the readings of the sample in `inputs`. The trees hold at least one sample.
+    """Write the readings of the sample in `inputs`. The trees must hold at least one sample.
 
-    Returns DONE, or the input that is too large.
+    Returns DONE, or the index of an input that is too large.
     """
     bad = scale(forest, forest.row, forest.inputs)
     if bad < 0:
         _read(forest, forest.row, 1, scores)
-        # A stream scores a sample and then learns it. Storing the score saves a third of the time.
+        # Most samples are scored and then learned. Storing the score saves a third of the time.
         for d in range(forest.n_inputs):
             forest.noted_inputs[d] = forest.inputs[d]
         forest.noted_score = scores.readings[RELATIVE]
@@ -312,10 +315,10 @@ def score_one(forest: C, scores: Scores) -> int:
 
 @kernel
 def learn_one(forest: C, scores: Scores) -> int:
-    """Learn the sample in `inputs`. If the window is full, it replaces the oldest sample.
+    """Learn the sample in `inputs`. If the window is full, the sample replaces the oldest sample.
 
-    The score of the sample before learning is stored, whether it enters the trees or not. Returns
-    the result of `widths.learn_next`, or WAITS.
+    The score of the sample before learning is stored, even if the sample does not enter the trees.
+    Returns the result of `widths.learn_next`, or WAITS.
     """
     passes = forest.passes()
     if not passes and must_wait(forest):
@@ -352,7 +355,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds.
+        Number, lifetime and other arguments of the trees (`tree_memory.Partitions`).
     entering
         Probability with which a sample enters full trees.
 
@@ -376,7 +379,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def _finish(self) -> None:
         super()._finish()
         forest = self.forest
-        # The record's version, which is the trees' version unless they are closed.
+        # The record's version, which is the trees' version unless the trees are closed.
         self.version_now = self.shared.word("version")
         forest.ranks = self.scores.record
         self.noted = np.full(self.inputs.shape[1], np.nan)
@@ -390,7 +393,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
 
     def _show(self) -> None:
         super()._show()
-        # The trees may be rebuilt next.
+        # The trees may be rebuilt next, which would change the score.
         self.forest.noted_at = NOTHING_NOTED
 
     def _check_kind(self) -> None:
@@ -411,7 +414,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def learn(self) -> int:
         """Learn the sample in `inputs`.
 
-        Returns DONE, or the input whose value is too large. If a value is too large, nothing has
+        Returns DONE, or the index of an input that is too large. In the second case nothing has
         changed.
         """
         learn = self._learn_one
@@ -425,12 +428,12 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def _rebuild(self, n: int, scaling: rec.Float64s) -> None:
         rebuild(self.forest, scaling, n, self._own)
 
-    # Readings. The trees hold at least one sample.
+    # Readings. The trees must hold at least one sample.
 
     def score(self) -> int:
         """Write the readings of the sample in `inputs` to `out`.
 
-        Returns DONE, or the input whose value is too large.
+        Returns DONE, or the index of an input that is too large.
         """
         predict = self._predict_one
         if predict is None:
@@ -445,7 +448,7 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
     def explain(self, inputs: rec.Floats) -> tuple[int, rec.Floats]:
         """Return each feature's contribution to the relative displacement of a sample.
 
-        The first result is DONE, or the input whose value is too large.
+        The first result is DONE, or the index of an input that is too large.
         """
         bad, paths, values = traced(self.forest, inputs)
         found = np.zeros(self.n_inputs)
@@ -454,12 +457,12 @@ class CutTrees(trees.MondrianTrees[CutForest, NodeView]):
         return bad, found / (self.n_trees * math.log1p(self.forest.n_held()))
 
     def _add_parts(self, path: Path, values: rec.Singles, out: rec.Floats) -> None:
-        """Add each feature's contribution to the logarithm of 1 + displacement on a path.
+        """Add each feature's contribution to log(1 + displacement) on a path to `out`.
 
-        The displacement of the sample's own leaf is divided among the features in proportion to the
-        sample's distances from the node's box. These distances are the rates of cuts between sample
-        and box. The displacement of a subtree further up is assigned to the feature of the cut
-        above it.
+        If the sample branches off at a node, the displacement of its leaf is divided among the
+        features in proportion to the sample's distances from the node's box. These distances are
+        the rates of cuts between the sample and the box. The displacement of a subtree further up
+        is assigned to the feature of the cut above this subtree.
         """
         forest, tree = self.forest, self.trees[path.tree]
         x = values[int(tree.first_value) :][: int(forest.n_dims)]

@@ -1,4 +1,4 @@
-"""The gains of the cuts of a tree, over classes and over targets, for importances."""
+"""Gains of a tree's cuts, over classes or over targets, for feature importances."""
 
 import math
 from typing import Any, NamedTuple
@@ -9,26 +9,26 @@ from numpy.typing import NDArray
 
 from ..partitions.mondrian.reading import TreeTable
 
-# Gains of the cuts of a tree over classes, computed from the weights of classes at its nodes.
+# Gains of a tree's cuts over classes, computed from the class weights at the nodes.
 #
-# Let a block predict the class of each of its samples from the samples before it, with their
-# numbers n_k and Jeffreys' prior: (n_k + 1/2) / (n + K/2) (Krichevsky and Trofimov 1981). The
-# product of these probabilities, E = prod_k G(n_k + 1/2) / G(1/2) G(K/2) / G(n + K/2) with the
-# gamma function G, does not depend on the order, and is also defined for sums of weights. The gain
-# of a cut is log E_left + log E_right - log E nats: the reduction of its block's log loss. The gain
-# is negative if the cut's information is worth less than the cost of learning in two blocks instead
-# of one.
+# A block predicts the class of each of its samples from its earlier samples. With n_k of n earlier
+# samples in class k of K, Jeffreys' prior gives the probability (n_k + 1/2) / (n + K/2) (Krichevsky
+# and Trofimov 1981). The product of these probabilities is E = prod_k [G(n_k + 1/2) / G(1/2)]
+# G(K/2) / G(n + K/2), with the gamma function G. E does not depend on the order of the samples, and
+# is also defined for sums of weights. The gain of a cut is log E_left + log E_right - log E: the
+# reduction of the block's log loss, in nats. The gain is negative if learning in two blocks instead
+# of one costs more than the cut saves.
 #
-# Trees are cut at random, including uninformative cuts. So a gain is multiplied by the posterior
+# Cuts are random, and many cuts are uninformative. So a gain is multiplied by the posterior
 # probability that the tree is not pruned at or above the cut. A priori each internal node is a leaf
-# of the pruned tree with probability 1/2. Then P = (E + P_left P_right) / 2 is the mean, over all
-# prunings, of the product of E over their leaves. P_left P_right / (2 P) is the posterior
+# of the pruned tree with probability 1/2. P = (E + P_left P_right) / 2 is then the mean over all
+# prunings of the product of E over the pruning's leaves. P_left P_right / (2 P) is the posterior
 # probability that a reached node is not pruned (context-tree weighting, Willems, Shtarkov and
 # Tjalkens 1995).
 #
-# The posterior of the forest is not used. In the HNSP, a node far from the leaves counts one or two
-# for each class below, for any frequencies. With these counts, cuts near leaves would have large
-# gains, and cuts on irrelevant features would have the same gains as others.
+# The forest's own posterior, the HNSP, is not used. Its count of a class at a node far from the
+# leaves is one or two, whatever the frequency of the class. With these counts, cuts near leaves
+# would have large gains, and cuts on irrelevant features would gain as much as other cuts.
 
 
 # Jeffreys' prior.
@@ -48,7 +48,7 @@ def class_weights(trees: Any, t: int, table: TreeTable) -> NDArray[np.float64]:
 
 
 def log_evidence(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log E of nodes from the weights of their classes, shape (nodes, classes)."""
+    """Return log E of each node, given the weights of the classes, shape (nodes, classes)."""
     n_classes = weights.shape[1]
     terms = np.zeros_like(weights)
     # With many classes, most nodes have few of them.
@@ -89,29 +89,30 @@ def gains_of_classes(table: TreeTable, weights: NDArray[np.float64]) -> NDArray[
     return kept[inner] * (own[left] + own[left + 1] - own[inner])
 
 
-# Gains of the cuts of a tree over targets, by leave-one-out squared errors.
+# Gains of a tree's cuts over targets, by leave-one-out squared errors.
 #
-# Let S be the weighted sum of squared errors if a node's mean predicts each target below the node,
-# as if this target had not been learned. The gain of a cut is S - S_left - S_right.
+# A node predicts each target below it by the mean that the node would have without this target. Let
+# S be the weighted sum of the squared errors. The gain of a cut is S - S_left - S_right.
 #
 # With the Gaussian posterior, leave-one-out predictions are exact. Let m_j and v_j be the posterior
-# mean and variance of node j's mean. Let c_j be its posterior covariance with the mean of the leaf
-# of target y, and R the noise variance over the weight of y. Without y, the mean of node j has the
-# posterior mean
+# mean and variance of node j's mean. Let c_j be the posterior covariance of this mean with the mean
+# of the leaf of a target y. Let R be the noise variance divided by the weight of y. Without y, the
+# mean of node j has the posterior mean
 #
 #     m_j - c_j (y - m_leaf) / (R - v_leaf),
 #
-# where c_j is v_j times a product over the nodes below j on the path to the leaf: the product of
-# their shares of their parents' means (`messages.posterior_below`). So S is a sum of products that
-# are added up from the leaves.
+# where c_j is v_j times the product of the shares of the nodes below j on the path to the leaf. A
+# node's share is the weight of the parent's mean in the node's mean (`messages.posterior_below`).
+# So S is computed from sums that are added up from the leaves.
 #
-# With plain means, the mean of the block's other targets predicts a target. In a block of one
-# target, the mean of its parent's other targets predicts it.
+# With plain means, a target is predicted by the mean of the other targets in its block. The target
+# of a block with a single target is predicted by the mean of the other targets in the parent's
+# block.
 #
-# Leaves store the mean of their targets but not the squares. The scatter of targets within leaves
-# is known only for all leaves of a tree together, from the scatter of all targets. It is divided
-# among leaves in proportion to their numbers of samples minus one. Each weight within a leaf counts
-# as the leaf's mean weight.
+# Leaves store the mean of their targets but not the scatter, the sum of squared deviations from the
+# mean. The total scatter within leaves follows from the scatter of all targets. It is divided among
+# the leaves in proportion to their number of samples minus 1. Each target in a leaf counts with the
+# leaf's mean weight.
 
 
 Array = NDArray[np.float64]
@@ -121,7 +122,7 @@ LEAST_REST = 1e-9
 
 
 class Blocks(NamedTuple):
-    """The targets of a tree's nodes: weight, number, mean and scatter, each of shape (nodes,)."""
+    """The targets below each node: weight, number, mean and scatter, each of shape (nodes,)."""
 
     weights: Array
     numbers: Array
@@ -132,7 +133,7 @@ class Blocks(NamedTuple):
 
     @property
     def sizes(self) -> Array:
-        """The mean weight of a sample."""
+        """Mean weight of a sample in each block, shape (nodes,)."""
         return np.divide(self.weights, self.numbers)
 
 
@@ -146,8 +147,8 @@ def blocks_of(
     table
         The tree.
     weights, numbers, means
-        Arrays over all nodes, of which only the leaves are read. Means are relative to the mean of
-        all targets.
+        Arrays of shape (nodes,). Only the values at leaves are read. Means are relative to the mean
+        of all targets.
     total_scatter
         The weighted sum of squared deviations of all targets from their mean.
 
@@ -172,7 +173,7 @@ def blocks_of(
 
 
 def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
-    """Return the gain of each cut of a tree with plain means, in the order of its cuts."""
+    """Return the gain of each cut of a tree with plain means, in the order of internal nodes."""
     weights, sizes = blocks.weights, blocks.sizes
     inner, left = table.inner, table.lefts
     several = (blocks.numbers > 1.0) & (weights > 0.0)
@@ -180,7 +181,7 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
     errors[several] = blocks.scatters[several] * _left_out(weights, sizes)[several] ** 2
     found = errors[inner].copy()
     for child in (left, left + 1):
-        # The parent's other targets predict a single target.
+        # A single target is predicted by the mean of the parent's other targets.
         gaps = (blocks.means[child] - blocks.means[inner]) * _left_out(weights, sizes)[inner]
         single = weights[child] * gaps**2
         found -= np.where(several[child], errors[child], single)
@@ -188,7 +189,10 @@ def gains_of_means(table: TreeTable, blocks: Blocks) -> Array:
 
 
 def _left_out(weights: Array, sizes: Array) -> Array:
-    """Return a target's distance to the mean of other targets over that to the mean of all."""
+    """Return W / (W - w) of each node: the ratio of leave-one-out errors to errors.
+
+    W is the weight of the node's targets, and w the mean weight of a target.
+    """
     rest = weights - sizes
     return np.divide(weights, rest, out=np.zeros_like(weights), where=rest > 0.0)
 
@@ -204,7 +208,7 @@ class Posterior(NamedTuple):
 
 
 def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) -> Posterior:
-    """Return the posterior, computed by one pass up and one pass down (see `messages`).
+    """Return the posterior of the nodes' means, by one pass up and one pass down the tree.
 
     Parameters
     ----------
@@ -227,7 +231,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
         likely[inner] = likely[left] + share * (likely[left + 1] - likely[left])
     shares = 1.0 / (1.0 + priors * precisions)
     means, variances = np.zeros_like(priors), np.zeros_like(priors)
-    # The root, if the tree has nodes.
+    # Set the root. The slices are empty if the tree has no nodes.
     means[:1] = (1.0 - shares[:1]) * likely[:1]
     variances[:1] = shares[:1] * priors[:1]
     for inner, left in table.levels:
@@ -241,7 +245,7 @@ def posterior_of(table: TreeTable, blocks: Blocks, priors: Array, noise: float) 
 def gains_of_posterior(
     table: TreeTable, blocks: Blocks, posterior: Posterior, noise: float
 ) -> Array:
-    """Return the gain of each cut of a tree with the Gaussian posterior, in the order of cuts."""
+    """Return the gain of each cut of a tree with the Gaussian posterior."""
     weights, targets, scatters = blocks.weights, blocks.means, blocks.scatters
     means, variances, shares = posterior
     leaves = table.leaves

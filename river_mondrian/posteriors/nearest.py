@@ -1,25 +1,27 @@
-"""The expected distance of a sample to the nearest of a random subset of the held samples.
+"""The expected distance of a sample to the nearest sample in a random subset of the held samples.
 
 Let D_1 <= D_2 <= ... <= D_n be the distances of a sample x to the n held samples. Let each held
-sample be in a random subset with probability q. The nearest sample of the subset is the r-th if the
-r-th is in the subset and the r - 1 nearer samples are not. The probability is q (1 - q)^(r - 1).
-Given that the subset is not empty, the expected distance to its nearest sample is
+sample be in a random subset with probability q. The r-th nearest sample is the nearest in the
+subset if it is in the subset and the r - 1 nearer samples are not. The probability of this event is
+q (1 - q)^(r - 1). Given that the subset is not empty, the expected distance to its nearest sample
+is
 
     score(x) = sum_r q (1 - q)^(r - 1) D_r / sum_r q (1 - q)^(r - 1),  r = 1, ..., n.           (1)
 
 Such a subset is the set of centres of a partition into Voronoi cells, as in the isolation kernel
 (Ting, Wells and Washio 2021, Section 3, aNNE). So (1) is the mean distance to the centre of x's own
-cell over infinitely many of these partitions, without a sampling error. With q = 1/k the mean of r
-is about k: the k nearest neighbours count, and nearer neighbours count more. While n <= 2 k samples
-are held, q is min(1/2, 2/n).
+cell over infinitely many of these partitions, without a sampling error. With q = 1/k, the mean of r
+is about k. So about k nearest neighbours count, and nearer neighbours count more. While n <= 2 k
+samples are held, q is min(1/2, 2/n).
 
-Sums end when the weight of the remaining terms is at most `REST`.
+The sums in (1) end when the weight of the remaining terms is at most `REST`.
 
-The distance is a sum over features of |x_j - y_j| / width_j. A term a > `CAP` counts as CAP (1 +
-log(a / CAP)). The width is the standard deviation of the held values, clipped to 3 interquartile
-ranges from the quartiles. Two levels of a category have distance 1, and its width is sqrt(P / 2),
-where P is the share of pairs of samples that differ. This agrees with numbers, whose variance is
-half the mean squared difference. A feature that is missing in x or y adds the mean of the other
+The distance of x and y is the sum over features j of |x_j - y_j| / width_j. A term a > `CAP` counts
+as CAP (1 + log(a / CAP)). The width of a feature is the standard deviation of its held values.
+Before, values are clipped at `CLIPPED` interquartile ranges beyond the quartiles. Two different
+levels of a category have the distance 1. The width of a category is sqrt(P / 2), where P is the
+share of pairs of samples with different levels. This agrees with numeric features, whose variance
+is half the mean squared difference. A feature that is missing in x or y adds the mean of the other
 features' terms.
 
 A shingle is a sample together with the samples before it. Its columns are the features of the
@@ -44,28 +46,29 @@ from ..learners.learned import Learned
 from ..limits import DONE, LARGEST, LARGEST_WINDOW, LEAST_LEVEL
 from .displacement import KEPT, Ranks, RecentScores, add_score, rank_of
 
-# A feature's distance in widths above which distances grow with their logarithm.
+# Distance of a feature, in widths, above which its term grows logarithmically.
 CAP = 10.0
 # Largest weight of the omitted terms of (1).
 REST = 1e-4
-# Number of interquartile ranges from the quartiles to which values are clipped for widths.
+# For widths, values are clipped at this many interquartile ranges beyond the quartiles.
 CLIPPED = 3.0
 # Number of entered samples after which widths are renewed.
 RENEWED_AFTER = 64
-# Scores are stored once this many samples are held: among few samples, each is far from the others.
+# Scores are stored once this many samples are held. Among fewer samples, every sample is far from
+# the others.
 LEAST_HELD = 32
 # A sample with at least this rank is unusual (`Neighbors.skips`).
 UNUSUAL = 0.9
 # Number of intervals for sorting distances.
 N_BUCKETS = 256
-# Readings of a sample: its score, and its rank among the scores of recently learned samples.
+# Indices of a sample's readings: the score, and the rank of the score among recent scores.
 RAW, RANK, N_READINGS = 0, 1, 2
-# Distances stay finite with these rates.
+# Bounds of 1 / width. With larger rates, distances might overflow.
 RATES = rec.Bounds(0.0, 1e200)
 
 
 class Neighbors(rec.Record):
-    """The held samples, in a ring, and widths and buffers for comparisons with a sample."""
+    """The ring of held samples, the widths, and buffers for the distances to a sample."""
 
     # The user's parameters: k, capacity for samples, length of shingles, the probability with which
     # a sample enters if there is no room, and whether single unusual samples do not enter.
@@ -74,8 +77,9 @@ class Neighbors(rec.Record):
     shingle: rec.Int64 = rec.stored(rec.Bounds(1, LARGEST_WINDOW))
     entering: rec.Float64 = rec.stored(rec.Bounds(0.0, 1.0))
     skips: rec.Int64 = rec.stored(rec.Bounds(0, 1))
-    # Numbers of features, columns, held samples, learned samples, and samples entered since widths
-    # were set. Place of the oldest held sample. State of the draws for entering.
+    # Numbers of features, columns, held samples, learned samples, and samples that have entered
+    # since widths were set. Index of the oldest held sample. Random state of the draws for
+    # entering.
     n_inputs: rec.Int64
     n_columns: rec.Int64 = rec.derived()
     n_held: rec.Int64 = rec.stored(rec.Bounds(0, LARGEST_WINDOW))
@@ -84,17 +88,17 @@ class Neighbors(rec.Record):
     oldest: rec.Int64 = rec.stored(rec.Bounds(0, below="capacity"))
     entry_state: rec.Int64
     ranks: Ranks
-    # Values of the held samples, minus the origins; for categories the fraction of a level's code.
-    # Each column is contiguous.
+    # Values of the held samples, minus the origins. A category has code / LEAST_LEVEL - 1 of its
+    # level's code. Each column is contiguous.
     held: rec.Float32s = rec.sized("shingle", "n_inputs", "capacity")
     origins: rec.Float64s = rec.sized("n_inputs", bounds=rec.Bounds(-LARGEST, LARGEST))
-    # For each feature: 1 / width of numbers, 0 for categories; 1 / width of categories, 0 for
-    # numbers; 1 / width given by the user, otherwise 0.
+    # Three rates of each feature, 0 where they do not apply: 1 / width of a numeric feature; 1 /
+    # width of a category; 1 / width that the user has given.
     rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     level_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     given_rates: rec.Float64s = rec.sized("n_inputs", bounds=RATES)
     # The latest samples, with the next sample in the last row. The last scored sample, its score,
-    # and the number of learned samples at its time.
+    # and the number of learned samples when it was scored.
     recent: rec.Float64s = rec.sized("shingle", "n_inputs")
     noted_inputs: rec.Float64s = rec.transient("n_inputs")
     noted_score: rec.Float64 = rec.transient()
@@ -118,16 +122,16 @@ def _capped(term: float) -> float:
 
 @inlined
 def _convert(table: Neighbors, rows: rec.Float64s, last: int, row: rec.Float32s) -> int:
-    """Write row `last` of inputs and the rows before it in the form of held samples.
+    """Write row `last` of inputs and the rows before it to `row`, in the form of a held sample.
 
-    Returns the place of a number that is too large, or DONE.
+    Returns DONE, or the index of an input that is too large.
     """
     n = table.n_inputs
     for ago in range(table.shingle):
         for j in range(n):
             value = rows[n * (last - ago) + j]
             if table.level_rates[j] > 0.0:
-                # An absent level of 0 is a separate level, at -1.
+                # An absent feature with the value 0 becomes a separate level, -1.
                 value = value / LEAST_LEVEL - 1.0
             elif value == value:
                 if abs(value) > LARGEST:
@@ -169,8 +173,8 @@ def _add_terms(table: Neighbors, ago: int, j: int) -> None:
 def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
     """Write `n` numbers of `distances` to `ordered`, and sort the `k` smallest to the beginning.
 
-    The numbers are first assigned to intervals of equal length, from the smallest number d to d + 2
-    (mean - d). Then only the needed intervals are sorted.
+    The numbers are first assigned to intervals of equal length between the smallest number d and d
+    + 2 (mean - d). Then only the intervals with the `k` smallest numbers are sorted.
     """
     distances, ordered, counts = table.distances, table.ordered, table.counts
     low, total = distances[0], 0.0
@@ -184,12 +188,12 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
     for i in range(n):
         b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
         counts[b] = counts[b] + 1
-    # Replace the number in each interval by its start.
+    # Replace each interval's count by the interval's first index in `ordered`.
     size, needed = 0, 0
     for b in range(N_BUCKETS):
         needed = size + counts[b] if size < k else needed
         counts[b], size = size, size + counts[b]
-    # There is no test here whether an interval is needed, since it would be mispredicted.
+    # Write all intervals, since a branch on the needed intervals would be mispredicted.
     for i in range(n):
         b = int(min((distances[i] - low) * scale, N_BUCKETS - 1.0))
         ordered[counts[b]] = distances[i]
@@ -201,7 +205,7 @@ def _sort_lowest(table: Neighbors, n: int, k: int) -> None:
 def score_of(table: Neighbors) -> float:
     """Return the score (1) of the sample in `row`, or 0 if there are no samples to compare.
 
-    The function is compiled once, so its sums are the same in all kernels.
+    The function is compiled only once, so its sums are rounded equally in all kernels.
     """
     n, n_missing, n_columns = int(table.n_held), 0, table.n_columns
     for i in range(n):
@@ -263,7 +267,7 @@ def _width_of_levels(ordered: rec.Float64s, n: int) -> float:
     same, run = 0.0, 0.0
     for i in range(n):
         run = run + 1.0 if i > 0 and ordered[i] == ordered[i - 1] else 1.0
-        # The run's square is the sum of the first odd numbers.
+        # The square of a run's length is the sum of the first odd numbers.
         same += 2.0 * run - 1.0
     return math.sqrt(0.5 * (1.0 - same / (float(n) * n)))
 
@@ -293,12 +297,12 @@ def set_widths(table: Neighbors) -> None:
 
 @inlined
 def _is_noted(table: Neighbors) -> bool:
-    """Return whether the next sample was the last scored sample, with the present held samples."""
+    """Return whether the next sample is the last scored sample, and nothing was learned since."""
     if table.noted_at != table.n_samples:
         return False
     start = table.n_inputs * (table.shingle - 1)
     for j in range(table.n_inputs):
-        # A missing value differs from itself, so such a sample is scored again.
+        # NaN differs from itself, so a sample with a missing value is scored again.
         if table.recent[start + j] != table.noted_inputs[j]:
             return False
     return True
@@ -306,7 +310,7 @@ def _is_noted(table: Neighbors) -> bool:
 
 @kernel
 def score_one(table: Neighbors, out: rec.Float64s) -> int:
-    """Write the readings of the next sample; return the place of a too large number, or DONE."""
+    """Write the readings of the next sample; return DONE, or the index of a too large input."""
     last = int(table.shingle - 1)
     bad = _convert(table, table.recent, last, table.row)
     if bad == DONE:
@@ -321,7 +325,7 @@ def score_one(table: Neighbors, out: rec.Float64s) -> int:
 
 @batch_kernel
 def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) -> int:
-    """Write the readings of `n` rows of inputs after `shingle` - 1 earlier rows; return DONE."""
+    """Write the readings of `n` rows, which follow `shingle` - 1 earlier rows; return DONE."""
     for r in range(n):
         _convert(table, rows, r + int(table.shingle - 1), table.row)
         score = score_of(table)
@@ -332,9 +336,9 @@ def score_rows(table: Neighbors, rows: rec.Float64s, n: int, out: rec.Float64s) 
 
 @inlined
 def _is_skipped(table: Neighbors, score: float) -> bool:
-    """Return whether the next sample's score is unusual, and the score before it was not.
+    """Return whether the next sample's score is unusual and the previous score was not.
 
-    Successive unusual samples are a change of the distribution, and all but the first enter.
+    Successive unusual samples indicate a change of the distribution, so all but the first enter.
     """
     ranks = table.ranks
     if table.skips == 0 or rank_of(ranks, score) < UNUSUAL:
@@ -344,7 +348,7 @@ def _is_skipped(table: Neighbors, score: float) -> bool:
 
 @inlined
 def _learn(table: Neighbors, is_noted: bool) -> int:
-    """Learn the next sample, and return the place of a number that is too large, or DONE."""
+    """Learn the next sample, and return DONE, or the index of an input that is too large."""
     bad = _convert(table, table.recent, int(table.shingle - 1), table.row)
     if bad != DONE:
         return bad
@@ -381,7 +385,7 @@ def _learn(table: Neighbors, is_noted: bool) -> int:
 def learn_one(table: Neighbors) -> int:
     """Learn the next sample, and store its score from before learning.
 
-    Returns DONE, or the place of a number that is too large. If a number is too large, nothing has
+    Returns DONE, or the index of an input that is too large. In the second case nothing has
     changed.
     """
     return _learn(table, _is_noted(table))
@@ -408,13 +412,13 @@ def renew(table: Neighbors) -> int:
 class NeighborTable(Learned[Neighbors]):
     """The owner of the held samples and their features.
 
-    A change of more than one kernel is made in a copy (`copied`, `widened`, `without`), which then
-    replaces the table.
+    A change that needs more than one kernel is made in a copy (`copied`, `widened`, `without`). The
+    copy then replaces the table.
 
     Parameters
     ----------
     n_neighbors
-        Number of neighbours that count: 1 / q in (1).
+        Number k of neighbours, with q = 1 / k in (1).
     capacity
         Largest number of held samples.
     shingle
@@ -458,7 +462,7 @@ class NeighborTable(Learned[Neighbors]):
         self.show()
 
     def show(self, predicted: rec.Floats | None = None) -> None:
-        """Set the record's references to its arrays, and forget the last scored sample."""
+        """Set the record's references to its arrays, and discard the last scored sample."""
         record = self.record
         record.n_columns, record.ranks = record.n_inputs * record.shingle, self.scores.record
         super().show()
@@ -490,12 +494,12 @@ class NeighborTable(Learned[Neighbors]):
         copies = {name: array.copy() for name, array in self.learned.items()}
         return self.changed(copies, scores=copy.deepcopy(self.scores))
 
-    # Changes, in copies.
+    # Changed copies.
 
     def widened(self, new: Mapping[Hashable, float], widths: Mapping[Hashable, float]) -> Self:
-        """Return a copy with more features, given their first values and some widths.
+        """Return a copy with new features, given their first values and the known widths.
 
-        A feature's origin is its first value. New features are absent in the held samples.
+        The origin of a feature is its first value. New features are absent in the held samples.
         """
         values = np.array(list(new.values()), dtype=np.float64)
         are_levels = values >= LEAST_LEVEL
@@ -526,7 +530,7 @@ class NeighborTable(Learned[Neighbors]):
         return made
 
     def without(self, place: int) -> Self:
-        """Return a copy without the sample at a place in the order of arrival."""
+        """Return a copy without one held sample, given its index in the order of arrival."""
         made = self.copied()
         rest = np.delete(self.samples, place, axis=0)
         made.held.reshape(-1, made.held.shape[-1])[:, : len(rest)] = rest.T
@@ -563,7 +567,7 @@ class NeighborTable(Learned[Neighbors]):
 
     @property
     def row(self) -> rec.Singles:
-        """The last scored sample, in the form of held samples."""
+        """The last scored sample, in the form of a held sample."""
         return self.memory.arrays["row"]
 
     def score(self) -> int:

@@ -1,7 +1,7 @@
 """Predictive distributions, which all regressors return.
 
-A prediction is a mixture of normal and Student's t distributions. `crps` is the closed form of the
-continuous ranked probability score for mixtures of normal distributions.
+A prediction is a mixture of normal and Student's t distributions. For mixtures of normal
+distributions, `crps` computes the continuous ranked probability score in closed form.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from ..arguments import is_real
 from ..compiling.kernels import batch_kernel, inlined
 from ..records import Float64s, Floats
 
-# Nodes on each half of the line for the score of a mixture with Student components.
+# Number of quadrature nodes per integral, for the CRPS of Student's t distributions.
 N_NODES = 64
 # Tails are integrated up to this distance, in units of the largest scale.
 FARTHEST = 1e4
-# Most steps towards a mode.
+# Largest number of steps towards a mode.
 MOST_STEPS = 1000
 
-# The mean absolute value of a normal variable with mean z and variance 1, minus z: 2 (phi(z) - z
-# Phi(-z)), at knots from 0 to where it is almost 0. Its slope is -2 Phi(-z) per knot. Cubics
-# between the knots have an error of at most 2e-9. They are much faster than exponentials.
+# `EXCESS` is the mean absolute value of a normal variable with mean z and variance 1, minus z: 2
+# (phi(z) - z Phi(-z)), at knots z from 0 to 8. phi and Phi are the normal density and distribution
+# function. `SLOPE` is the derivative, -2 Phi(-z), times the distance of two knots. Cubics between
+# the knots have an error of at most 2e-9, and are much faster than exponentials.
 KNOTS_PER_UNIT = 32
 N_KNOTS = 8 * KNOTS_PER_UNIT
 _Z = [k / KNOTS_PER_UNIT for k in range(N_KNOTS + 1)]
@@ -41,7 +42,8 @@ SLOPE = np.array([-2.0 * b / KNOTS_PER_UNIT for b in _BEYOND])
 def mean_absolute(mean: float, variance: float) -> float:
     """Return the mean absolute value of a normal distribution.
 
-    With z = |mean| / s it is s (2 phi(z) + z (1 - 2 Phi(-z))) = |mean| + 2 s (phi(z) - z Phi(-z)).
+    With the standard deviation s and z = |mean| / s, it is s (2 phi(z) + z (1 - 2 Phi(-z))) =
+    |mean| + 2 s (phi(z) - z Phi(-z)).
     """
     size = abs(mean)
     if not variance > 0.0:
@@ -51,7 +53,7 @@ def mean_absolute(mean: float, variance: float) -> float:
     if not at < N_KNOTS:
         return size
     k = int(at)
-    # Hermite's cubic between two knots, a unit apart.
+    # Hermite's cubic between two knots at the distance 1.
     u = at - k
     v = 1.0 - u
     excess = v * v * ((1.0 + 2.0 * u) * EXCESS[k] + u * SLOPE[k])
@@ -63,8 +65,7 @@ def mean_absolute(mean: float, variance: float) -> float:
 def crps(mixture: Float64s, n: int, y: float) -> float:
     """Return E|Y - y| - E|Y - Y'| / 2 for independent Y and Y' from a mixture.
 
-    The mixture has `n` components. It begins with their weights. Their means and then their
-    variances follow.
+    `mixture` has the weights, then the means, and then the variances of `n` components.
     """
     weights, means = mixture.part(0, n), mixture.part(n, n)
     variances = mixture.part(2 * n, n)
@@ -73,8 +74,8 @@ def crps(mixture: Float64s, n: int, y: float) -> float:
         # The difference of two independent normals is normal. Its variance is the sum of their
         # variances.
         away += weights[i] * mean_absolute(means[i] - y, variances[i])
-        # A pair and its reverse are counted together, and a component with itself once, hence the
-        # half.
+        # With the factor 1/2 of E|Y - Y'|, a pair of different components counts once, and a
+        # component with itself counts half.
         among = 0.5 * weights[i] * mean_absolute(0.0, 2.0 * variances[i])
         for j in range(i):
             gap = mean_absolute(means[i] - means[j], variances[i] + variances[j])
@@ -94,14 +95,14 @@ class PredictiveDistribution:
     weights
         Weights of the components, shape (n,). Their sum is 1.
     centres
-        Centres of the components, shape (n,). Components with Student's t distributions have equal
-        centres.
+        Centres of the components, shape (n,). If a component is a Student's t distribution, all
+        centres are equal.
     scales
         Scales of the components, shape (n,). A component of scale 0 is a point. An infinite scale
         means that the target is unknown.
     freedoms
-        Degrees of freedom of the components, shape (n,), infinite for normal distributions. None:
-        all are normal.
+        Degrees of freedom of the components, shape (n,), infinite for normal distributions. None
+        means that all components are normal.
     n_samples
         Number of samples that the model had learned.
 
@@ -134,7 +135,7 @@ class PredictiveDistribution:
         self.weights, self.centres, self.scales = weights, centres, scales
         self.freedoms = np.full(len(weights), np.inf) if freedoms is None else freedoms
         self.n_samples = n_samples
-        # Importing this module would take most of a second.
+        # Importing `river.proba` here would take most of a second.
         proba = sys.modules.get("river.proba.base")
         if proba is not None and not issubclass(
             PredictiveDistribution, proba.ContinuousDistribution
@@ -151,7 +152,7 @@ class PredictiveDistribution:
 
     @property
     def median(self) -> float:
-        """The value below which half of the probability is."""
+        """Median: the quantile at 0.5."""
         return self.quantile(0.5)
 
     @property
@@ -168,7 +169,7 @@ class PredictiveDistribution:
     def mode(self) -> float:
         """The most likely value: the maximum reached by ascent from the most likely centre.
 
-        If components have scale 0, it is the component with the largest weight.
+        If there are components of scale 0, the mode is the centre of the largest of them by weight.
         """
         if (self.centres == self.centres[0]).all():
             return float(self.centres[0])
@@ -176,7 +177,7 @@ class PredictiveDistribution:
         if (self.weights[at] > 0.0).any():
             return float(self.centres[at][self.weights[at].argmax()])
         y: float = max(dict.fromkeys(self.centres.tolist()), key=self.log_pdf)
-        # Each normal component pulls to its centre. The density increases with every step.
+        # Move to a weighted mean of the centres. Each such step increases the density.
         used = self.weights > 0.0
         for _ in range(MOST_STEPS):
             parts = np.exp(self._log_parts(y) - self.log_pdf(y))[used] / self.scales[used] ** 2
@@ -194,7 +195,7 @@ class PredictiveDistribution:
             if not np.isinf(v).all():
                 few, which = np.unique(v, return_inverse=True)
                 at_0 = scipy.special.gammaln((few + 1.0) / 2.0) - scipy.special.gammaln(few / 2.0)
-                # For large z, the square would overflow.
+                # The square of a large z would overflow.
                 tails = (v + 1.0) * np.log(np.hypot(1.0, z / np.sqrt(v)))
                 of_student = at_0[which] - 0.5 * np.log(v * math.pi) - tails
                 logs = np.where(np.isinf(v), logs, of_student)
@@ -213,7 +214,7 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The logarithm, infinite at a point with a weight.
+        The logarithm. It is infinite at the centre of a component with scale 0 and positive weight.
 
         """
         return float(scipy.special.logsumexp(self._log_parts(y)))
@@ -236,10 +237,10 @@ class PredictiveDistribution:
     __call__ = pdf
 
     def _tails(self, y: Floats, sign: float) -> Floats:
-        """Return the probability of at most each value, or of more if the sign is negative."""
+        """Return P(Y <= y) for each value y, or P(Y > y) if the sign is negative."""
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (y[:, None] - self.centres) / self.scales
-        # A point at y is at most y.
+        # A component of scale 0 at y counts as at most y.
         z = sign * np.where(np.isnan(z), np.inf, z)
         tails = scipy.special.ndtr(z)
         if not np.isinf(self.freedoms).all():
@@ -248,7 +249,7 @@ class PredictiveDistribution:
         return tails @ self.weights
 
     def cdf(self, y: float) -> float:
-        """Return the cumulative distribution function.
+        """Return the cumulative distribution function at a value.
 
         Parameters
         ----------
@@ -257,7 +258,7 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The probability of at most this value.
+        The probability of values up to this value.
 
         """
         return float(self._tails(np.array([y]), 1.0)[0])
@@ -282,7 +283,7 @@ class PredictiveDistribution:
         """
         if not (is_real(probability) and 0.0 < probability < 1.0):
             raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
-        # The smaller tail loses no digits.
+        # Use the smaller tail, which loses no digits.
         sign = 1.0 if probability <= 0.5 else -1.0
         tail = min(probability, 1.0 - probability)
         # Inverse functions are slow, so each is called once per number of degrees of freedom.
@@ -309,7 +310,7 @@ class PredictiveDistribution:
         return float(optimize.brentq(excess, low, high, xtol=close, rtol=1e-15))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the central interval of a probability.
+        """Return the central interval with a given probability.
 
         Parameters
         ----------
@@ -336,7 +337,7 @@ class PredictiveDistribution:
         return low, self.quantile(0.5 + level / 2.0)
 
     def crps(self, y: float) -> float:
-        """Return the continuous ranked probability score of a value; less is better.
+        """Return the continuous ranked probability score of a value; lower is better.
 
         Parameters
         ----------
@@ -345,14 +346,16 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The integral of (F(x) - 1{x >= y})^2, in units of the target.
+        The integral of (F(x) - 1{x >= y})^2 over x, with the distribution function F, in units of
+        the target.
 
         Notes
         -----
         For mixtures of normal distributions the score has a closed form. Its time grows with the
-        square of the number of components. Otherwise there is one centre. With G(u) the tail at a
-        distance u, the score is the sum of two integrals: of 2 G(u)^2 over u > 0, and of 1 - 2 G(u)
-        from 0 to |y - centre|. Both are computed by Gauss-Legendre quadrature with growing steps.
+        square of the number of components. Otherwise all components have the same centre c. With
+        G(u) = P(Y > c + u), the score is the integral of 2 G(u)^2 over u > 0 plus the integral of 1
+        - 2 G(u) over 0 < u < |y - c|. Both are computed by Gauss-Legendre quadrature with growing
+        steps.
 
         """
         if np.isinf(self.scales).any():
@@ -366,7 +369,7 @@ class PredictiveDistribution:
         least = float(self.scales.min())
 
         def integral(end: float, power: int) -> float:
-            """Return the integral of a power of the tail over distances least * sinh(t)."""
+            """Return the integral of a power of the tail over distances up to least * sinh(end)."""
             nodes, weights = _NODES
             t = end * nodes
             tails = self._tails(centre + least * np.sinh(t), -1.0)
@@ -395,7 +398,7 @@ class PredictiveDistribution:
         return float(self.centres[k] + self.scales[k] * drawn)
 
     def update(self, *_: Any) -> NoReturn:
-        """Raise an error: a model learns, but its distributions do not.
+        """Raise an error, since a predicted distribution cannot be updated.
 
         Parameters
         ----------
@@ -414,7 +417,7 @@ class PredictiveDistribution:
 
 
 def unknown(mean: float = 0.0, n_samples: int = 0) -> PredictiveDistribution:
-    """Return a distribution with infinite scale, for a target with a guessed mean."""
+    """Return a distribution with infinite scale, for an unknown target with a guessed mean."""
     one = np.ones(1)
     return PredictiveDistribution(one, mean * one, math.inf * one, None, n_samples)
 

@@ -1,1 +1,1 @@
-"""Guided cuts, statistics of classes with several memories, context-tree weighting."""
+"""Adaptive trees over classes: guided cuts, class statistics, and context-tree weighting."""

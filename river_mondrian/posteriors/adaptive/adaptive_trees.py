@@ -24,12 +24,12 @@ from . import nodes, prediction, seen, weighting
 from .class_forest import ClassForest
 from .nodes import A, SeenClass, Statistics
 
-# A larger number of classes is called many (see `seen`). With fewer, rows of all classes are
-# faster.
+# Largest number of classes for which rows have all classes, since this is faster. With more
+# classes, rows have only seen classes (see `seen`).
 MOST_DENSE = 128
 
-# With many classes, these parts of a row follow the statistics. A linked row has more classes in
-# place of the statistics.
+# With many classes, these parts of a row follow the statistics. In a linked row, further classes
+# replace the statistics.
 SEEN_PARTS = (Part("seen", SeenClass, nodes.N_FIRST), Part("links", INT32, nodes.N_LINKS))
 
 POSTERIORS = (
@@ -43,7 +43,7 @@ EXPERTS = (
     *DISCRIMINANTS,
     "fixed share of the others",
 )
-# Experts that are posteriors: of trees of all samples, and of all trees. Experts without the share.
+# Number of experts that are posteriors of trees, and number of experts without the fixed share.
 N_TREE_EXPERTS = 2 * nodes.N_POSTERIORS
 N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 
@@ -51,19 +51,19 @@ N_EXPERTS = N_TREE_EXPERTS + N_DISCRIMINANTS
 # Explanations of the mixture's predictions.
 
 
-# Numbers of a step, and rows of a step with a number per class.
+# For each node on a path: number of scalars, and number of rows with a value per class.
 STEP_NUMBERS = 1 + nodes.N_WEIGHTINGS
 STEP_ROWS = 2 + nodes.N_WEIGHTINGS
 
 
 @kernel
 def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s) -> None:
-    """Describe the nodes on a tree's path of the last predicted sample.
+    """Describe the nodes on the path of the last predicted sample in a tree.
 
-    Writes `STEP_NUMBERS` numbers per step to `numbers`: 1 if the node has seen samples or ends the
-    path, otherwise 0, and the node's probabilities to stop. Writes `STEP_ROWS` rows of a number per
-    class to `distributions`: c and the tables of the HNSP, then the node's own distributions in the
-    weightings.
+    Writes `STEP_NUMBERS` values per node to `numbers`: 1 if the node has seen samples or ends the
+    path, otherwise 0, and the node's probabilities to stop. Writes `STEP_ROWS` rows per node to
+    `distributions`, with a value per class: c and the tables of the HNSP, then the node's
+    distributions in the weightings.
     """
     tree, path = forest.trees[t], forest.path_of(t)
     n, n_classes, below = tree.path_length, forest.n_classes, forest.below
@@ -80,7 +80,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
         rows = distributions.part(STEP_ROWS * n_classes * i, STEP_ROWS * n_classes)
         for k in range(n_classes):
             if not has_seen:
-                # With a single point or no sample, all other classes are equal.
+                # The node has at most a single point, so all other classes are equally probable.
                 weight = forest.weight_of(~ref) if ref < 0 else 0.0
                 count = weight if ref < 0 and forest.label_of(~ref) == k else 0.0
                 rows[k] = count
@@ -99,7 +99,7 @@ def describe_path(forest: A, t: int, numbers: Float64s, distributions: Float64s)
                 rows[(2 + nodes.NOISY) * n_classes + k] = noisy
                 rows[(2 + nodes.MIXED) * n_classes + k] = mixed
                 count = np.float64(known.words[0])
-                # c of Algorithm 5: weight that is not in the node below is on the other side.
+                # c of Algorithm 5. A weight that is not in the node below is on the other side.
                 bits = seen.sides_of(forest, tree, statistics, k)
                 if ends:
                     rows[k] = count
@@ -116,9 +116,9 @@ class Explanation:
 
     A tree's posterior changes from node to node on the path of the sample. The change at a cut is
     assigned to the cut's feature (see `reading.contributions`). The contributions to a discriminant
-    are computed from the contributions to its logits. So all features together move each expert
-    from its prediction at the roots, or without any feature. The mixture's contributions are
-    computed from these (see `learners.experts`).
+    are computed from the contributions to its logits. So the contributions to an expert add up to
+    its prediction minus its prediction at the roots, or without features. The contributions to the
+    mixture are computed from the contributions to the experts (see `learners.experts`).
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Explanation:
         self.contributions = experts.parts_of_mixture(mixture, start, end, whole)
 
     def _mean_of(self, role: int) -> tuple[Floats, Floats] | None:
-        """Return the mean predictions at the roots of a role's trees, and mean contributions.
+        """Return the mean predictions at the roots of a role's trees, and the mean contributions.
 
         The arrays have the shapes (posteriors, classes) and (posteriors, features, classes). If the
         role has no tree, return None.
@@ -190,9 +190,9 @@ class Explanation:
     def _hierarchy(
         self, t: int, refs: Ints, x: Singles, counts: Floats
     ) -> tuple[Floats, Path, Floats]:
-        """Return the HNSP's distributions on a path, its geometry, and changes by branching off.
+        """Return the HNSP's distributions on a path, the path, and the changes by branching off.
 
-        `counts` has c and the tables of each step.
+        `counts` has c and the tables of each node.
         """
         customers, presence = counts[:, 0], counts[:, 1]
         forest, tree = self.trees.forest, self.trees.trees[t]
@@ -230,12 +230,12 @@ class AdaptiveView(NodeView):
 
 
 class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassForest, AdaptiveView]):
-    """Trees of all samples in a window, trees of recent samples, and a spare tree that is built.
+    """Trees of all samples in a window, trees of recent samples, and a spare tree for builds.
 
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds. The last tree is the spare tree.
+        Number, lifetime and other arguments of the trees. The last tree is the spare tree.
     n_long
         Number of trees of all samples.
     n_candidates
@@ -243,11 +243,12 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Most bytes of the trees. The window is halved earlier to stay below. None sets no limit.
+        Largest size of the trees in bytes. The window is halved earlier to stay below this size.
+        None sets no limit.
     root_forgets
         Whether the memories of the roots also forget.
     watch
-        The errors for the detection of drifts. None detects no drifts.
+        The model's errors and the drift detector. None disables drift detection.
 
     """
 
@@ -348,7 +349,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         self._show_classes()
 
     def _show_weighted(self) -> None:
-        """Compile the kernels for weights other than 1, and pass them to the others."""
+        """Compile the kernels for weights other than 1, and pass them to other kernels."""
         of_weights = prediction.clear_below, prediction.count_tables, weighting.update_by_logs
         set_entries(self.forest, *of_weights)
 
@@ -468,7 +469,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return seen.counts_in(rows, int(self.forest.n_classes), bool(self.forest.is_sparse))
 
     def leaf_weights(self, t: int, rows: Ints) -> Floats:
-        """Return the weights of the classes in leaves with rows, shape (leaves, classes)."""
+        """Return the class weights of leaves, given their rows, shape (leaves, classes)."""
         found = np.zeros((len(rows), int(self.forest.n_classes)))
         numbers = self.column("nodes", "statistics_row", t)[rows]
         found[numbers > 0] = self.counts(t)[numbers[numbers > 0] - 1]
@@ -476,7 +477,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
 
     def _kept(self, t: int, hidden: bool) -> Kept:
         n_classes, of_rows = int(self.forest.n_classes), self.counts(t)
-        # Numbers of samples are integers.
+        # Without weights, counts are integers.
         kind = np.float64 if self.forest.is_weighted else np.int64
 
         def kept(ref: int, record: Any) -> tuple[bool, bool, tuple[NDArray[Any]]]:
@@ -497,7 +498,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
         return table, gains_of_classes(table, weights), float(weights[:1].sum())
 
     def root_prediction(self) -> Floats:
-        """Return the mixture's prediction from roots, and from discriminants without features."""
+        """Return the mixture's prediction without features: trees predict at their roots."""
         inputs = np.full(self.n_inputs, np.nan)
         self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
         return Explanation(self, inputs).baseline
@@ -505,7 +506,7 @@ class AdaptiveTrees(RebuiltTrees[ClassForest, AdaptiveView], ClassTrees[ClassFor
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
         """Return DONE and each feature's contribution to the prediction of a sample.
 
-        If an input is too large, the first result is its place.
+        If an input is too large, the first result is the index of this input.
         """
         best = self.predict(inputs.tobytes(), bytearray(self.out.nbytes))
         if best <= limits.TOO_LARGE:

@@ -1,9 +1,9 @@
-"""Learning of a sample's class: drifts, the mixture, and the statistics of the trees.
+"""Learning of a sample's class by the mixture, the discriminants, and the trees' statistics.
 
 A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `ClassForest`.
 
-The statistics of a node equal the statistics after a replay of its samples in order. A node that is
-inserted above another node copies the other node's statistics.
+The statistics of a node are the same as after a replay of the node's samples in order. A node that
+is inserted above another node copies the other node's statistics.
 """
 
 from ...compiling.kernels import inlined, separate
@@ -19,23 +19,22 @@ from . import prediction, weighting
 from .nodes import A, AdaptiveForest, AdaptiveNode, AdaptiveTree, Entries, Statistics
 from .seen import NO_SIDE, add_sample, add_side, copy_statistics, list_seen, new_row, numbers_of
 
-# Splits of the leaves of adaptive trees: queued leaves, their cuts, and their children's
-# statistics.
+# Splits of leaves: the queue of leaves, guided cuts, and the statistics of the children.
 #
 # Labels guide cuts. `n_candidates` cuts of a block are drawn from the Mondrian distribution
-# (Algorithm 2, lines 6 and 7: a dimension in proportion to the sides of the box, then uniform
-# within the side). The cut with the largest reduction of the Gini impurity is kept. With one
-# candidate, the tree is distributed like any other Mondrian tree. Sides may be weighted with the
-# gains of earlier cuts in their dimension.
+# (Algorithm 2, lines 6 and 7). The dimension is drawn in proportion to the sides of the box, and
+# the position uniformly within the side. The cut with the largest reduction of the Gini impurity is
+# kept. With one candidate, the tree is distributed like any other Mondrian tree. A side may be
+# weighted with the gains of earlier cuts in the same dimension.
 
 
-# Sides of a candidate in `ClassSides`: LEFT, RIGHT, and this number for a missing value.
+# Side of a missing value in `ClassSides`. The other sides are LEFT and RIGHT.
 MISSING = 2
 
 
 @inlined
 def new_statistics(forest: A, tree: AdaptiveTree, node: AdaptiveNode) -> Statistics:
-    """Allocate the statistics of a node without samples, and return them."""
+    """Allocate and return the statistics of a node without samples."""
     number = new_row(forest, tree)
     node.statistics_row = number + 1
     found = tree.side_rows.row(number)
@@ -79,7 +78,7 @@ def enqueue(tree: AdaptiveTree, j: int) -> None:
 def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None:
     """Compute the statistics of a new row on the path of point `p`, from the samples before `p`.
 
-    The latest `backlog` samples before `p` have not yet been replayed.
+    The latest `backlog` samples before `p` will be replayed later, so they do not count here.
     """
     tree = forest.trees[t]
     node = tree.nodes.row(ref)
@@ -87,7 +86,7 @@ def ensure_statistics(forest: A, t: int, ref: int, p: int, backlog: int) -> None
         return
     side = RIGHT
     if node.dim < 0:
-        # This is a leaf's row of two points.
+        # The row is a leaf with two points.
         q = node.first_point
         other = ~(forest.links_of(p)[t] if q == p else q)
     else:
@@ -137,10 +136,10 @@ def update_path(forest: A, t: int, p: int, path: Entries, n: int, grown: bool) -
 
 
 class ClassForest(AdaptiveForest):
-    """An adaptive forest over classes. It has the methods that kernels for rebuilt trees call."""
+    """An adaptive forest over classes, with the methods that kernels of rebuilt trees call."""
 
     def predict_anew(self, inputs: Float64s) -> int:
-        """Predict a sample, and return DONE, or the first input that is too large."""
+        """Predict a sample; return DONE, or the index of the first input that is too large."""
         return prediction.predict_anew(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
@@ -158,7 +157,7 @@ class ClassForest(AdaptiveForest):
         return 1.0 if self.accepted_is_new == 1 or best != self.accepted else 0.0
 
     def score(self) -> None:
-        """Update mixture and discriminants with the class of the accepted sample.
+        """Update the mixture and the discriminants with the class of the accepted sample.
 
         The accepted sample is the last predicted sample. A new class only updates the
         discriminants, since no expert could have predicted it.
@@ -235,7 +234,7 @@ class ClassForest(AdaptiveForest):
                 for c in range(m):
                     candidate = candidates[c]
                     weights, v = tables[width * c + k].weights, x[candidate.dim]
-                    # There is no branch, since it would be unpredictable.
+                    # This is computed without a branch, which would be unpredictable.
                     side = int(v > candidate.cut) + MISSING * int(v != v)
                     weights[side] = weights[side] + weight
             i += 1
@@ -245,11 +244,11 @@ class ClassForest(AdaptiveForest):
         return n_present, float(step)
 
     def gain_of(self, c: int, n_points: int, n: int) -> float:
-        """Return the Gini gain of a candidate times the points' weight, over the block's classes.
+        """Return the Gini gain of a candidate over `n` classes, times the points' weight.
 
-        The Gini impurity times the weight W of the points is W - sum_k W_k^2 / W. The weights of
-        both sides add up to W. So the gain is the sum of both sides' sum_k W_k^2 / W, minus the
-        same number for the block. `n` is the number of classes.
+        With the weights W_k of the classes and their sum W, the Gini impurity times W is W - sum_k
+        W_k^2 / W. The weights L of the left and R of the right side add up to W. So the gain is
+        sum_k L_k^2 / L + sum_k R_k^2 / R - sum_k W_k^2 / W.
         """
         n_left, n_right, squares_left, squares_right, squares = 0.0, 0.0, 0.0, 0.0, 0.0
         first = min(self.n_classes, n_points) * c
@@ -266,9 +265,9 @@ class ClassForest(AdaptiveForest):
         return squares_left / n_left + squares_right / n_right - squares / (n_left + n_right)
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf's block at a time after its parent, and add its children to the queue.
+        """Cut a leaf's block `time` after the parent's cut, and add the children to the queue.
 
-        If the tree predicts, `last` is its latest point, and the new rows get their statistics.
+        If the tree predicts, `last` is the latest stored point, and the new rows get statistics.
         During a build, `last` is NONE.
         """
         tree = self.trees[t]
@@ -297,7 +296,7 @@ class ClassForest(AdaptiveForest):
         return True
 
     def replay(self, t: int, start: int, stop: int) -> int:
-        """Replay the samples `start` to `stop` - 1 in a tree, and return the first not replayed.
+        """Replay samples `start` to `stop` - 1 in a tree, and return the next sample to replay.
 
         The replay stops early if the tree has no room for the statistics of a path.
         """

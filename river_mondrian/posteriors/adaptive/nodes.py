@@ -15,18 +15,19 @@ from ...limits import LARGEST_WEIGHT
 from ...partitions.mondrian.records import IN_USE, Forest, Tree
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
-# Statistics of the classes that have passed a node, in three memories.
+# Weights of the classes of all samples that have passed a node, in three memories.
 #
 # The first memory holds all samples. The other memories forget exponentially with each visit of the
-# node. A memory does not decay. Instead its unit, the weight of its latest sample, grows.
+# node. Forgetting does not change stored weights. Instead the memory's unit, the weight of the
+# latest sample, grows.
 #
-# With few classes, a row has all classes, in blocks of `BLOCK`. The numbers of a block's classes
-# are contiguous: learning reads a path class by class, and prediction reads it block by block. With
-# many classes, a node has only the classes that it has seen (`seen`).
+# With few classes, a row has all classes, in blocks of `BLOCK`. The weights of a block are
+# contiguous, since predictions read block by block. With many classes, a node has only the classes
+# that it has seen (`seen`).
 #
 # Sums of weights are in single precision. Sums of integer weights are exact up to 2^24. A sample
-# with less than 2^-24 of the sum as its weight adds nothing. Weights from 1e-30 to 1e30 neither
-# vanish nor overflow.
+# whose weight is less than 2^-24 of the sum adds nothing. Weights from 1e-30 to 1e30 neither vanish
+# nor overflow.
 
 
 N_MEMORIES = 3
@@ -37,12 +38,13 @@ LATE = 0
 LATEST = 1
 # A memory is rescaled when its unit times a weight exceeds this number.
 LARGEST_UNIT = 1e15
-# A weight in units that is negligible beside the prior. Rescaling sets smaller weights to 0. They
-# would become subnormal numbers, which slow down some processors 100 times.
+# Rescaling sets smaller weights to 0, since they are negligible beside the prior. They would become
+# subnormal numbers, which slow down some processors 100 times.
 UNNOTICED = 1e-18
 
-# The weightings. The first weighting stops early if labels are noisy. The second weighting goes
-# deep, and its nodes mix the memories. Each has a Dirichlet prior, and a prior probability to stop.
+# The two context-tree weightings. The first weighting stops early if labels are noisy. The second
+# weighting goes deep, and its nodes mix the memories. Each has a Dirichlet prior, and a prior
+# probability to stop.
 NOISY = 0
 MIXED = 1
 PRIORS = (0.5, 0.05)
@@ -52,7 +54,7 @@ N_WEIGHTINGS = 2
 # A tree's posteriors: the HNSP, then the weightings.
 N_POSTERIORS = 1 + N_WEIGHTINGS
 
-# Classes of a block, bits of a class's sides, and classes of a word of sides.
+# Number of classes in a block, of bits for the sides of a class, and of classes in a word of sides.
 BLOCK = 4
 SIDE_BITS = 2
 CLASSES_OF_WORD = 32 // SIDE_BITS
@@ -61,16 +63,17 @@ CLASSES_OF_WORD = 32 // SIDE_BITS
 class ClassBlock(rec.Record):
     """Weights of `BLOCK` consecutive classes at a node."""
 
-    # Weight of the samples of each class, which is their number if samples have weight 1.
+    # Weight of the samples of each class.
     counts: rec.Float32s = rec.inline(BLOCK)
     # Weights in the forgetting memories: BLOCK classes for each memory.
     weights: rec.Float32s = rec.inline(N_FORGETTING * BLOCK)
 
 
 class SeenClass(rec.Record):
-    """The weights of one of many classes at a node."""
+    """The weights of a seen class at a node of a forest with many classes."""
 
-    # (class + 1) * 4 plus the bits of its sides (see `Statistics.sides`); 0 for a free place.
+    # (class + 1) * 4 plus the bits of the class's sides (see `Statistics.sides`); 0 for a free
+    # record.
     key: rec.Int32
     # The same weights as in `ClassBlock`.
     count: rec.Float32
@@ -108,13 +111,13 @@ class Statistics(rec.Record):
     units: rec.Float32s = rec.inline(N_FORGETTING)
     # Weight of all samples.
     weight: rec.Float32
-    # Number of seen classes, and number of their sides. The second number is the sum of c over all
-    # classes if samples have weight 1 (see `sides`).
+    # Number of seen classes, and number of set bits of their sides. If samples have weight 1,
+    # `n_sides` is the sum of c over all classes (see `sides`).
     n_seen: rec.Int32
     n_sides: rec.Int32
 
     def numbers_of(self, label: int) -> ClassNumbers:
-        """Return the weights of one of few classes."""
+        """Return the weights of a class in a forest with few classes."""
         place = HEAD_WORDS + label // BLOCK * BLOCK_WORDS + label % BLOCK
         return ClassNumbers(rec.Float32s(self, place, 2 * BLOCK + 1), BLOCK)
 
@@ -122,7 +125,7 @@ class Statistics(rec.Record):
         """Return the words of sides, in a row with capacity for `capacity` classes.
 
         A class has two bits: 1 if samples of the class are on the left of the node's cut, and 2 for
-        the right. If samples have weight 1, the number of these bits is c of Algorithm 5.
+        the right. If samples have weight 1, the number of set bits is c of Algorithm 5.
         """
         place = HEAD_WORDS + capacity // BLOCK * BLOCK_WORDS
         return rec.Int32s(self, place, -(-capacity // CLASSES_OF_WORD))
@@ -159,7 +162,7 @@ class Statistics(rec.Record):
     ) -> float:
         """Return a factor times the first memory's Dirichlet estimate of a class.
 
-        The product is computed first. Otherwise the compiler might choose the order of rounding.
+        The product is computed first, so that the compiler cannot choose the order of rounding.
         """
         return factor * (numbers.words[0] + alpha) / (self.weight + alpha * n_classes)
 
@@ -195,10 +198,10 @@ def most_rows(n_classes: int) -> int:
     return 3 + 2 * n_classes // (N_MORE + 1)
 
 
-# More classes than in any forest.
+# Upper bound of the number of classes.
 MOST_CLASSES = 1 << 24
 
-# Largest weight of a stored sample, which is in single precision.
+# Largest weight of a stored sample, rounded to single precision.
 MOST = float(np.float32(LARGEST_WEIGHT))
 
 
@@ -255,7 +258,7 @@ Entries = rec.Array[StatisticsEntry]
 
 
 class Step(rec.Record):
-    """The numbers of a node on the path, computed on the walk down for the pass up."""
+    """Values at a node on the path, which the walk down computes for the pass up."""
 
     # Rate of branching off, probabilities of reaching the node and of not branching off there, and
     # discount (see `labels.hnsp`).
@@ -278,11 +281,10 @@ class Step(rec.Record):
 class Factors(rec.Record):
     """The factors of a node's terms in a tree's posteriors: the HNSP, then both weightings.
 
-    `by_weight` is the factor of a class's weight. `by_first` is the factor of its tables,
-    min(weight, 1), in the HNSP, and of its weight in the first forgetting memory in the last
-    weighting.
-    `by_second` is the factor of its number of sides in the HNSP, and of its weight in the other
-    memory in the last weighting. `constants` are added to all classes in the weightings.
+    `by_weight` multiplies the weight of a class. In the HNSP, `by_first` multiplies the class's
+    tables, min(weight, 1), and `by_second` its number of sides. In the second weighting, `by_first`
+    and `by_second` multiply the class's weights in the two forgetting memories. The weightings add
+    `constants` to all classes.
     """
 
     by_weight: rec.Float32s = rec.inline(N_POSTERIORS)
@@ -294,9 +296,9 @@ class Factors(rec.Record):
 
 
 class ClassSides(rec.Record):
-    """Weights of a class's points on the sides of a candidate, in a block."""
+    """Weights of a class's points in a block, on each side of a candidate."""
 
-    # Weights on the left, on the right and with a missing value. The fourth number remains 0.
+    # Weights on the left, on the right and with a missing value. The fourth element is unused.
     weights: rec.Float32s = rec.inline(4)
 
 
@@ -304,7 +306,7 @@ class FoundRow(rec.Record):
     """A row of a node, and the node's number."""
 
     row: Statistics
-    # The node's number among the nodes whose rows are read together.
+    # Index of the node among the nodes whose rows are read together.
     owner: rec.Int64
 
 
@@ -313,8 +315,8 @@ class AdaptiveForest(RebuiltForest):
 
     trees: rec.Array[AdaptiveTree]
     points: rec.Table[AdaptivePoint]
-    # Number of classes, capacity for classes, whether there are many (see `seen`), and number of
-    # words of a row of statistics.
+    # Number of classes, capacity for classes, whether there are many classes (see `seen`), and
+    # number of words of a row of statistics.
     n_classes: rec.Int64 = rec.stored(rec.Bounds(0, MOST_CLASSES))
     class_capacity: rec.Int64
     is_sparse: rec.Int64 = rec.derived()
@@ -329,7 +331,7 @@ class AdaptiveForest(RebuiltForest):
     accepted: rec.Int64 = rec.transient()
     accepted_weight: rec.Float64 = rec.transient()
     accepted_is_new: rec.Int64 = rec.transient()
-    # The mixture of all predictions, and the discriminants, which are some of them.
+    # The mixture of all experts, and the discriminants, which are some of the experts.
     experts: Experts
     discriminants: Discriminants
     paths: rec.Array[StatisticsEntry]
@@ -338,16 +340,16 @@ class AdaptiveForest(RebuiltForest):
     seen_labels: rec.Int64s
     # Buffer for rows of nodes that are not yet read.
     found: rec.Array[FoundRow]
-    # Steps of a path. Sums of the trees' posteriors (see `prediction`), first for trees of all
+    # Steps of a path. Sums of the trees' posteriors (see `prediction`): first for trees of all
     # samples, then for recent trees.
     steps: rec.Array[Step]
     posterior_sums: rec.Float32s
-    # For each class, if samples have weights: c at a node of a path, and the weight at the node
-    # below.
+    # For each class, if samples have weights other than 1: c at a node of a path, and the weight at
+    # the node below.
     node_c: rec.Float32s
     below: rec.Float32s
-    # Buffers for drawing a cut. For each candidate, the sides of the block's classes. These
-    # classes. For each class, its number among them plus 1, or 0.
+    # Buffers for drawing a cut: for each candidate, the sides of the block's classes; the block's
+    # classes; for each class, 1 plus its index among the block's classes, or 0.
     class_sides: rec.Array[ClassSides]
     block_classes: rec.Int64s
     class_numbers: rec.Int64s
@@ -363,7 +365,7 @@ class AdaptiveForest(RebuiltForest):
     update_by_logs: Callable[[rec.Record, rec.Record, Entries, int, int, float, int], int] = (
         rec.entry()
     )
-    # Buffer for the ages of a leaf's points, with the capacity of the points.
+    # Buffer for the ages of a leaf's points, as large as the capacity for points.
     ages: rec.Int32s
 
     def label_of(self, p: int) -> int:
@@ -375,7 +377,7 @@ class AdaptiveForest(RebuiltForest):
         return self.points.row(p).weight
 
     def n_sums(self) -> int:
-        """Return the length of the sums of a role's posteriors."""
+        """Return the number of sums for the posteriors of one role's trees."""
         front = N_FRONT if self.is_sparse == 1 else 0
         return N_POSTERIORS * (front + self.class_capacity)
 

@@ -1,14 +1,15 @@
 """Predictions of a sample by adaptive trees: three posteriors of each tree, then the mixture.
 
-The first posterior is the HNSP, which integrates over branching off. `labels.hnsp` derives its
-weights (Algorithm 8, lines 6 to 12). The other posteriors follow the sample to its leaf by
-context-tree weighting (`weighting`). All posteriors are weighted sums of the class statistics on
-the path. A walk down computes the factors, and a pass up adds the rows.
+The first posterior is the HNSP, which integrates over the points where the sample may branch off.
+`labels.hnsp` derives its weights (Algorithm 8, lines 6 to 12). The other posteriors average over
+the nodes of the path by context-tree weighting (`weighting`). All posteriors are weighted sums of
+the class statistics on the path. A walk down computes the factors, and a pass up adds the nodes'
+rows.
 
 With few classes, each posterior has a row of `class_capacity` sums. With many classes, each class
-has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these rows has the
-additions for all classes. So a node adds one number per posterior for all classes that it has not
-seen, and its cost depends only on the classes that it has seen.
+has a row of the sums of all posteriors, after `N_FRONT` other rows. The first of these other rows
+has the terms that all classes share. So a node adds one term per posterior for all unseen classes,
+and its cost depends only on the number of seen classes.
 """
 
 import math
@@ -32,8 +33,8 @@ from .weighting import add_statistics
 _room_of_factors = room_of_array(Factors, PATH_LENGTH)
 
 
-# Smaller factors of the HNSP would be subnormal in single precision, which slows down some
-# processors 100 times. Floors of experts are far larger than the terms of these factors
+# Smaller factors of the HNSP count as 0. They would be subnormal in single precision, which slows
+# down some processors 100 times. Their terms are far below the floor of experts
 # (`learners.experts`).
 LEAST_FACTOR = 1e-37
 # With many classes, smaller weights of a node in the HNSP count as 0, for the same reason.
@@ -42,7 +43,7 @@ NEGLIGIBLE = 1e-18
 
 @inlined
 def _noticed(factor: float) -> float:
-    """Return a factor, or 0 if it is too small."""
+    """Return a factor, or 0 if it is at most `LEAST_FACTOR`."""
     return factor if abs(factor) > LEAST_FACTOR else 0.0
 
 
@@ -53,7 +54,7 @@ def _add(out: Float32s, k: int, weight: float) -> None:
 
 @inlined
 def _place(forest: A, posterior: int, k: int) -> int:
-    """Return the place of a posterior's sum for a class."""
+    """Return the index of a posterior's sum for a class."""
     if forest.is_sparse == 1:
         return nodes.N_POSTERIORS * (nodes.N_FRONT + k) + posterior
     return forest.class_capacity * posterior + k
@@ -72,10 +73,10 @@ def _add_to_all(forest: A, posterior: int, weight: float, out: Float32s) -> None
 
 @merged
 def _eta(forest: A, tree: AdaptiveTree, entry: StatisticsEntry, x: Float32s) -> float:
-    """Return a sample's distance to the box of a path's node: its rate of branching off."""
+    """Return a sample's rate of branching off at a node: the distance to the node's box."""
     is_row = entry.ref >= 0
     capacity = forest.dim_capacity
-    # A point's values are both sides of its box.
+    # The box of a point has the point's values as both ends.
     low = forest.box_word if is_row else forest.values_word + tree.first_value
     high = forest.box_word + capacity if is_row else low
     lower, upper = Float32s(entry.place, low, capacity), Float32s(entry.place, high, capacity)
@@ -119,7 +120,8 @@ def _walk_down(
             total = statistics.totals[nodes.LATEST] + of_mixed * units[nodes.LATEST] * n_classes
             step.of_latest = stopped * shares[2] / total
             mixed -= stopped
-    # The remainder is for the estimate at the end: the prior, and the point if the path ends there.
+    # The remaining weight is for the estimate at the end of the path: the prior, and the point if
+    # the path ends at a point.
     last = path[n - 1].ref
     seen = forest.weight_of(~last) if last < 0 else 0.0
     for v, rest in enumerate((noisy, mixed)):
@@ -132,7 +134,7 @@ def _walk_down(
 
 @separate
 def clear_below(forest: A, ref: int) -> int:
-    """Set `below` to the weights of classes at a reference without statistics: a point's weight."""
+    """Set `below` to the class weights at the end of a path: a point's weight, otherwise 0."""
     below = forest.below
     for k in range(forest.n_classes):
         below[k] = 0.0
@@ -146,7 +148,7 @@ def count_tables(forest: A, tree: AdaptiveTree, step: Step, ends: bool) -> int:
     """Write c and the sums of c and tab of Algorithm 5 at a node, if samples have weights.
 
     With the weight W of a class, tab is min(W, 1). c is the sum of both children's tab, or W at a
-    leaf. Weight that is not in the child on the path is in the other child.
+    leaf. A weight that is not in the child on the path is in the other child.
     """
     statistics, node_c, below = step.statistics, forest.node_c, forest.below
     total, tables, labels = 0.0, 0.0, forest.seen_labels
@@ -176,9 +178,10 @@ def _add_step(
     ends: bool,
     out: Float32s,
 ) -> None:
-    """Add a node's terms to all posteriors. The HNSP has a factor of c and a factor of tab.
+    """Add a node's terms to all posteriors.
 
-    With many classes, `add_seen` adds the terms of seen classes.
+    In the HNSP, `weight` is the factor of c, and `of_tables` the factor of tab. With many classes,
+    `add_seen` adds the terms of seen classes.
     """
     statistics = step.statistics
     units = statistics.units
@@ -217,11 +220,11 @@ def predict_tree(
 ) -> None:
     """Add a tree's posteriors for a scaled sample to sums in `out`.
 
-    `path` is the sample's path of `n` entries.
+    `path` is the sample's path of `n` nodes.
     """
     gamma, steps = forest.gamma, forest.steps
     if forest.is_weighted == 1 and forest.is_sparse == 1:
-        # Nodes only write the classes that they have seen, so all classes are cleared first.
+        # Nodes write only the classes that they have seen, so all classes are cleared first.
         forest.clear_below(forest, path[n - 1].ref)
     noted, n_noted = _room_of_factors(), 0
     weight = _walk_down(forest, tree, x, path, n, out)
@@ -249,7 +252,7 @@ def predict_tree(
         if forest.is_weighted == 1:
             forest.clear_below(forest, ref)
         if ref < 0:
-            # A single point: for its class, c is its weight and tab is at most 1.
+            # At a single point, c of its class is its weight W, and tab is min(W, 1).
             seen = forest.weight_of(~ref)
             share = discount * (min(seen, 1.0) / seen)
             own += weight * (1.0 - share)
@@ -263,9 +266,10 @@ def predict_tree(
 
 @separate
 def average_many(forest: A, of_long: float, of_recent: float) -> int:
-    """Write the experts' predictions with many classes: of long trees, then of both roles.
+    """Write the experts' predictions in the same way as `_add_trees`, with many classes.
 
-    `of_long` and `of_recent` are factors of the roles' sums.
+    `of_long` and `of_recent` are the factors of sums over trees of all samples and over recent
+    trees.
     """
     n_sums, capacity, predicted = forest.n_sums(), forest.class_capacity, forest.experts.predicted
     sums = forest.posterior_sums.part(0, n_sums)
@@ -285,9 +289,9 @@ def average_many(forest: A, of_long: float, of_recent: float) -> int:
 def _add_trees(forest: A) -> None:
     """Write the posteriors of the trees as predictions of the mixture's experts.
 
-    First come the means over trees of all samples. Then come the averages of these means and the
-    means over recent trees. Without recent trees, both are equal. Both roles have the same weight,
-    for any numbers of trees.
+    The first experts are the means over trees of all samples. The next experts average these means
+    with the means over recent trees. Both means have the same weight, whatever the numbers of
+    trees. Without recent trees, the next experts equal the first.
     """
     sums, room, predicted = forest.posterior_sums, forest.n_sums(), forest.experts.predicted
     for k in range(2 * room):
@@ -316,7 +320,7 @@ def _add_trees(forest: A) -> None:
 
 @separate
 def predict_anew(forest: A, inputs: Float64s) -> int:
-    """Predict a sample, and return DONE, or the first input that is too large."""
+    """Predict a sample; return DONE, or the index of the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
         return bad

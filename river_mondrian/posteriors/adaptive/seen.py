@@ -1,10 +1,11 @@
-"""Statistics of many classes: rows of the classes that a node has seen, linked as a tree.
+"""Statistics of many classes: linked rows of the classes that a node has seen.
 
-If there are many classes, most nodes have seen few of them, and only a seen class has a place
-(`SeenClass`). A node's row of statistics has its first `N_FIRST` classes. Each further row has
-`N_MORE` classes, from the word `MORE_WORD` on. Every row links to two other rows. The next bit of a
-class's number selects the link. A class is in the first row on its path that had room when the
-class was first seen. So a search needs at most as many steps as the number has bits. Rows are freed
+If there are many classes, most nodes have seen few of them. So a node stores only the classes that
+it has seen (`SeenClass`). The node's row of statistics has the first `N_FIRST` classes. Each
+further row has `N_MORE` classes, from the word `MORE_WORD` on. The rows of a node form a binary
+tree, in which every row links to at most two other rows. In row i of a path, bit i of the class's
+number selects the link. A class is in the first row on its path that had room when the class was
+first seen. So a search takes at most as many steps as the class's number has bits. Rows are freed
 only together with the tree.
 """
 
@@ -19,7 +20,7 @@ from ...records import Float32s, Int32s, Int64s, Ints, Singles, prefetch
 from . import nodes
 from .nodes import A, AdaptiveForest, AdaptiveTree, ClassNumbers, SeenClass, Statistics
 
-# The side of a sample that ends at a node.
+# Value of `side` for a sample whose path ends at the node.
 NO_SIDE = -1
 
 
@@ -44,7 +45,7 @@ def seen_at(row: Statistics, first: int, i: int) -> SeenClass:
 def find(
     forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, adds: bool
 ) -> SeenClass:
-    """Return the record of one of many classes at a node.
+    """Return the record of a class at a node of a forest with many classes.
 
     For an unseen class, return an empty record, or a new record if `adds` is True.
     """
@@ -87,15 +88,15 @@ def sides_of(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int) 
 
 @inlined
 def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -> int:
-    """Append the rows that a row links to, to the `n` rows in `found`, and return the new number.
+    """Append the rows that `row` links to after `n` rows in `found`, and return the new `n`.
 
-    The rows belong to the node `owner`.
+    `owner` is the index of the rows' node.
     """
     links = row.links()
     for bit in range(nodes.N_LINKS):
         if links[bit] != 0:
             following = tree.side_rows.row(links[bit] - 1)
-            # Rows in the queue are read first, so there is time to prefetch.
+            # The rows that are already in `found` are read first, so there is time to prefetch.
             prefetch(following, nodes.LINKS_WORD + nodes.N_LINKS)
             forest.found[n].row = following
             forest.found[n].owner = owner
@@ -107,7 +108,7 @@ def follow(forest: A, tree: AdaptiveTree, row: Statistics, owner: int, n: int) -
 def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
     """Write the classes of a node to `seen_labels`, and return their number.
 
-    If the forest has few classes, these are all classes, including unseen classes.
+    In a forest with few classes, all classes are written, including unseen classes.
     """
     if forest.is_sparse == 1:
         return forest.list_many(forest, tree, statistics)
@@ -118,7 +119,7 @@ def list_seen(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
 
 @separate
 def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
-    """Write the classes of a node, of many classes, as `list_seen` does."""
+    """Implement `list_seen` for a forest with many classes."""
     labels = forest.seen_labels
     row, first, n = statistics, nodes.HEAD_WORDS, nodes.N_FIRST
     total, at, end = 0, 0, 0
@@ -138,7 +139,7 @@ def list_many(forest: A, tree: AdaptiveTree, statistics: Statistics) -> int:
 
 @inlined
 def _note_side(statistics: Statistics, seen: SeenClass, side: int) -> None:
-    """Record that samples of one of many classes are on a side of a node's cut."""
+    """Record that samples of a seen class are on a side of a node's cut."""
     if seen.key & (1 << side) == 0:
         seen.key = seen.key | (1 << side)
         statistics.n_sides = statistics.n_sides + 1
@@ -155,7 +156,7 @@ def add_side(forest: A, tree: AdaptiveTree, statistics: Statistics, label: int, 
 
 @separate
 def _rescale(forest: A, tree: AdaptiveTree, statistics: Statistics, m: int, unit: float) -> None:
-    """Divide a forgetting memory by its unit, and so reset the unit to 1."""
+    """Divide the weights of forgetting memory `m` by `unit`. The caller resets the unit to 1."""
     n, labels = list_seen(forest, tree, statistics), forest.seen_labels
     for i in range(n):
         numbers = numbers_of(forest, tree, statistics, labels[i])
@@ -211,9 +212,9 @@ def add_sample(
 def copy_statistics(
     forest: A, tree: AdaptiveTree, target: Statistics, below: Statistics, side: int
 ) -> None:
-    """Copy statistics to a node inserted above another node, which is on its side `side`.
+    """Copy the statistics `below` of a node to `target` of a new node above that node.
 
-    The probabilities to stop are not copied.
+    The lower node is on side `side` of the new node. The probabilities to stop are not copied.
     """
     n_words, is_sparse = nodes.HEAD_WORDS, forest.is_sparse == 1
     if not is_sparse:
@@ -225,7 +226,7 @@ def copy_statistics(
     n, labels = list_seen(forest, tree, below), forest.seen_labels
     for i in range(n):
         numbers = numbers_of(forest, tree, below, labels[i])
-        # A class with count 0 is only recorded on a side and is skipped.
+        # Skip a class with count 0, which is only recorded on sides.
         if numbers.words[0] > 0.0:
             if is_sparse:
                 copied = forest.find(forest, tree, target, labels[i], True).numbers()
@@ -236,7 +237,10 @@ def copy_statistics(
 
 @kernel
 def put_seen(forest: AdaptiveForest, t: int, found: Int64s, numbers: Float32s, n: int) -> None:
-    """Write `n` classes to nodes' rows. `found` has the row, class and sides of each class."""
+    """Write `n` seen classes to rows of nodes.
+
+    `found` has the row, the number and the sides of each class, and `numbers` has its weights.
+    """
     tree = forest.trees[t]
     for i in range(n):
         seen = find(forest, tree, tree.side_rows.row(found[3 * i]), found[3 * i + 1], True)
@@ -269,7 +273,7 @@ def _rows_of_nodes(rows: Rows) -> tuple[Ints, Rows]:
 
 
 def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
-    """Yield for each depth of links the owners and classes of rows, first of nodes' rows."""
+    """Yield the owners and the classes of rows for each depth of links, from the nodes' rows on."""
     own, linked = _rows_of_nodes(rows)
     at: NDArray[Any] = own
     owners, first, n = own, nodes.HEAD_WORDS, nodes.N_FIRST
@@ -284,7 +288,8 @@ def _levels(rows: Rows) -> Iterator[tuple[Ints, Rows]]:
 def counts_in(rows: Rows, n_classes: int, is_sparse: bool) -> Singles:
     """Return the classes' weights in copied rows of a tree, shape (rows, n_classes).
 
-    With many classes, linked rows have weights of 0.
+    With many classes, the row of a node has all weights of the node, and linked rows have weights
+    of 0.
     """
     if not is_sparse:
         return _blocks_in(rows, n_classes)[..., 0, :]
@@ -304,7 +309,7 @@ def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
     linked = rows[:, nodes.LINKS_WORD : nodes.LINKS_WORD + nodes.N_LINKS]
     place, bit = np.nonzero(linked)
     links = linked[place, bit] - 1
-    # A row follows the only row that links to it.
+    # A link is to a later row, and each row has at most one link to it.
     if (links <= place).any() or (links >= len(rows)).any() or len({*links}) < len(links):
         return False
     if not np.isin(of_nodes, _rows_of_nodes(rows)[0]).all():
@@ -320,10 +325,10 @@ def is_sound(rows: Rows, of_nodes: Ints, n_classes: int) -> bool:
 
 
 def seen_in(rows: Rows, n_classes: int, capacity: int) -> tuple[Int64s, Float32s, int]:
-    """Return the seen classes in copied rows of few classes, as arguments of `put_seen`.
+    """Return the seen classes in copied rows of all classes, as arguments of `put_seen`.
 
-    These are row, class and sides of each class, its weights, and the number of classes. `capacity`
-    is the rows' capacity for classes.
+    The results are the row, the number and the sides of each class, the weights of each class, and
+    the number of classes. `capacity` is the rows' capacity for classes.
     """
     numbers = _blocks_in(rows, n_classes)
     words = rows[:, nodes.HEAD_WORDS + capacity // nodes.BLOCK * nodes.BLOCK_WORDS :]

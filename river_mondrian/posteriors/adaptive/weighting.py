@@ -1,36 +1,36 @@
 """Context-tree weighting (Willems, Shtarkov and Tjalkens 1995) along the paths of samples.
 
-A pruning of a tree predicts a sample's class from the samples in its leaf. The weighted prediction
-averages over all prunings, each weighted by its prior and its likelihood so far. Let E be the
-likelihood of a node's samples under the node's own predictions. Let P_w be the likelihood under the
-weighted prunings of its subtree, and D the product of P_w over its children. With the prior
-probability s to stop at the node,
+A pruning of a tree predicts a sample's class from the earlier samples in the sample's leaf. The
+weighted prediction averages over all prunings. The weight of a pruning is its prior times its
+likelihood on earlier samples. Let E be the likelihood of a node's samples under the node's own
+predictions. Let P_w be the likelihood under the weighted prunings of the node's subtree, and D the
+product of P_w over the node's children. With the prior probability s to stop at the node,
 
     P_w = s E + (1 - s) D.
 
-A sample multiplies E by p_own, and D by the p of the child on its path. So P_w is multiplied by
+A sample multiplies E by p_own, the node's own prediction of the sample's class. It multiplies D by
+p_child, the prediction of the child's subtree on the sample's path. So P_w is multiplied by
 
     p = b p_own + (1 - b) p_child,      b = s E / P_w,
 
 which is the prediction of the node's subtree. The posterior probability to stop, b, becomes b p_own
-/ p. None of the products is stored: a node stores b (`Statistics.stops`). Learning a sample is one
-pass from its leaf, where p = p_own, up to the root. A prediction is a pass down: p_own of a node
-has the weight b times the product of 1 - b above (`prediction`).
+/ p. A node stores only b (`Statistics.stops`), and none of the products. Learning a sample is one
+pass from its leaf, where p = p_own, up to the root. A prediction is a pass down: the weight of a
+node's p_own is b times the product of 1 - b over the nodes above (`prediction`).
 
 The loss of a sample of weight w counts w times, so its likelihoods are raised to the power of w. E
 is multiplied by p_own^w and P_w by q = b p_own^w + (1 - b) q_child. At a leaf, q is p_own^w.
 
 Aggregated Mondrian forests (AMF: Mourtada, Gaiffas and Scornet 2021) predict by the same recursion
-with s = 1/2 and the Dirichlet prior 1/2, and store the logarithms of E and P_w. The differences
-are:
+with s = 1/2 and the Dirichlet prior 1/2, and store log E and log P_w. This module differs from AMF:
 
 - There are two weightings (`PRIORS`, `STOP_PRIORS`), mixed as experts. The first weighting has the
   priors of AMF. The second weighting goes deeper, and its p_own mixes three memories.
-- The labels that b learns from may also have cut the tree, so depth is overrated.
+- The labels that update b have also guided the cuts, so deep nodes look better than they are.
 - b is bounded by `LEAST_STOP` and 1 - `LEAST_STOP`, so that a node can adapt later.
-- A node that is inserted above another node copies its statistics. E and P_w are not known, so its
-  b begins with s.
-- A single point in a leaf has no statistics. It counts with its weight in the Dirichlet estimate.
+- A node that is inserted above another node copies the other node's statistics. E and P_w of the
+  new node are unknown, so its b begins with s.
+- A leaf of a single point has no statistics. Its Dirichlet estimate uses the weight of the point.
 """
 
 import math
@@ -49,9 +49,10 @@ from .seen import follow, numbers_of, seen_at
 # Addition of a node's class statistics to the posteriors of its tree.
 #
 # This is most of the cost of a prediction, so it uses vector instructions. With few classes, a
-# block of classes is added at once for each posterior. LLVM's own loop would first check for
-# overlapping addresses, which needs more time than the sums. With many classes, one class is added
-# at once for all posteriors: their sums are contiguous, and so are a seen class's weights.
+# block of classes is added at once for each posterior. LLVM's own vector loop would first check for
+# overlapping addresses, which takes longer than the sums. With many classes, a class is added for
+# all posteriors at once. The sums of the posteriors are contiguous, and so are the weights of a
+# seen class.
 
 
 _FLOAT, _WORD = ir.FloatType(), ir.IntType(32)
@@ -74,13 +75,13 @@ def _spread(builder: Any, number: Any, kind: Any) -> Any:
 
 
 def _load(builder: Any, words: Any, start: Any, block: Any) -> Any:
-    """Load a vector of type `block` from the word `start` on."""
+    """Load a vector of type `block` that begins at the word `start`."""
     place = builder.bitcast(builder.gep(words, [start]), block.as_pointer())
     return builder.load(place, align=_ALIGNMENT)
 
 
 def _sum(builder: Any, *parts: Any) -> Any:
-    """Return the sum of products, given as pairs, and of plain numbers."""
+    """Return the sum of the arguments: numbers, and pairs of factors."""
     total = None
     for part in parts:
         if isinstance(part, tuple):
@@ -119,7 +120,7 @@ def _add_by_blocks(
         within, bits_of_block = builder.urem(loop.index, blocks_of_word), _INDEX(_BITS_OF_BLOCK)
         word = builder.lshr(word, builder.trunc(builder.mul(within, bits_of_block), _WORD))
         bits = builder.and_(builder.lshr(_spread(builder, word, _WORDS), shifts), three)
-        # Subtract the right bit: 0, 1, 2 and 3 become 0, 1, 1 and 2 sides.
+        # Count the bits by bits - (bits >> 1): 0, 1, 2 and 3 have 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, one)), _FLOATS)
         late, latest = (
             _load(builder, words, builder.add(block, _INDEX(weights + m * nodes.BLOCK)), _FLOATS)
@@ -148,7 +149,7 @@ Numbers = tuple[float, float, float]
 def _add_class(
     factors: Factors, seen: Numbers, bits: int, out: Float32s, start: int, step: int
 ) -> None:
-    """Add a class's terms to each posterior, at the places `start`, `start + step`, ..."""
+    """Add a class's terms to each posterior, at the indices `start`, `start + step`, ..."""
     count, late, latest = seen
     firsts, seconds = (min(count, 1.0), 0.0, late), (bits - (bits >> 1), 0.0, latest)
     for v in range(nodes.N_POSTERIORS):
@@ -169,7 +170,8 @@ def add_statistics(
         _add_class(factors, seen, statistics.sides_of(k, width), out, k, width)
 
 
-# With many classes. Predictions with 300 classes needed 1.4 times as long with numba's own loop.
+# Addition with many classes. With numba's own loop, predictions of 300 classes took 1.4 times as
+# long.
 
 # Vector types of a seen class, and of the posteriors.
 _SEEN_WORDS, _SEEN = ir.VectorType(_WORD, nodes.SEEN_WORDS), ir.VectorType(_FLOAT, nodes.SEEN_WORDS)
@@ -177,7 +179,7 @@ _SUMS = ir.VectorType(_FLOAT, nodes.N_POSTERIORS)
 
 
 def _pick(builder: Any, one: Any, other: Any, places: list[int]) -> Any:
-    """Return elements of two vectors. The second vector's places follow the first vector's."""
+    """Return the elements at `places` of the concatenation of two vectors."""
     kind = ir.VectorType(_WORD, len(places))
     return builder.shuffle_vector(one, other, ir.Constant(kind, places))
 
@@ -199,7 +201,7 @@ def _add_vectors(
         tables = builder.select(builder.fcmp_ordered("<", values, one), values, one)
         key = builder.extract_element(seen, _WORD(0))
         bits = builder.and_(key, _WORD(3))
-        # Subtract the right bit: 0, 1, 2 and 3 become 0, 1, 1 and 2 sides.
+        # Count the bits by bits - (bits >> 1): 0, 1, 2 and 3 have 0, 1, 1 and 2 sides.
         sides = builder.sitofp(builder.sub(bits, builder.lshr(bits, _WORD(1))), _FLOAT)
         # In the order of posteriors: tables or sides, an unused number, and the weight in a memory.
         firsts = _pick(builder, tables, values, [1, 1, nodes.SEEN_WORDS + 2 + nodes.LATE])
@@ -219,10 +221,10 @@ def _add_vectors(
 
 @lowered(_add_vectors)
 def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32s) -> None:
-    """Add the terms of the `n` classes of a row from the word `first` on.
+    """Add the terms of a row's `n` classes, whose records begin at the word `first`.
 
-    A free place adds 0 to one of the front rows. Each place has its own front row, since successive
-    additions to the same row would wait for each other.
+    A free record adds 0 to one of the front rows. Each record has a separate front row, since
+    successive additions to the same row would wait for each other.
     """
     for i in range(n):
         seen = seen_at(row, first, i)
@@ -235,13 +237,13 @@ def _add_row(row: Statistics, first: int, n: int, factors: Factors, out: Float32
 def add_seen(forest: A, tree: AdaptiveTree, factors: Array[Factors], n: int, out: Float32s) -> int:
     """Add the terms of seen classes of `n` nodes to a tree's posteriors.
 
-    `out` has a row of N_POSTERIORS for each class, after N_FRONT other rows. The first of these has
-    the additions for all classes.
+    `out` has a row of N_POSTERIORS for each class, after N_FRONT other rows. The first of these
+    other rows has the terms that all classes share.
     """
     found = forest.found
     for start in range(0, n, nodes.N_TOGETHER):
         # Rows of several nodes are queued together. With one node at a time, too few rows would be
-        # known early enough for prefetching.
+        # known early enough to prefetch them.
         n_own = min(n - start, nodes.N_TOGETHER)
         for i in range(n_own):
             found[i].row = factors[start + i].statistics
@@ -265,7 +267,7 @@ LEAST_STOP = 1e-4
 
 @inlined
 def _learn_stop(statistics: Statistics, v: int, stopped: float, below: float) -> float:
-    """Update a weighting's probability to stop with the predictions of node and child.
+    """Update a weighting's probability to stop with the predictions of a node and its child.
 
     `stopped` is the probability to stop times the node's prediction. Returns the prediction of the
     node's subtree.
@@ -291,7 +293,10 @@ def _share(shares: Float32s, first: float, second: float, third: float) -> float
 
 @inlined
 def _end_estimate(forest: A, ref: int, own: int, label: int, v: int) -> float:
-    """Return a class's estimate without statistics: from a single point unless this is `own`."""
+    """Return the estimate of a class at a path's end without statistics.
+
+    The estimate uses the point at the path's end, unless there is none or it is `own`.
+    """
     is_point = ref < 0 and ~ref != own
     size = forest.weight_of(~ref) if is_point else 0.0
     same = size if is_point and forest.label_of(~ref) == label else 0.0
@@ -304,7 +309,8 @@ def update_weights(
 ) -> None:
     """Update the weights on a sample's path with its class, from the leaf up.
 
-    `own` is the sample's point if it is already in the tree. As a leaf, it has seen no sample.
+    `own` is the sample's point if the point is already in the tree, otherwise NONE. A leaf that
+    consists of this point has seen no sample.
     """
     if forest.is_sparse == 1:
         # Prefetch the rows of nodes that may have the class.
@@ -312,13 +318,14 @@ def update_weights(
             link = path[i].statistics.links()[label & 1] if path[i].statistics else 0
             if link != 0:
                 prefetch(tree.side_rows.row(link - 1), nodes.LINKS_WORD + nodes.N_LINKS)
-    # A damaged file may have weights without this kernel.
+    # A model from a damaged file may have weights while `is_weighted` is 0. Then the kernel is
+    # missing.
     if weight != 1.0 and forest.is_weighted == 1:
         forest.update_by_logs(forest, tree, path, n, label, weight, own)
         return
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
-    # Predictions of the subtree below in both weightings.
+    # Predictions of the child's subtree in both weightings.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]
@@ -342,12 +349,12 @@ def update_weights(
         mixed = _learn_stop(statistics, nodes.MIXED, stops[nodes.MIXED] * together, mixed)
 
 
-# Samples with other weights than 1.
+# Samples with weights other than 1.
 
 
 @inlined
 def _learn_stop_by_logs(statistics: Statistics, v: int, own: float, below: float) -> float:
-    """Update a probability to stop with the logarithms of the likelihoods of node and child.
+    """Update a probability to stop with the log likelihoods of a node and its child.
 
     Returns the logarithm of the likelihood of the node's subtree.
     """
@@ -367,7 +374,7 @@ def update_by_logs(
     """Update the weights on a sample's path in the same way as `update_weights`, for any weight."""
     n_classes = forest.n_classes
     of_noisy, of_mixed = nodes.PRIORS[nodes.NOISY], nodes.PRIORS[nodes.MIXED]
-    # Logarithms of the likelihoods of the subtree below, to the power of the sample's weight.
+    # Log likelihoods of the child's subtree, times the sample's weight.
     noisy, mixed = 0.0, 0.0
     for i in range(n - 1, -1, -1):
         entry = path[i]

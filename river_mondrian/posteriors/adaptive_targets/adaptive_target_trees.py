@@ -41,7 +41,7 @@ class Purpose(NamedTuple):
     is_recent: bool = False
 
 
-# Purposes of trees, in the order of adding trees.
+# Purposes of trees, in the order in which larger forests add trees.
 PURPOSES = (
     Purpose(TARGET, 1),
     Purpose(RESIDUAL, 0),
@@ -91,19 +91,20 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     Parameters
     ----------
     partitions
-        Arguments of trees of all kinds. The last tree is the spare tree.
+        Number, lifetime and other arguments of the trees. The last tree is the spare tree.
     n_candidates
         Number of cuts from which the best cut is chosen.
     max_samples
         Number of samples at which the window is halved.
     max_bytes
-        Most bytes of the trees. The window is halved earlier to stay below. None sets no limit.
+        Largest size of the trees in bytes. The window is halved earlier to stay below this size.
+        None sets no limit.
     squared
         Whether predictions minimize squared errors instead of absolute errors.
     autoregressive
         Whether the latest targets and errors are also used for predictions.
     watch
-        The errors for the detection of drifts. None detects no drifts.
+        The model's errors and the drift detector. None disables drift detection.
 
     """
 
@@ -211,8 +212,8 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     ) -> int:
         """Learn the sample in `inputs` with a target.
 
-        If the target is late, `remembered` is the result of `to_remember` after the sample's
-        prediction. Other arguments are those of `RebuiltTrees.learn`.
+        If the target is delayed, `remembered` is the result of `to_remember` after the sample's
+        prediction. The other arguments are the arguments of `RebuiltTrees.learn`.
         """
         self.forest.is_late = int(remembered is not None)
         if remembered is not None:
@@ -255,7 +256,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     # Prediction.
 
     def predict_inputs(self) -> int:
-        """Predict the sample in `inputs`, and return DONE, or the input that is too large."""
+        """Predict the sample in `inputs`; return DONE, or the index of a too large input."""
         predict_one = self._predict_one
         if predict_one is None:
             predict_one = self._predict_one = means.predict.of(self._FOREST)
@@ -263,7 +264,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return TOO_LARGE - status if status <= TOO_LARGE else DONE
 
     def predict(self, inputs: bytes) -> float:
-        """Predict a sample of packed inputs, and return the point."""
+        """Predict a sample of packed inputs, and return the point prediction."""
         call: Any = means.predict_one.of(self._FOREST)
         call(self.forest, self.forest.version, inputs)
         return float(self.forest.point)
@@ -271,13 +272,13 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
     def predict_rows(self, inputs: Floats, n_jobs: int) -> Floats:
         """Predict rows of checked inputs, and return an array, shape (n, N_SAID).
 
-        The first column is the point. A row is the argument of `law_of`.
+        The first column has the point predictions. Each row is an argument of `law_of`.
         """
         predict = means.predict_rows.of(self._FOREST)
         return self._predict_rows_by(predict, inputs, means.N_SAID, n_jobs)
 
     def law(self) -> predictive.PredictiveDistribution:
-        """Return the distribution of the target of the last predicted sample."""
+        """Return the predictive distribution of the last predicted sample's target."""
         forest = self.forest
         return self.law_of((forest.point, forest.spread, self.ridges.record.size))
 
@@ -287,7 +288,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return self.laws.mean_scale(forest.point, forest.spread, self.ridges.record.size)
 
     def law_of(self, said: Sequence[float]) -> predictive.PredictiveDistribution:
-        """Return the distribution of a target, given the N_SAID numbers of its prediction."""
+        """Return the predictive distribution of a target, given the values of its prediction."""
         point, spread, size = map(float, said)
         return self.laws.law(point, spread, size, self.n_begun)
 
@@ -295,7 +296,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
 
     @property
     def weights(self) -> dict[str, float]:
-        """The weights of all experts in the last mixture."""
+        """The weights of all experts in the second mixture."""
         names = EXPERTS if self.lags is None else EXPERTS + lags.NAMES
         return dict(zip(names, self.mixture.weights.tolist(), strict=True))
 
@@ -334,7 +335,7 @@ class AdaptiveTargetTrees(rebuilt_trees.RebuiltTrees[TargetsForest, TargetsView]
         return np.array([self.predict(np.full(self.n_inputs, np.nan).tobytes())])
 
     def explain(self, inputs: Floats) -> tuple[int, Floats]:
-        """Return DONE, or an input that is too large, and each feature's contribution.
+        """Return DONE or the index of an input that is too large, and each feature's contribution.
 
         Features become known one after another, in random orders and their reverses. A feature's
         contribution is the mean change of the prediction when it becomes known.

@@ -13,17 +13,17 @@ from ...partitions.mondrian.scaling import scale
 from ..rebuilt import forest as rebuilt
 from ..rebuilt.forest import PathEntry, RebuiltForest, RebuiltNode, RebuiltPoint, RebuiltTree
 
-# The regression whose residuals trees learn.
+# Index of the regression whose residuals trees learn.
 RESIDUAL_OF = ADDITIVE
 
-# Targets of trees: the sample's target, its residual by this regression, and the error of the first
-# mixture.
+# Targets of trees: the sample's target, the residual of the regression RESIDUAL_OF, and the error
+# of the first mixture.
 TARGET = 0
 RESIDUAL = 1
 ERROR = 2
 N_TARGETS = 3
 
-# Factor of a node's late weight at each visit.
+# Factor of a node's `late_weight` at each visit.
 KEPT = 0.4
 
 
@@ -35,10 +35,10 @@ class TargetsPoint(RebuiltPoint):
 
 
 class TargetsNode(RebuiltNode):
-    """A node with the mean of all targets that have passed it, and of late targets."""
+    """A node with the mean of all targets that have passed it, and the mean of recent targets."""
 
-    # Weight of all targets, 0 without any. Weight of late targets, multiplied by KEPT at each
-    # visit.
+    # Weight of all targets, 0 before the first target. Weight of recent targets, which is
+    # multiplied by KEPT at each visit.
     weight: rec.Float32
     late_weight: rec.Float32
     mean: rec.Float64
@@ -66,14 +66,14 @@ class TargetsTree(RebuiltTree):
     """A tree that learns one of a sample's targets."""
 
     nodes: rec.Table[TargetsNode]
-    # The target that the tree learns, and whether it is extended outside its boxes. If not, a
-    # sample always walks down to a leaf.
+    # The target that the tree learns, and whether the tree is extended outside its boxes. If it is
+    # not extended, a sample always walks down to a leaf.
     learns: rec.Int64 = rec.stored(rec.Bounds(0, N_TARGETS - 1))
     extends: rec.Int64 = rec.stored(rec.Bounds(0, 1))
 
 
 class SidesOfCut(rec.Record):
-    """Sums over the sampled points of a block, on the sides of a candidate."""
+    """Sums over the sampled points of a block, on each side of a candidate."""
 
     # Weights and sums of targets: on the left, on the right, and with a missing value.
     weights: rec.Float64s = rec.inline(3)
@@ -81,19 +81,19 @@ class SidesOfCut(rec.Record):
 
 
 class AdaptiveTargetForest(RebuiltForest):
-    """The fields of the forest. `TargetsForest` overrides the methods of `RebuiltForest`."""
+    """The fields of an adaptive forest over targets. `TargetsForest` overrides the methods."""
 
     trees: rec.Array[TargetsTree]
     points: rec.Table[TargetsPoint]
     # The accepted sample: its targets and its weight.
     accepted: rec.Float64s
     accepted_weight: rec.Float64 = rec.transient()
-    # Targets beyond the fences are clipped, unless many recent targets were beyond. `beyond` is a
-    # discounted count of these targets.
+    # Targets beyond the fences are clipped, unless many recent targets were beyond the fences.
+    # `beyond` is a discounted count of such targets.
     low_fence: rec.Float64
     high_fence: rec.Float64
     beyond: rec.Float64
-    # Mean size of errors.
+    # Running mean of absolute errors.
     error_size: rec.Float64
     # The ridge regressions, the first mixture (of regressions and trees), the second mixture (of
     # all experts), and the distribution of errors.
@@ -103,20 +103,20 @@ class AdaptiveTargetForest(RebuiltForest):
     law: error_law.ErrorLaw
     # The latest targets, if they are also used for predictions.
     lags: Lags
-    # The last prediction: the points of the first and second mixture, and the experts'
-    # disagreement.
+    # The last prediction: the point predictions of the first and the second mixture, and the
+    # experts' disagreement.
     first_point: rec.Float64 = rec.transient()
     point: rec.Float64 = rec.transient()
     spread: rec.Float64 = rec.transient()
-    # For an accepted sample with a late target, the prediction when the sample came: the numbers
-    # that the second mixture recalls, then the point and the size.
+    # Whether the accepted sample has a delayed target. If so, the prediction when the sample
+    # arrived: the values for `mixing.recall`, then the point prediction and the predicted size of
+    # errors.
     is_late: rec.Int64 = rec.transient()
     remembered: rec.Float64s
-    # Means of the trees' readings, in a row of N_READINGS for each group of trees, and the groups'
-    # numbers of trees.
+    # For each group of trees: the means of the trees' N_READINGS readings, and the number of trees.
     readings: rec.Float64s
     group_sizes: rec.Int64s
-    # Buffers for drawing a cut: the sampled points of the block, and sums on candidates' sides.
+    # Buffers for drawing a cut: the sampled points of the block, and the sums of each candidate.
     block: rec.Int64s
     sides: rec.Array[SidesOfCut]
 
@@ -128,28 +128,30 @@ class AdaptiveTargetForest(RebuiltForest):
 T = TypeVar("T", bound=AdaptiveTargetForest)
 
 
-# Readings of a tree for a sample: means along its path, each shrunk towards the node above.
+# Readings of a tree for a sample: means along the sample's path, each shrunk towards the node
+# above.
 #
 # A node with the weight n and the mean m, below a node with the reading v, has the reading
 #
 #     (n m + s v) / (n + s),
 #
 # with s the strength of the shrinkage. With fewer samples in a leaf, the nodes above count more.
-# Late means are shrunk in the same way with their own weights, with several strengths. With s = 0
-# only the leaf counts. One walk down computes all readings.
+# The means of recent targets are shrunk in the same way, with their weights and with several
+# strengths. With s = 0, only the leaf counts. One walk down computes all readings.
 #
-# Trees with the same target that are all extended, or all not extended, form a *group*. The
-# readings of a group are averaged.
+# Trees that learn the same target form one *group* if they are extended, and another group if not.
+# The readings of a group are averaged.
 
 
-# Strengths of the shrinkage of the mean, and of the late mean.
+# Strengths of the shrinkage: for the mean of all targets, and for the mean of recent targets.
 STRENGTH = 6.0
 STRENGTHS_OF_LATE = (0.0, 1.0, 6.0)
-# Readings of a tree: the mean of all targets, then for each strength the mean of late targets.
+# Number of readings of a tree: the mean of all targets, then the mean of recent targets for each
+# strength.
 N_READINGS = 1 + len(STRENGTHS_OF_LATE)
 
-# Groups of trees: of targets and of residuals, each not extended and extended; of errors, and
-# recent trees of errors.
+# Groups of trees: trees of targets, not extended and extended; trees of residuals, not extended and
+# extended; trees of errors; recent trees of errors.
 ERROR_GROUP = 4
 RECENT_GROUP = 5
 N_GROUPS = 6
@@ -164,7 +166,7 @@ def _shrink(
     late_mean: float,
     is_root: bool,
 ) -> None:
-    """Update the readings of the node above to the readings of the node."""
+    """Change `out` from the readings of the node above to the readings of the node."""
     strength = 0.0 if is_root else STRENGTH
     out[0] = out[0] + (mean - out[0]) * (weight / (weight + strength))
     for k in range(1, N_READINGS):
@@ -176,7 +178,7 @@ def _shrink(
 def read_path(
     forest: T, tree: TargetsTree, path: rec.Array[PathEntry], n: int, out: rec.Float64s
 ) -> None:
-    """Write the N_READINGS readings of a tree for a sample whose path has `n` entries."""
+    """Write the N_READINGS readings of a tree for a sample whose path has `n` nodes."""
     for k in range(N_READINGS):
         out[k] = 0.0
     is_root = True
@@ -219,13 +221,15 @@ def read_trees(forest: T) -> None:
                 readings[g * N_READINGS + k] = readings[g * N_READINGS + k] / sizes[g]
 
 
-# Groups of the first stage, which learn targets and residuals. Experts of both mixtures.
+# For the first mixture: number of groups of trees, and of experts. For the second mixture: number
+# of further groups, and of experts.
 N_FIRST_GROUPS = ERROR_GROUP
 N_FIRST = N_RIDGES + N_FIRST_GROUPS * N_READINGS
 N_SECOND_GROUPS = N_GROUPS - N_FIRST_GROUPS
 N_SECOND = N_FIRST + 1 + N_SECOND_GROUPS * N_READINGS
 
-# Numbers of a prediction: the point, the experts' disagreement, and the predicted size of errors.
+# Number of values of a prediction: the point, the experts' disagreement, and the predicted size of
+# errors.
 N_SAID = 3
 
 
@@ -239,7 +243,7 @@ def _take(forest: T, out: rec.Float64s, place: int, group: int, base: float, oth
 
 @separate
 def predict_anew(forest: T, inputs: rec.Float64s) -> int:
-    """Predict a sample, and return DONE, or the first input that is too large."""
+    """Predict a sample; return DONE, or the index of the first input that is too large."""
     bad = scale(forest, forest.row, inputs)
     if bad >= 0:
         return bad
@@ -270,7 +274,7 @@ def predict_anew(forest: T, inputs: rec.Float64s) -> int:
 
 @kernel
 def predict(forest: T) -> int:
-    """Predict the sample in the forest's `inputs`, and return DONE, or `TOO_LARGE - i`."""
+    """Predict the sample in `inputs`; return DONE, or `TOO_LARGE - i` if input i is too large."""
     bad = rebuilt.ensure_predicted(forest, forest.inputs)
     return TOO_LARGE - bad if bad >= 0 else DONE
 
@@ -289,7 +293,7 @@ def predict_one(forest: T, version: int, inputs: rec.Packed) -> int:
 
 @batch_kernel
 def predict_rows(forest: T, rows: rec.Float64s, n: int, out: rec.Float64s) -> None:
-    """Predict `n` rows of inputs, and write N_SAID numbers of each row to `out`.
+    """Predict `n` rows of inputs, and write the N_SAID values of each prediction to `out`.
 
     The caller's forest has its own buffers (see `RebuiltTrees`), since other threads predict at the
     same time.

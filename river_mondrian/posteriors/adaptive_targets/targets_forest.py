@@ -1,4 +1,4 @@
-"""Learning of a sample's targets: drifts, regressions, mixtures, errors, means of the trees.
+"""Learning of a sample's targets by regressions, mixtures, the error distribution and trees.
 
 A call runs `rebuilt.building.learn` and `learn_sample`, which call the methods of `TargetsForest`.
 """
@@ -15,19 +15,20 @@ from ..targets.learning import LEAST_FENCED, renewal
 from . import means
 from .means import KEPT, TARGET, AdaptiveTargetForest, T, TargetsNode, TargetsTree
 
-# Cuts guided by targets: the candidate with the largest reduction of their variance is kept.
+# Cuts guided by targets: the candidate with the largest reduction of the targets' variance is kept.
 #
-# Half of the candidates have the Mondrian distribution with weights of dimensions. In the other
-# half, only the dimension has this distribution. Their cut is between the values of two points.
+# Half of the candidates are drawn from the Mondrian distribution with weighted dimensions. For the
+# other half, only the dimension is drawn from it, and the position is uniform between the values of
+# two points.
 
 
-# Sides of a candidate: LEFT, RIGHT, and this number for a missing value.
+# Side of a missing value. The other sides of a candidate are LEFT and RIGHT.
 MISSING = 2
 
 
 @merged
 def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
-    """Move every second candidate's cut to a place between the values of two sampled points."""
+    """Move the cut of every second candidate between the values of two sampled points."""
     block, candidates = forest.block, forest.candidates
     for c in range(1, m, 2):
         candidate = candidates[c]
@@ -42,7 +43,7 @@ def _draw_between(forest: T, tree: TargetsTree, n: int, m: int) -> None:
 
 @merged
 def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
-    """Sum weights and targets, minus a mean, of the sampled points by candidate and side."""
+    """Sum the weights, and the targets minus `mean`, of sampled points by candidate and side."""
     candidates, sides, block = forest.candidates, forest.sides, forest.block
     for c in range(m):
         own = sides[c]
@@ -57,13 +58,14 @@ def _add_up(forest: T, tree: TargetsTree, mean: float, n: int, m: int) -> None:
         for c in range(m):
             candidate, own = candidates[c], sides[c]
             v = x[candidate.dim]
-            # There is no branch, since it would be unpredictable.
+            # This is computed without a branch, which would be unpredictable.
             k = int(v > candidate.cut) + MISSING * int(v != v)
             own.weights[k] = own.weights[k] + weight
             own.sums[k] = own.sums[k] + moved
 
 
-# Least number of samples of a block that is split, plus one for each SAMPLES_OF_ONE of the tree.
+# Least number of samples of a block that is split, to which each SAMPLES_OF_ONE samples of the tree
+# add 1.
 SMALLEST_BLOCK = 2
 SAMPLES_OF_ONE = 2048
 
@@ -72,14 +74,14 @@ SAMPLES_OF_ONE = 2048
 def make_means(forest: T, t: int, j: int) -> bool:
     """Compute the means of a leaf's row from its points, and return whether its targets differ.
 
-    The late mean uses the order of the list.
+    The mean of recent targets depends on the order of the list of points.
     """
     tree = forest.trees[t]
     node, k = tree.nodes.row(j), tree.learns
     p = node.first_point
     if p == NONE:
         return False
-    # Each split reverses the order of the list.
+    # Each split reverses the order of the list, so its direction is found first.
     window, now, q = forest.window_capacity, forest.n_samples, forest.links_of(p)[t]
     newest_first = q == NONE or (now - p) % window < (now - q) % window
     start = forest.targets_of(p)[k]
@@ -106,7 +108,7 @@ def make_means(forest: T, t: int, j: int) -> bool:
 
 @inlined
 def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
-    """Return whether a row is a leaf that may be queued for a split, since it is large enough.
+    """Return whether a node is a leaf that is large enough for a split and not yet queued.
 
     In a tree of many samples, small leaves add little accuracy, and their splits would need most of
     the memory.
@@ -118,17 +120,17 @@ def may_wait(tree: TargetsTree, node: TargetsNode) -> bool:
 
 @batch_kernel
 def read_targets(forest: T, n: int, step: int, out: Float64s) -> None:
-    """Write the targets of `n` stored points, every `step`-th."""
+    """Write the targets of `n` stored points, from the first on with stride `step`."""
     for i in range(n):
         out[i] = forest.targets_of(i * step)[TARGET]
 
 
 # Fences at which targets are clipped, so that outliers have only a short effect.
 #
-# The fences are `FENCE` times the robust range of the stored targets beyond its ends (see
-# `partitions.ranges`). They are renewed four times while the number of samples doubles. If several
-# of the latest targets were beyond the fences, the fences are ignored (`score`) until they are
-# renewed.
+# The distance of the fences from the robust range of the stored targets is `FENCE` times the length
+# of this range (see `partitions.ranges`). The fences are renewed four times while the number of
+# samples doubles. While several of the latest targets are beyond the fences, targets are not
+# clipped (`score`).
 
 
 def next_renewal(n: int) -> int:
@@ -138,12 +140,11 @@ def next_renewal(n: int) -> int:
     return renewal(n) + (1 << (n.bit_length() - 3))
 
 
-# Factor of the count of targets beyond the fences at each sample. Largest count for which targets
-# are clipped.
+# Factor of `beyond` at each sample, and largest `beyond` for which targets are clipped.
 FADING = 0.9
 MOST_BEYOND = 3.0
 
-# Least weight of the latest error in the mean size of errors.
+# Least weight of the latest error in the running mean of absolute errors.
 LEAST_RATE = 0.001
 
 
@@ -154,7 +155,7 @@ def ensure_means(forest: T, tree: TargetsTree, t: int, node: TargetsNode, p: int
         return
     k = tree.learns
     if node.dim < 0:
-        # This is a leaf's row of two points.
+        # The row is a leaf with two points.
         q = node.first_point
         while q != NONE:
             if q != p:
@@ -181,15 +182,15 @@ def add_to_node(forest: T, t: int, ref: int, p: int) -> None:
         push(tree, ref)
 
 
-# Error that counts as 1 for drift detectors, in units of the mean size of errors.
+# Error that counts as 1 for drift detectors, in units of the running mean of absolute errors.
 LARGEST_ERROR = 4.0
 
 
 class TargetsForest(AdaptiveTargetForest):
-    """An adaptive forest over targets. It has the methods that kernels for rebuilt trees call."""
+    """An adaptive forest over targets, with the methods that kernels of rebuilt trees call."""
 
     def predict_anew(self, inputs: Float64s) -> int:
-        """Predict a sample, and return DONE, or the first input that is too large."""
+        """Predict a sample; return DONE, or the index of the first input that is too large."""
         return means.predict_anew(self, inputs)
 
     def take(self, y: float, weight: float, is_new: bool) -> None:
@@ -199,14 +200,14 @@ class TargetsForest(AdaptiveTargetForest):
 
     @exact_method
     def error(self) -> float:
-        """Return the error of the last prediction over the largest error that counts, at most 1."""
+        """Return the absolute error for drift detectors: 1 from `LARGEST_ERROR` mean errors on."""
         error, most = abs(self.accepted[TARGET] - self.point), LARGEST_ERROR * self.error_size
         if error < most:
             return error / most
         return 1.0 if error > 0.0 else 0.0
 
     def score(self) -> None:
-        """Update regressions, mixtures and error distribution with the last predicted sample."""
+        """Update the regressions, the mixtures and the error distribution with the sample."""
         weight, accepted, target = self.accepted_weight, self.accepted, self.accepted[TARGET]
         # Targets are not clipped while many are beyond the fences.
         is_beyond = target < self.low_fence or target > self.high_fence
@@ -221,8 +222,8 @@ class TargetsForest(AdaptiveTargetForest):
         point, spread, size = self.point, self.spread, self.ridges.size
         if self.is_late == 1:
             # The second mixture and the error distribution learn the error of the prediction when
-            # the sample came. The first mixture does not, since drifts would then mislead it for
-            # longer.
+            # the sample arrived. The first mixture learns the error of the current prediction,
+            # since a drift would otherwise mislead it for longer.
             n, then = mixing.recall(self.second, self.remembered), self.remembered
             point, spread, size = then[n], self.second.spread, then[n + 1]
         mixing.learn(self.first, target, weight)
@@ -242,10 +243,10 @@ class TargetsForest(AdaptiveTargetForest):
         point.weight = self.accepted_weight
 
     def begin_walk(self, t: int, p: int) -> None:
-        """Begin a point's walk at its leaf if the tree is not extended, otherwise at the root.
+        """Begin a point's walk at the root if the tree is extended, otherwise at the point's leaf.
 
-        In the first case, boxes on the path are enlarged to contain the point. The path is the path
-        of the prediction, or is computed if the tree does not predict.
+        In the second case, boxes on the path are enlarged to contain the point. The path of the
+        prediction is used, or is computed if the tree does not predict.
         """
         tree, path, point = self.trees[t], self.path_of(t), self.points.row(p)
         if tree.extends == 1 or tree.walk_end <= p or tree.root == EMPTY:
@@ -267,7 +268,7 @@ class TargetsForest(AdaptiveTargetForest):
         tree.walk_ref = path[n - 1].ref
 
     def update_tree(self, t: int, p: int, n: int) -> None:
-        """Add a new point of a tree to the means on its path of `n` entries.
+        """Add a new point of a tree to the means of the `n` nodes on the point's path.
 
         A leaf whose targets differ is queued for a split.
         """
@@ -323,7 +324,7 @@ class TargetsForest(AdaptiveTargetForest):
         return gap * gap * (left * right / (left + right))
 
     def split(self, t: int, j: int, chosen: Candidate, time: float, last: int) -> None:
-        """Cut a leaf's block at a time after its parent, and queue its children."""
+        """Cut a leaf's block `time` after the parent's cut, and queue the children."""
         tree = self.trees[t]
         node = tree.nodes.row(j)
         known = node.means()
