@@ -1,4 +1,4 @@
-"""Partitions that isolate points of a pool, and isolation trees: their growth and their cells."""
+"""Partitions that isolate points of a pool, and isolation trees."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..maps import record as maps
 from ..maps.record import MapRecord, Outputs, Pool, Sample, Transform
 from .ranges import robust_ranges_of_sparse
 
-# Samples are read by their entries if there are many features, and a smaller share of the values
-# than this is not zero.
+# If there are many features, and less than this share of the pool's values is nonzero, samples are
+# read by their nonzero entries.
 DENSE_SHARE = 0.1
 
 
 class PointPartitions(maps.CompiledMap):
-    """Partitions that each isolate `psi` points of a pool (section 4).
+    """Partitions that each isolate `psi` points of a pool (Ting, Wells and Washio 2021, section 4).
 
     Parameters
     ----------
     number
-        Number of the build.
+        Number of the build, for the names of columns.
     n_partitions
         Number of partitions.
     psi
-        Number of points of a partition.
+        Number of points in a partition.
     pool
-        The samples.
+        The samples from which points are drawn.
     n_inputs
         Number of features that are read.
     scale
@@ -43,9 +43,9 @@ class PointPartitions(maps.CompiledMap):
     rng
         Generator for the draws of points.
     metric
-        "cosine" divides the points by their lengths. "auto" does so for samples that are read by
-        their entries. "euclidean" never does. Among points of equal length, the nearest point has
-        the least angle to a sample, up to rounding.
+        "cosine" divides the points by their lengths, "euclidean" does not, and "auto" does if
+        samples are read by their nonzero entries. Among points of equal length, the nearest point
+        has the least angle to a sample, up to rounding.
 
     """
 
@@ -79,8 +79,8 @@ class PointPartitions(maps.CompiledMap):
         n_columns = n_partitions * psi
         super().__init__(number, n_partitions, n_columns, n_inputs, dense=False, sparse=few)
         self.psi = psi
-        # Each partition has a uniformly drawn subset of psi points (section 4, Definition 1). The
-        # order of the pool is random and the same for each partition. It breaks ties.
+        # Each partition has a uniformly drawn subset of psi points (section 4, Definition 1). A
+        # random order of the pool, the same for all partitions, breaks ties.
         order = rows[rng.permutation(len(rows))]
         draws = [rng.choice(len(rows), psi, replace=False) for _ in range(n_partitions)]
         members = np.sort(draws, axis=1)
@@ -98,7 +98,7 @@ class PointPartitions(maps.CompiledMap):
 
     @property
     def reads_text(self) -> bool:
-        """Whether samples have few of very many features, as texts have few words."""
+        """Whether few of many features are nonzero in a sample, as in texts."""
         return self.sparse
 
     def _check(self) -> None:
@@ -111,7 +111,7 @@ class PointPartitions(maps.CompiledMap):
 
     @abc.abstractmethod
     def _lay_out(self, points: scipy.sparse.csr_matrix, pool: Pool) -> None:
-        """Store the data that partitions need of their points, which are points of a pool."""
+        """Store the points of all partitions in the form that the subclass needs."""
 
     def names(self, columns: Sequence[int]) -> list[str]:
         """Return the names of columns: method, build, partition and cell."""
@@ -126,7 +126,7 @@ def lengths_of(values: rec.Floats, starts: NDArray[np.integer[Any]]) -> rec.Floa
 
 
 def factors_of(points: scipy.sparse.csr_matrix, scale: bool) -> rec.Floats:
-    """Return a factor for each feature that scales its robust range over the pool to 1.
+    """Return the factor for each feature that scales the robust range over the pool to 1.
 
     A feature that does not vary in the pool has the factor 0.
     """
@@ -148,7 +148,7 @@ def records_of(kind: type[rec.Record], rows: NDArray[Any]) -> rec.Array[Any]:
 
 
 def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: int) -> None:
-    """Refuse isolation trees in which a walk may end outside the cells of its tree.
+    """Refuse isolation trees in which a walk may end outside of the tree's cells.
 
     A child has a larger number than its parent, so there are no cycles.
 
@@ -191,7 +191,7 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
 BELOW = 0
 ABOVE = 1
 
-# Number of entries that one call visits while it grows isolation trees, about 5 ms.
+# Number of entries that one call visits to grow isolation trees, about 5 ms.
 GROWTH = 1_000_000
 
 
@@ -199,7 +199,7 @@ class Cut(rec.Record):
     """A node: a cut of one feature."""
 
     feature: rec.Int32
-    # A value at most as large as the cut is below it.
+    # Values up to the cut are below it.
     cut: rec.Float32
     # The children below and above: the number of a node of the tree, or ~column of a cell.
     children: rec.Int32s = rec.inline(2)
@@ -212,19 +212,19 @@ class IsolationTrees(MapRecord):
     factors: rec.Float64s
     # Number of cells of a tree.
     n_cells: rec.Int64
-    # Nodes of all trees. Each tree has room for one node fewer than cells, and for at least one.
+    # Nodes of all trees: max(1, n_cells - 1) nodes for each tree.
     nodes: rec.Array[Cut]
     # Buffer for the scaled sample. A sparse sample only writes and clears its entries.
     row: rec.Float32s = rec.transient()
 
 
 class Part(rec.Record):
-    """Points that are not yet isolated, and the place of their node in the tree."""
+    """A group of points that are not yet isolated, and the parent of the group's node."""
 
-    # Start and end of the points in the order.
+    # Start and end of the points in `Growth.order`.
     begin: rec.Int64
     end: rec.Int64
-    # Number of the parent, or -1 for none, and the side of the parent.
+    # Number of the parent node, or -1 without a parent; and the side of the parent's cut.
     parent: rec.Int64
     side: rec.Int64
 
@@ -232,12 +232,12 @@ class Part(rec.Record):
 class Growth(rec.Record):
     """A tree that grows, and the points that it isolates."""
 
-    # The points: a CSR matrix whose rows are sorted by place.
+    # The points: a CSR matrix with each row sorted by feature.
     starts: rec.Int64s
     places: rec.Int32s
     values: rec.Float32s
-    # For all trees: the rows of their points, with the j-th points side by side; uniform draws, two
-    # for each possible cut; nodes.
+    # For all trees: the rows of the points, shape (points, trees); two uniform draws for each
+    # possible cut; the nodes.
     n_trees: rec.Int64
     all_members: rec.Int32s
     all_draws: rec.Float64s
@@ -255,22 +255,22 @@ class Growth(rec.Record):
     first_column: rec.Int64
     # Number of entries visited.
     n_visited: rec.Int64
-    # Buffers for each feature: the range of its values; the number of its entries, zero before and
-    # after a call; the features that occur.
+    # Buffers with an element per feature: the least and the largest value; the number of entries, 0
+    # between calls; the features that occur.
     low: rec.Float32s
     high: rec.Float32s
     count: rec.Int64s
     met: rec.Int64s
-    # Buffers for each point: the points' order by node, and the points above a cut.
+    # Buffers with an element per point: the points ordered by node, and the points above a cut.
     order: rec.Int64s
     above: rec.Int64s
-    # Buffer of a part for each point, and one more.
+    # Stack of parts, with a capacity of one more than the number of points.
     parts: rec.Array[Part]
 
 
 @exact_inlined
 def find_varying(growth: Growth, begin: int, end: int) -> int:
-    """Write the features in which a part's points differ to `met`, and return their number."""
+    """Write to `met` the features in which a part's points differ, and return how many differ."""
     size = end - begin
     if size <= 1:
         return 0
@@ -314,7 +314,7 @@ def link(growth: Growth, parent: int, side: int, child: int) -> None:
 
 @exact_inlined
 def split(growth: Growth, begin: int, end: int, number: int) -> int:
-    """Move the points below a cut before the other points, and return where the others begin."""
+    """Move the points below a cut before the points above, and return where the latter begin."""
     order, above, node = growth.order, growth.above, growth.nodes[number]
     kept, n_above = begin, 0
     for i in range(begin, end):
@@ -337,7 +337,7 @@ def split(growth: Growth, begin: int, end: int, number: int) -> int:
 
 @exact_inlined
 def put_part(growth: Growth, depth: int, begin: int, end: int, parent: int, side: int) -> None:
-    """Write a part that is not yet isolated."""
+    """Store a part in the stack at `depth`."""
     part = growth.parts[depth]
     part.begin = begin
     part.end = end
@@ -350,7 +350,7 @@ def grow(growth: Growth) -> None:
     """Isolate a tree's points by cuts parallel to the axes (section 4.1).
 
     The feature is drawn from the features in which the points of a node differ. The cut is drawn
-    uniformly from their range. Equal points share the cell of the first of them.
+    uniformly from their range. Equal points share the cell of the first equal point.
     """
     put_part(growth, 0, 0, growth.n_members, -1, BELOW)
     depth = 1
@@ -371,7 +371,7 @@ def grow(growth: Growth) -> None:
                 only.children[BELOW] = leaf
                 only.children[ABOVE] = leaf
             continue
-        # A node. Its cut is drawn from the range of one of the varying features.
+        # Draw a new node's cut from the range of one of the varying features.
         k, number = growth.n_draws, growth.n_nodes
         growth.n_draws = k + 2
         growth.n_nodes = number + 1
@@ -380,7 +380,7 @@ def grow(growth: Growth) -> None:
         cut: float = np.float64(np.float32(lower + growth.draws[k + 1] * (upper - lower)))
         node = growth.nodes[number]
         node.feature = feature
-        # Rounding may reach the upper end. No point would be above it.
+        # Rounding may reach the upper end, above which there is no point.
         node.cut = cut if lower <= cut < upper else lower
         link(growth, parent, side, number)
         middle = split(growth, begin, end, number)
@@ -393,7 +393,7 @@ def grow(growth: Growth) -> None:
 def grow_trees(growth: Growth, first: int, most: int) -> int:
     """Grow trees from `first` on, until `most` entries or points have been visited.
 
-    Returns the first tree that is not grown.
+    Returns the index of the first tree that is not grown.
     """
     growth.n_visited = 0
     n, n_nodes = growth.n_members, max(1, growth.n_members - 1)
@@ -415,7 +415,7 @@ def grow_trees(growth: Growth, first: int, most: int) -> int:
 
 @exact_inlined
 def walk(record: IsolationTrees, cells: rec.Int32s) -> None:
-    """Walk the row down every tree, and write its cells."""
+    """Walk the scaled sample down every tree, and write its cells."""
     row, nodes, stride = record.row, record.nodes, max(1, record.n_cells - 1)
     for i in range(record.n_out):
         number = 0
@@ -438,7 +438,7 @@ def walk_vector(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 @exact_separate
 def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a sparse sample. The row of all features is zero before and after."""
+    """Map a sparse sample. The buffer `row` is zero before and after the call."""
     trees = IsolationTrees(record)
     bad = maps.bad_entry(trees, sample)
     if bad >= 0:
@@ -457,7 +457,7 @@ def walk_entries(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
 
 
 class IsolationTreesMap(PointPartitions):
-    """Isolation trees (section 4.1)."""
+    """The map of samples to the cells of isolation trees (section 4.1)."""
 
     METHOD = "iforest"
     KIND = IsolationTrees
@@ -498,7 +498,7 @@ class IsolationTreesMap(PointPartitions):
         self.n_grown = grow_trees(growth, self.n_grown, GROWTH)
         if not self.ready:
             return False
-        # Only growth needs these.
+        # Only growth needs these arrays.
         del self.starts, self.places, self.values, self.members, self.draws
         self._finish()
         return True

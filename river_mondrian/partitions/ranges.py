@@ -1,15 +1,14 @@
 """Ranges of features that ignore some outliers: the whiskers of a box plot.
 
-The range of a feature is the range of its values within fences. The fences are some interquartile
-ranges below the lower quartile and above the upper quartile: 3 (Tukey's outer fences [^1]) or more.
-Up to a quarter of the values at either end may have any size. They move the quartiles only within
-the other values.
+The range of a feature is the range of its values within fences. The fences are at least 3
+interquartile ranges below the lower quartile and above the upper quartile. (With 3, they are
+Tukey's outer fences [^1].) Up to a quarter of the values at either end may have any size: the
+quartiles stay within the range of the other values.
 
 If more than half of the values are equal (rare binary, sparse and many discrete features), the
-range is the range of the other values within their own fences, together with this commonest value.
-(The share of the commonest value decides, not whether both quartiles are equal. If slightly more
-than a quarter of the values are not 0, the upper quartile is the least of them and may have any
-size.)
+range covers the commonest value and the other values within the fences of these others. (Equality
+of both quartiles would be a worse criterion. If slightly more than a quarter of the values are not
+0, the upper quartile is one of these values, and may have any size.)
 
 [^1]: Tukey, J. W. (1977). Exploratory Data Analysis. Chapter 2.
 """
@@ -39,14 +38,14 @@ def robust_ranges(rows: Floats, fence: float = FENCE) -> tuple[Floats, Floats]:
     Parameters
     ----------
     rows
-        Numbers of shape (samples, features), at most 1e300 in size; NaN if missing.
+        Values, shape (samples, features), at most 1e300 in absolute value; NaN if missing.
     fence
         Number of interquartile ranges between the quartiles and the fences.
 
     Returns
     -------
-    Both ends, of shape (features,). They are values of the column, equal if all its values are
-    equal, and NaN if the column has no values.
+    The lower ends and the upper ends, each of shape (features,). Ends are values of the column, or
+    NaN if the column has no values.
 
     Examples
     --------
@@ -68,8 +67,8 @@ class KnownRanges(NamedTuple):
     low, high
         Ends of the ranges, as `robust_ranges` returns them.
     known
-        Number of values that determine each range: all values of a column, or all but the commonest
-        value if it is more than half of them.
+        Number of values that determine each range: all values of the column or, if more than half
+        of the values are equal, the other values.
     spread
         The interquartile ranges of these values.
 
@@ -82,17 +81,17 @@ class KnownRanges(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """Bounds on the rounding errors of numbers in columns.
+    """Bounds on the rounding errors of values in columns.
 
     Parameters
     ----------
     offsets, widths
-        Offset and width of each column. The error of a number v is at most `relative` (width + |v -
+        Offset and width of each column. The error of a value v is at most `relative` (width + |v -
         offset|) + `least`.
     relative
-        Largest error as a part of a distance.
+        Factor of the first term of the bound.
     least
-        Largest constant error for each column.
+        Second term of the bound, for each column.
 
     """
 
@@ -105,7 +104,7 @@ class Rounding(NamedTuple):
 def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -> KnownRanges:
     """Return the ranges of `robust_ranges`, and the evidence for them.
 
-    If `rounding` is given, numbers that may be equal count as equal.
+    If `rounding` is given, values that differ by at most the rounding error count as equal.
     """
     # Missing values come last.
     ordered = np.sort(np.ascontiguousarray(rows.T), axis=1)
@@ -117,9 +116,9 @@ def known_ranges(rows: Floats, fence: float, rounding: Rounding | None = None) -
 
 
 def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
-    """Return ordered columns, as rows, with numbers that may be equal set to the first number.
+    """Replace values that may be equal by the first of them, in ordered columns stored as rows.
 
-    A dense run that extends beyond the errors is not changed: its unit has become much larger.
+    In a run of close values, values farther than twice the error from the first are not changed.
 
     Examples
     --------
@@ -140,7 +139,7 @@ def without_rounding(ordered: Floats, rounding: Rounding) -> Floats:
 @exact_batch_kernel
 @rare
 def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> None:
-    """Join ordered values, `n` of each column, that may be equal within their errors."""
+    """Set ordered values, `n` per column, that may be equal within errors to the first of them."""
     for c in range(n_columns):
         own = values.part(n * c, n)
         first, before = math.nan, math.nan
@@ -156,8 +155,8 @@ def join_rounded(values: Float64s, errors: Float64s, n_columns: int, n: int) -> 
 def scaling_of(low: Floats, high: Floats) -> Floats:
     """Return the offsets and the factors that scale ranges to [0, 1], shape (2, features).
 
-    A feature that has not varied has no range. Its magnitude replaces the range, or 1 if the
-    magnitude is 0. A feature without values has NaN ends and is not changed.
+    If all values of a feature are equal, the absolute value replaces the range, or 1 if the value
+    is 0. A feature without values has NaN ends; its offset is 0 and its factor 1.
     """
     low = np.nan_to_num(low)
     with np.errstate(divide="ignore", over="ignore"):
@@ -200,13 +199,13 @@ def _found(
 
 @exact_inlined
 def _value(values: Float64s, i: int, gap: int, n_left_out: int) -> float:
-    """Return the i-th of ordered values without the `n_left_out` values from `gap` on."""
+    """Return ordered value `i`, counted without the `n_left_out` values from `gap` on."""
     return values[i if i < gap else i + n_left_out]
 
 
 @exact_inlined
 def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) -> float:
-    """Return a quantile, by linear interpolation, of the `n` values that are not left out."""
+    """Return the quantile at `rate`, linearly interpolated, of the `n` values not left out."""
     place = rate * (n - 1)
     whole = int(place)
     first = _value(values, whole, gap, n_left_out)
@@ -219,7 +218,7 @@ def _quantile(values: Float64s, n: int, gap: int, n_left_out: int, rate: float) 
 def _find_whiskers(
     values: Float64s, n: int, gap: int, n_left_out: int, fence: float, found: Float64s
 ) -> None:
-    """Write the ends of the range, and the spread, of the `n` values that are not left out."""
+    """Write the range's ends and the spread of the `n` values not left out."""
     lower = _quantile(values, n, gap, n_left_out, 0.25)
     upper = _quantile(values, n, gap, n_left_out, 0.75)
     reach = fence * (upper - lower)
@@ -236,7 +235,7 @@ def _find_whiskers(
 @exact_separate
 @rare
 def _find_range(values: Float64s, n: int, fence: float, is_rest: bool, found: Float64s) -> None:
-    """Write a column's lower and upper end, the number of values in its range, and their spread."""
+    """Write a column's four fields of `KnownRanges`."""
     commonest = 0.0
     found[3] = 0.0
     gap, n_left_out = n, 0
@@ -277,9 +276,9 @@ def find_ranges(
     is_rest: bool,
     out: Float64s,
 ) -> None:
-    """Write the ranges of columns. Each column has `counts` ordered values from its start on.
+    """Write the ranges of columns. Column c has counts[c] ordered values from starts[c] on.
 
-    With `is_rest`, the values are all values except 0, the commonest value. `out` has the fields of
+    With `is_rest`, the values exclude 0, the commonest value. `out` has the fields of
     `KnownRanges`, shape (4, columns).
     """
     found = _room_of_found()

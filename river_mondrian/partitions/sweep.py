@@ -1,8 +1,8 @@
-"""Mondrian partitions of given points, which are cut as their lifetime grows.
+"""Mondrian partitions of given points, cut in the order of time as the lifetime grows.
 
-A partition is cut only where learned points differ (Balog et al. 2016, section 3.1). So a cell is a
-set of points. After a cut, the lower part keeps the cell's number, and the upper part gets the next
-number (in section 4.1 both parts get new numbers).
+A cell is cut only if its learned points differ (Balog et al. 2016, section 3.1). So a cell is a set
+of points. After a cut, the lower part keeps the cell's number, and the upper part gets the next
+number. (In section 4.1 both parts get new numbers.)
 """
 
 import heapq
@@ -15,7 +15,7 @@ from ..records import Array, Float64s, Floats, Int32s, Int64, Memory, Record
 
 
 class Cell(Record):
-    """A cell: the places of its points in its partition's order."""
+    """A cell: the position of its points in its partition's order."""
 
     # Start and end of the learned points, and of the other points.
     start: Int64
@@ -26,7 +26,7 @@ class Cell(Record):
 
 
 class Sweep(Record):
-    """Points and the cells of all partitions at a time. Learned points come first."""
+    """Points, and the cells of all partitions at one lifetime. Learned points come first."""
 
     # Numbers of points, of learned points, of features and of partitions.
     n_points: Int64
@@ -44,7 +44,7 @@ class Sweep(Record):
     # The points of each partition, cell by cell; in a cell, learned points come first (n_partitions
     # rows of n_points).
     order: Int32s
-    # The places of each cell's points in this order.
+    # The positions of each cell's points in this order.
     ranges: Array[Cell]
     # Buffers for a box (n_dims each).
     lower: Float64s
@@ -67,9 +67,9 @@ class Sweep(Record):
 def draw_cut(
     sweep: Sweep, cell: int, first: float, second: float, third: float
 ) -> tuple[float, int, float]:
-    """Draw a cell's cut from three uniform numbers: the time to the cut, the feature, the place.
+    """Compute a cell's cut from three uniform draws: the time to the cut, the feature, the place.
 
-    The time is infinite if no points differ.
+    The place is the threshold of the cut. The time is infinite if no learned points differ.
     """
     n_dims, lower, upper, own = sweep.n_dims, sweep.lower, sweep.upper, sweep.ranges[cell]
     # The box of the cell's learned points, and its linear dimension.
@@ -87,8 +87,9 @@ def draw_cut(
         rate += upper[d] - lower[d]
     if not rate > 0.0:
         return math.inf, 0, 0.0
-    # The time of the first clock is exponential with the linear dimension as its rate. The clock is
-    # a feature's with probability proportional to the feature's side (section 2.2).
+    # Each feature has an exponential clock with the side as its rate (section 2.2). The first clock
+    # rings after an exponential time whose rate is the sum of the sides. It belongs to a feature
+    # with probability proportional to the side.
     left, feature = second * rate, 0
     for d in range(n_dims):
         if upper[d] > lower[d]:
@@ -97,7 +98,7 @@ def draw_cut(
             if left < 0.0:
                 break
     place = lower[feature] + third * (upper[feature] - lower[feature])
-    # Rounding may have reached the upper end. No point would be above it.
+    # Rounding may reach the upper end, above which there is no point.
     if place >= upper[feature]:
         place = lower[feature]
     return -math.log1p(-first) / rate, feature, place
@@ -105,7 +106,7 @@ def draw_cut(
 
 @inlined
 def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: float) -> int:
-    """Move a partition's points up to a place before the others, and return where they begin."""
+    """Move points with values up to `place` before the others; return where the others begin."""
     order = sweep.order_of(m)
     low, high = start, stop
     while low < high:
@@ -121,7 +122,7 @@ def divide(sweep: Sweep, m: int, start: int, stop: int, feature: int, place: flo
 
 @inlined
 def rename(sweep: Sweep, m: int, start: int, stop: int, new: int) -> None:
-    """Set another cell for points of a partition."""
+    """Set the cell of points of a partition to `new`."""
     order = sweep.order_of(m)
     for k in range(start, stop):
         sweep.cells_of(order[k])[m] = new
@@ -152,7 +153,7 @@ class LifetimeSweep:
     Parameters
     ----------
     X
-        All points, in rows. Learned points come first.
+        All points, shape (points, features). Learned points come first.
     y
         The targets of the learned points minus their mean.
     n_partitions
@@ -166,7 +167,7 @@ class LifetimeSweep:
         self.X, self.y = X, y
         # Number of partitions, and of cells of all partitions together.
         self.n_partitions = self.n_cells = n_partitions
-        # Cuts have their own random numbers, so they do not depend on the learner.
+        # Cuts have a separate random generator, so they do not depend on the learner's draws.
         self._rng, self.rng = np.random.default_rng(seed).spawn(2)
         self._memory = Memory(Sweep)
         self.record = sweep = self._memory[0]
@@ -210,7 +211,7 @@ class LifetimeSweep:
         return self._due[0][0] if self._due else math.inf
 
     def cut(self) -> tuple[int, int, int, float]:
-        """Make the next cut, and return its partition, cell, feature and place."""
+        """Make the next cut, and return its partition, cell, feature and threshold."""
         due, number, feature, place = heapq.heappop(self._due)
         new = self.n_cells
         if new >= len(self._ranges):

@@ -1,4 +1,4 @@
 """Voronoi diagrams of samples from one pool, and the searches for the nearest centres.
 
-`nearest` proves that every search finds the same cells.
+The docstring of `nearest` proves that every search finds the same cells.
 """

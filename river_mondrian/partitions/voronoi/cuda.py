@@ -1,8 +1,8 @@
 """Voronoi cells of many rows on a CUDA device.
 
 The kernels are in `nearest.cu`. This module prepares their arguments and launches them. CuPy
-compiles them at their first use. Tests run the same source on the processor. No device has run it
-so far.
+compiles them at their first use. Tests run the same source on the processor. No GPU has run the
+kernels yet.
 """
 
 import math
@@ -31,15 +31,17 @@ MINIMUM_BYTES = 8
 # Size of a row's bound in bytes.
 BOUND_BYTES = 12
 
-# Blocks for each multiprocessor, which runs two at a time. With several waves, the last wave leaves
-# it idle for less time.
+# Blocks for each multiprocessor, which runs two blocks at a time. With several waves of blocks, a
+# multiprocessor is idle for less time in the last wave.
 BLOCKS = 4
-# Least number of splits of the points. A row whose nearest point is uncertain searches one split.
+# Least number of splits of the points. If the nearest point of a row is uncertain, only one split
+# is searched.
 SPLITS_LEAST = 8
 # Fraction of the device's free memory that one call uses, and the most rows at once.
 SHARE = 0.6
 ROWS_MOST = 1 << 14
-# Largest number of columns for an owner, in addition to the place of a point in its tile.
+# Largest number of cells of a partition. An owner's 32 bits have the column of a cell and the
+# point's place in the tile.
 CELLS_MOST = 1 << 24
 
 
@@ -123,7 +125,7 @@ def owners_by_tile(
 
 @dataclass
 class _Group:
-    """Consecutive partitions whose minima fit in a block's shared memory; device arrays."""
+    """Consecutive partitions whose minima fit in a block's shared memory; arrays on the device."""
 
     first: int
     n_partitions: int
@@ -152,12 +154,13 @@ class VoronoiCells:
     Raises
     ------
     ValueError
-        If partitions have too many cells for the kernels' numbers.
+        If partitions have too many cells for the kernels' integers.
 
     Notes
     -----
     For n rows and u points that partitions use, the product needs n u d multiplications in single
-    precision. Tensor cores would round the operands to ten bits. Too many near-ties would remain.
+    precision. Tensor cores are not used: they round the operands to ten bits, which leaves too many
+    near-ties.
 
     The object belongs to a device and to a process, so it cannot be pickled.
 
@@ -175,8 +178,8 @@ class VoronoiCells:
         self.width = distances.padded(self.n_features)
         used, local = np.unique(members, return_inverse=True)
         self.n_points = len(used)
-        # In the order of a tree, the two points of a near-tie would often share a tile, and so a
-        # split. In a random order this is rare.
+        # The order is random, so that the two points of a near-tie rarely share a tile, and so a
+        # split.
         places = np.random.default_rng(0).permutation(self.n_points)
         points = np.zeros((self.n_points, self.width), dtype=np.float32)
         points[places, : self.n_features] = pool[used]
@@ -210,7 +213,7 @@ class VoronoiCells:
         self._origin = self.xp.asarray(origin)
 
     def _group(self, members: NDArray[Any], places: NDArray[Any]) -> None:
-        """Group as many partitions as have minima that fit in a block's shared memory."""
+        """Group the partitions so that the minima of a group fit in a block's shared memory."""
         room = int(self._device.attributes["MaxSharedMemoryPerBlockOptin"]) - TILE_BYTES
         most = max(1, room // (MINIMUM_BYTES * ROWS))
         n_groups = -(-self.n_partitions // most)
@@ -308,13 +311,14 @@ class VoronoiCells:
         scanned = rows, bounds, sizes[2], *tiles, *owners, sizes[1], minima
         self._scan_tiles((-(-n // ROWS), n_splits), block, scanned, shared_mem=self._shared)
         self._decide((-(-n * t // THREADS),), block, (minima, *sizes, bounds, *columns))
-        # Only the device knows the number of undecided pairs. All blocks on the device share them.
+        # All blocks share the undecided pairs, since only the device knows the number of pairs.
         n_blocks = 8 * int(self._device.attributes["MultiProcessorCount"])
         points = self._points, n_points, width, *owners, group.members, np.int32(self.n_cells)
         self._settle((n_blocks,), block, (minima, *sizes, bounds, rows, *points, *columns))
 
 
-# Cells on devices, by the id of their array of members. An entry is removed with the array.
+# Values are `VoronoiCells`, and keys are ids of arrays `members`. An entry is removed when its
+# array is freed.
 _prepared: dict[int, tuple[weakref.ref[Any], VoronoiCells]] = {}
 
 
@@ -323,8 +327,8 @@ def nearest_cells(
 ) -> Int32:
     """Return the Voronoi cells of rows in every partition, computed on a device.
 
-    Data of the partitions is copied to the device once. It stays there as long as the array
-    `members` exists. So `members` and the pool must not change in place.
+    The partitions are copied to the device once, and stay there as long as the array `members`
+    exists. So `members` and the pool must not change in place.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The map of Voronoi diagrams, and its choice of a search."""
+"""The map of samples to Voronoi cells, and the choice of the search for the nearest centres."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ from .distances import VECTOR, Frame, find_axes, padded
 from .nearest import FARTHEST_SQUARE, DenseVoronoi, IndexedVoronoi, PointTreeRecord, Voronoi
 from .tree import PointTree, search
 
-# Least number of points for which a tree may be faster.
+# Least number of points for which a tree may be faster than a scan.
 TREE_LEAST = 512
 
-# Least number of multiplications for which the projection on axes has its own call, about 3 ms.
+# Least number of multiplications (about 3 ms) for which `advance` projects points in a second call.
 PROJECTION = 5_000_000
 
-# Least number of rows for which a matrix product may be faster, and its largest size.
+# Least number of rows for which a matrix product may be faster, and largest size of a product.
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
-# Number of rows read at once for a device. Their scaled values stay in the cache.
+# Number of rows that are scaled at once for a device: few, so that they stay in the cache.
 DEVICE_BLOCK = 256
 
 # Number of samples of the pool on which searches are compared.
 TRIALS = 32
 
-# Costs of searches in nanoseconds: per centre of a diagram, per entry of the index from features to
-# points, per value of a compared point, and so on. They were measured on letter, covertype, a9a and
-# mnist with pools of 1,024 to 100,000 points.
+# Costs of the operations of searches in nanoseconds, measured on letter, covertype, a9a and mnist
+# with pools of 1,024 to 100,000 points.
 CENTRE = 0.9
 INDEX_ENTRY = 1.3
 SCAN_VALUE = 0.23
@@ -46,7 +45,7 @@ PRODUCT_VALUE, PRODUCT_POINT, PRODUCT_FEATURE = 0.025, 1.5, 20.0
 
 
 class VoronoiMap(PointPartitions):
-    """Voronoi diagrams (section 4.2)."""
+    """The map of samples to the cells of Voronoi diagrams (section 4.2)."""
 
     METHOD = "anne"
     # `IndexedVoronoi` holds sparse points.
@@ -65,7 +64,7 @@ class VoronoiMap(PointPartitions):
         return self.points is None
 
     def advance(self) -> bool:
-        """Grow a tree, in one or two calls, and choose the search; return whether this is done."""
+        """Grow a tree, in one or two calls, and choose the search. Return whether both are done."""
         points = self.points
         if points is None:
             return True
@@ -80,7 +79,7 @@ class VoronoiMap(PointPartitions):
         self.members = np.argsort(order).astype(np.int32)[self.members]
         self._finish()
         self._choose(points[order])
-        # Only the build needs these.
+        # Only the build needs these attributes.
         self.points = self.frame = self.trials = None
         self._finish()
         return True
@@ -117,7 +116,7 @@ class VoronoiMap(PointPartitions):
     def _index(self, points: scipy.sparse.csr_matrix) -> None:
         """Store the entries of the points, by point and by feature, instead of rows."""
         self.tree = None
-        # The new record gets the words that both kinds have.
+        # The new record gets the fields that both classes of records have.
         old = self.memory.words
         self.memory = Memory(IndexedVoronoi)
         for name in state_words(Voronoi):
@@ -136,11 +135,11 @@ class VoronoiMap(PointPartitions):
 
     @property
     def indexed(self) -> bool:
-        """Whether an index from features to points finds the points."""
+        """Whether the search uses an index from features to points."""
         return self.memory.kind is IndexedVoronoi
 
     def _index_cost(self, points: scipy.sparse.csr_matrix) -> float:
-        """Return the cost of a search in the index for samples like the pool's."""
+        """Return the mean cost of a search in the index for samples of the pool."""
         per_feature = np.bincount(points.indices, minlength=self.n_inputs)
         met = float((per_feature.astype(np.float64) ** 2).sum()) / points.shape[0]
         return INDEX_ENTRY * met + CENTRE * self.members.size + points.shape[0]
@@ -159,7 +158,7 @@ class VoronoiMap(PointPartitions):
     def _product_cost(self) -> float:
         error = nearest.product_error(self.n_inputs)
         if (self.rows == np.floor(self.rows)).all() or math.inf in error:
-            # Whole numbers make many ties, and exact distances settle each tie.
+            # Whole numbers cause many ties, and each tie needs exact distances.
             return math.inf
         n, width = self.rows.shape
         per_row = PRODUCT_VALUE * width + PRODUCT_POINT
@@ -183,7 +182,7 @@ class VoronoiMap(PointPartitions):
             self.tree = None
 
     def transform_rows(self, values: Floats) -> tuple[Array, int]:
-        """Map rows; see `CompiledMap`."""
+        """Map rows to cells, by a matrix product if this is faster (see `CompiledMap`)."""
         if self.centred is None or len(values) < PRODUCT_LEAST:
             return super().transform_rows(values)
         values = np.ascontiguousarray(values)
@@ -315,7 +314,7 @@ class VoronoiMap(PointPartitions):
         return cells + self.psi * np.arange(self.n_out, dtype=np.int32)
 
     def _points(self) -> Singles:
-        """Return the points that partitions use."""
+        """Return the points that partitions use, shape (points, features)."""
         if not self.indexed:
             return self.rows[:, : self.n_inputs]
         shape = (len(self.squared), self.n_inputs)
@@ -323,7 +322,7 @@ class VoronoiMap(PointPartitions):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Number of bytes in memory."""
         size = super().nbytes
         if self.points is not None:
             size += sum(getattr(self.points, name).nbytes for name in ("data", "indices", "indptr"))

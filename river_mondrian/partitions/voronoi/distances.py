@@ -1,4 +1,4 @@
-"""Distances of points and projections on axes, by loops over vectors in LLVM."""
+"""Distances of points and projections on axes, as loops over vectors in LLVM."""
 
 import math
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from ...compiling.kernels import batch_kernel, exact_batch_kernel, exact_inlined
 from ...records import Float32s, Float64s, Floats, Singles
 from ...records.numba_types import lowered, pointer_to
 
-# Numbers per vector. Rows are padded with zeros to a multiple of this number.
+# Values per vector. Rows are padded with zeros to a multiple of this number.
 VECTOR = 8
 
 # Unit round-offs of single and of double precision.
 SINGLE = 2.0**-24
 DOUBLE = 2.0**-53
-# Largest relative increase of a lower bound by its separation from the rounding error (m in
-# `nearest`).
+# The constant m in the derivation of `nearest`, which divides the error of a lower bound into a
+# relative and an absolute part.
 MARGIN = 2.0**-16
 
 INT64 = ir.IntType(64)
@@ -45,12 +45,12 @@ def splat(builder: Any, value: Any, vector: Any) -> Any:
 
 
 def load(builder: Any, start: Any, i: Any, align: int = 4) -> Any:
-    """Load the i-th vector or number after a pointer."""
+    """Load the vector or value at index `i` after a pointer."""
     return builder.load(builder.gep(start, [i]), align=align)
 
 
 def groups_of(builder: Any, n: Any) -> Any:
-    """Return how many vectors hold `n` numbers."""
+    """Return how many vectors hold `n` values, a multiple of `VECTOR`."""
     return builder.lshr(n, INT64(VECTOR.bit_length() - 1))
 
 
@@ -74,7 +74,7 @@ def loop(builder: Any, n: Any, starts: list[Any], body: Callable[..., list[Any]]
 
 
 def sum_lanes(builder: Any, vector: Any) -> Any:
-    """Sum a vector's numbers as a tree, adding the second half to the first half in each step."""
+    """Sum a vector's values as a tree, adding the second half to the first half in each step."""
     lane = [builder.extract_element(vector, _INT32(k)) for k in range(VECTOR)]
     while len(lane) > 1:
         half = len(lane) // 2
@@ -83,21 +83,21 @@ def sum_lanes(builder: Any, vector: Any) -> Any:
 
 
 def sum_as_tree(lane: list[float]) -> float:
-    """Sum numbers as `sum_lanes` does."""
+    """Sum a list of values in the order of `sum_lanes`."""
     while len(lane) > 1:
         half = len(lane) // 2
         lane = [lane[k] + lane[k + half] for k in range(half)]
     return lane[0]
 
 
-# All searches use this routine for distances, so they find the same nearest point.
+# All searches use the routine below for distances, so they find the same nearest point.
 #
-# Ties are common (on binary data in half of the searches). If rounding breaks a tie differently in
-# two searches, the cells depend on the search. So the sum is fixed to the last bit. Differences are
-# in single precision. Their squares are exact in double precision, whether or not the processor
-# fuses multiplication and addition. There are eight partial sums. The j-th square is added to the
-# partial sum of number j modulo 8, in ascending order. The partial sums are added as a tree. A term
-# of zero changes nothing, so a sparse sum over the other terms is the same number.
+# Ties are common: on binary data, half of the samples have one. If rounding broke a tie differently
+# in two searches, cells would depend on the search. So the sum is fixed to the last bit.
+# Differences are in single precision. Their squares are exact in double precision, whether or not
+# the processor fuses multiplication and addition. There are eight partial sums. The j-th square is
+# added to the partial sum of number j modulo 8, in ascending order. The partial sums are added as a
+# tree. A term of zero changes nothing, so a sparse sum over the other terms has the same bits.
 
 
 def _squared_distance(context: Any, builder: Any, a: Any, b: Any, width: Any) -> Any:
@@ -129,7 +129,7 @@ def add_to_lane(sums: Float64s, place: int, gap: float) -> None:
     sums[k] = sums[k] + gap * gap
 
 
-# Number of points of a tree's leaf (see `tree`).
+# Most points of a leaf (see `tree`).
 LEAF = 64
 
 
@@ -189,17 +189,18 @@ def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> 
         out[p] = float(total)
 
 
-# Up to this many features, axes are the exact principal axes. With more features they are close to
-# these, since any orthogonal axes give bounds. Kernels compute the products, because a linear
-# algebra library may wait long for threads.
+# Up to this many features, axes are the exact principal axes. With more features, axes are
+# approximate, since any orthogonal axes give lower bounds. Kernels compute the products, because a
+# linear algebra library may wait long for threads.
 EXACT_AXES = 32
 
-# Most multiplications of a round towards the principal axes, about 5 ms, and the number of rounds.
+# Most multiplications of a round of the iteration for principal axes (about 5 ms), and number of
+# rounds.
 ROUND = 10_000_000
 ROUNDS = 2
 
-# Part of a direction's square that rounding may leave if the direction depends on earlier
-# directions.
+# A direction depends on earlier directions if at most this share of its square remains after
+# orthogonalization, due to rounding.
 DEPENDENT = 1e-16
 
 # The mean and the axes. Axes have a padded row per feature.
@@ -232,7 +233,7 @@ def multiply(
 ) -> None:
     """Multiply directions, a padded column for each, by the scatter matrix of `n` centred rows.
 
-    `along` is a buffer for a row of `room`. The product is added to `product`.
+    `along` is a buffer for `room` values. The product is added to `product`.
     """
     for i in range(n):
         row = rows.part(d * i, d)
@@ -252,7 +253,7 @@ def orthogonalize(directions: Float64s, n: int, d: int) -> None:
         before = 0.0
         for j in range(d):
             before += own[j] * own[j]
-        # One pass leaves a remainder due to rounding. After two passes it is below rounding.
+        # One pass leaves a remainder due to rounding, which a second pass removes.
         for _ in range(2):
             for b in range(c):
                 other, along = directions.part(d * b, d), 0.0
@@ -296,7 +297,7 @@ def deviation(axes: Floats, n_axes: int) -> float:
 
 
 def axes_for(n_features: int) -> int:
-    """Return the number of principal axes that is fastest, as measured."""
+    """Return the number of principal axes that was fastest in measurements."""
     for most, axes in ((16, n_features), (32, 16), (255, 32)):
         if n_features <= most:
             return axes
@@ -328,7 +329,7 @@ def find_axes(rows: Singles) -> Frame:
 
 
 def gamma(n: float, unit: float) -> float:
-    """Return the largest relative error of n operations, infinite if there are too many."""
+    """Return the largest relative error of `n` operations, or infinity for too many operations."""
     return n * unit / (1.0 - n * unit) if n * unit < 0.5 else math.inf
 
 
@@ -351,8 +352,8 @@ def tree_slack(
 
     Returns
     -------
-    The part in units of the exact distance, the part in units of the sample's squared distance from
-    the mean, and the absolute part.
+    Three terms of the error: the factor of the exact distance, the factor of the sample's squared
+    distance from the mean, and a constant.
 
     """
     axes = deviation + 2.0 * n_axes * gamma(n_features, DOUBLE)

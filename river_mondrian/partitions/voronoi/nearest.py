@@ -7,24 +7,24 @@ that comes first in the pool, whose order is random.
 The search for Voronoi cells (aNNE) is exact for the following reasons.
 
 Cells. The distance of a sample x and a point p is the number D(x, p) that
-`distances.squared_distance` returns for their scaled values in single precision. There is one
-routine with one order of summation. In a diagram the cell of x is the centre p with the least
-D(x, p), or the first of them in the pool. Every search compares candidates by D alone and keeps
-the first of equals. So a search is exact if it leaves out no point with the least D. A search that
-filters has a number A(x, p) for each point, which may differ from the distance by rounding. Bounds
-on this error follow.
+`distances.squared_distance` returns for the scaled values of both in single precision. There is one
+routine with one order of summation. In a diagram, the cell of x belongs to the centre p with the
+least D(x, p), or to the first of several such centres in the pool. Every search compares candidates
+by D alone and keeps the first of equals. So a search is exact if it excludes no point with the
+least D. A search that filters computes an approximation A(x, p) for each point. The bounds below
+are on the error of A by rounding.
 
-Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. The
-result of n operations with relative errors up to u each has a factor within 1 +- gamma_n(u), where
-gamma_n(u) = n u / (1 - n u). Sums and differences do not underflow. Products in single precision
-that underflow are off by at most 2^-150. The compared values are at most 1e30 in size
+Units. u = 2^-24 is the unit round-off of single precision, and v = 2^-53 of double precision. Let
+gamma_n(u) = n u / (1 - n u). If n operations have relative errors up to u, the result is off by a
+factor within 1 +- gamma_n(u). Sums and differences do not underflow. Products in single precision
+that underflow are off by at most 2^-150. The compared values are at most 1e30 in absolute value
 (`limits.FARTHEST`). `FARTHEST_SQUARE` prevents overflow of squares in single precision.
 
-D and the true distance. Let S = |x - p|^2, in real numbers, of the values in single precision. D
-squares differences that were rounded to single precision: a factor within (1 +- u)^2. The squares
-are exact in double precision, with 48 bits. Each square passes through at most d/8 + 3 additions in
-double precision. Thus D = S (1 + t) with |t| <= 2 u + u^2 + gamma_(d/8+4)(v), which is below 5/2 u
-for any d up to 2^30.
+D and the true distance. Let S = |x - p|^2 for the d values in single precision, computed in real
+numbers. D squares differences that are rounded to single precision: a factor within (1 +- u)^2. The
+squares are exact in double precision, with 48 bits. Each square passes through at most d/8 + 3
+additions in double precision. Thus D = S (1 + t) with |t| <= 2 u + u^2 + gamma_(d/8+4)(v), which is
+below 5/2 u for any d up to 2^30.
 
 Filters by approximate distances (`nearest.filter_nearest`). Let |A(x, p) - S(x, p)| <= e for all
 points p of a diagram, up to a term that all points share. Let q be the point with the least A, and
@@ -33,29 +33,29 @@ so
 
     A(c) <= S(c) + e <= (A(q) + e) (1 + t) / (1 - t) + e <= A(q) + 6 u max(A(q), 0) + 3 e.
 
-All points up to that limit are compared by D. `RELATIVE` is 6 u, which includes the rounding of the
-limit itself (without it, 5 u are enough). The term 3 e leaves e (1 - 6 u) for the rounding of the
-absolute part.
+The search compares all points with A up to this limit by D. `RELATIVE` is 6 u. Without the rounding
+of the limit, 5 u would be enough. The term 3 e leaves e (1 - 6 u) for the rounding of the absolute
+part.
 
 - By an index (`index_error`): A = (|x|^2 + |p|^2) - sum of 2 x_j p_j, in double precision, where 2
   x_j p_j is exact. Let N = |x|^2 + |p|^2. A norm is a sum of at most d terms in any order, so its
   relative error is at most gamma_d(v). Each of the at most d + 1 further results is at most 2 N in
-  size, and adds an error of at most 2 v N. Together e <= (gamma_d(v) + 2 (d + 1) v) N <= 4
-  gamma_(d+1)(v) N. Integers up to `LARGEST_WHOLE` are never rounded, since sums of 2^31 of their
-  squares and products stay below 2^53. Then A = D.
+  absolute value, and adds an error of at most 2 v N. Together e <= (gamma_d(v) + 2 (d + 1) v) N <=
+  4 gamma_(d+1)(v) N. For integers up to `LARGEST_WHOLE` no result is rounded, since sums of 2^31
+  squares or products stay below 2^53. So A = D.
 - By a matrix product (`product_error`): A = |c|^2 + |k|^2 - 2 c . k, where c and k are the sample
   and the point minus a mean, rounded to single precision. The product is a sum of d products in
   single precision in any order, with or without fused operations. It is off by at most gamma_d(u)
   (|c|^2 + |k|^2) / 2, and by 2^-150 d by underflow. With N = |c|^2 + |k|^2, the rounding of the
-  norms in double precision is less than u N for d < 2^26. By the rounding to c and k, |c - k| is
-  off from |x - p| by at most h = u (1 + 2 u) (|c| + |k|). Its square is off by h (2 |c - k| + h) <=
-  2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <= gamma_(d+6)(u) N + 2^-149 d.
+  norms in double precision is less than u N for d < 2^26. By the rounding of c and k, |c - k| is
+  off from |x - p| by at most h = u (1 + 2 u) (|c| + |k|), and its square by at most h (2 |c - k| +
+  h) <= 2 (1 + 2 u) u (|c| + |k|)^2 + h^2 <= 5 u N. Together e <= gamma_(d+6)(u) N + 2^-149 d.
 
 Lower bounds that exclude points (`distances.tree_slack`). Let Q be a matrix of k columns that are
 orthonormal (or zero), and w(x) = x - mean. Let y(x) = Q' w(x) and r(x)^2 = |w(x)|^2 - |y(x)|^2.
 Then |y(x) - y(p)|^2 + (r(x) - r(p))^2 <= S. The first term is the part of |x - p|^2 in the span of
-Q. The norm of the remainder of w is r. Two such norms differ by at most the norm of the remainder
-of x - p. The search has axes A instead of Q, and rounds:
+Q. The norm of the remainder of w(x) is r(x). The norms r(x) and r(p) differ by at most the norm of
+the remainder of x - p. The search has axes A instead of Q, and rounds:
 
 - The axes: let |A'A - I| <= a. Let A = Q R, with R the symmetric root of A'A. Then |A - Q| <= a,
   since |s - 1| <= |s^2 - 1| for each singular value s of A. `deviation` measures a: the computed
@@ -66,8 +66,8 @@ of x - p. The search has axes A instead of Q, and rounds:
 - The remainder: |w|^2 - |z|^2 as computed is off from r^2 by at most g^2 |w|^2 with g^2 = 2
   gamma_(d+k+4)(v) + 2 f + f^2. Its root is off from r by at most g |w|, since the roots of two
   numbers differ by at most the root of their difference.
-- All of them are rounded to single precision: each is off by another 2 u |w|, and by 2^-150 by
-  underflow.
+- Coordinates and remainder are rounded to single precision: each is off by another 2 u |w|, and by
+  2^-150 by underflow.
 
 So the vector of coordinates is off by at most b |w|, b = f + g + 2 u. (If there are as many axes as
 features, there is no remainder, and g = 0.) Let s^2 = S, and let B be the squared distance of the
@@ -86,32 +86,32 @@ with D(x, p) <= D, or of a box around p, is at most
 `tree_slack` returns these three numbers. Its `absolute` is twice the term above: rounding and
 underflow both add to the coordinates, and |a + b|^2 <= 2 |a|^2 + 2 |b|^2. Its `least` is 2^-149 n.
 (The terms 2 u and 3 u are larger than needed by almost u and u / 2. This margin is for the rounding
-of |w|^2 and of the limit, which are in double precision.) The search excludes points whose bound
-exceeds that limit for the farthest of the diagrams' nearest centres so far. So it never excludes a
-point that it needs. m = 2^-16: a larger m would let pass points farther by this factor, and a
-smaller m would let pass points farther by 4 b^2 / m.
+of |w|^2 and of the limit, which are in double precision.) Let D be the largest of the diagrams'
+nearest distances so far. The search excludes points whose bound exceeds the limit for this D. So it
+never excludes the nearest centre of a diagram. The constant m is 2^-16: a larger m increases the
+relative term, and a smaller m increases the absolute term by 1 / m.
 
 Filters by scores (`score_error`, for `nearest.cu`). Scores are computed and compared in single
-precision, without the term that all points share. The error must depend on the row alone, not on
-the farthest point. With c and k as above, now minus an origin, let a = |c|, b = |k|, N = a^2 + b^2
-and T = |c - k|^2. The score is L = w n - 2 s, rounded once. The sum of products c . k is s. The
-number n is b^2 rounded to single precision, and w n is also rounded. The factor w = 1 - g is in
-single precision.
+precision, without the term that all points share. The bound on the error must depend on the row
+alone, not on the farthest point. With c and k as above, now minus an origin, let a = |c|, b = |k|,
+N = a^2 + b^2 and T = |c - k|^2. The score is L = w n - 2 s, rounded once. The sum of products c . k
+is s. The number n is b^2 rounded to single precision, and w n is also rounded. The factor w = 1 - g
+is in single precision.
 
 - |S - T| <= 5 u N, as above.
 - s is off by gamma_d(u) a b and 2^-150 d, hence 2 s by gamma_d(u) N and 2^-149 d.
 - n is off by 1.2 u b^2 and w n by another 1.01 u b^2 (and 2^-150 each), as d is below 2^26.
-- The number that is rounded last is at most 2.1 N in size.
+- The result that is rounded last is at most 2.1 N in absolute value.
 
 So L + a^2 + g b^2 is off from S by at most e N + h, e = gamma_d(u) + 9.4 u, h = 2^-147 d. Let E =
 gamma_(d+10)(u) <= 1/64, and let g be E up to rounding: g is from e to 1.06 E. Then for any point
 
     L + a^2 <= S + E a^2 + h,
 
-without b. This is the purpose of g. For the point q with the least L, let Y = L(q) + a^2. In the
-other direction, S(q) and T(q) are at most Y + E a^2 + 2.06 E b^2 + h. As b <= a + sqrt(T), b^2 <= 2
-a^2 + 2 T, which gives T (1 - 4.12 E) <= Y + 5.12 E a^2 + h. Hence Y >= -5.12 E a^2 - h, b^2 <= 2.18
-a^2 + 2.14 Y + 2.14 h, and
+a bound without b, which is the purpose of g. For the point q with the least L, let Y = L(q) + a^2.
+In the other direction, S(q) and T(q) are at most Y + E a^2 + 2.06 E b^2 + h. As b <= a + sqrt(T),
+b^2 <= 2 a^2 + 2 T, which gives T (1 - 4.12 E) <= Y + 5.12 E a^2 + h. Hence Y >= -5.12 E a^2 - h,
+b^2 <= 2.18 a^2 + 2.14 Y + 2.14 h, and
 
     S(q) <= Y + 4.41 E Y + 5.5 E a^2 + 1.08 h.
 
@@ -121,10 +121,10 @@ max(Y, 0), this factor adds less than 0.59 E Z + 0.05 E a^2 + 0.01 h, and so
     L(c) <= L(q) + 5 E Z + 6.55 E a^2 + 2.09 h <= L(q) + 7 E Y + 7.2 E a^2 + 2.3 h,
 
 since 5 E Z <= 7 E Y + 7 E (Z - Y) and Z - Y <= 5.12 E a^2 + h. The limit of the kernels is factor
-L(q) + slack, with factor = 1 + 7 E and slack = 15 E a^2 + 4 h. It is larger by 0.8 E a^2 and 2 E Z.
-The rounding of the factor and the limit needs 3.1 u (a^2 + Z), and E >= 11 u. If |c|^2 or any |k|^2
-is larger than `FARTHEST_SQUARE`, or E is larger than 1/64, the slack is infinite: D settles all
-pairs.
+L(q) + slack, with factor = 1 + 7 E and slack = 15 E a^2 + 4 h. This limit is larger than the last
+bound by 0.8 E a^2 and 2 E Z. The rounding of the factor and the limit needs 3.1 u (a^2 + Z), and E
+>= 11 u. If |c|^2 or any |k|^2 is larger than `FARTHEST_SQUARE`, or E is larger than 1/64, the slack
+is infinite: D settles all pairs.
 
 Suppose that all values are whole numbers, and |c|^2 and |k|^2 are at most `LARGEST_WHOLE_SQUARE` =
 2^22. Then all sums of the product are whole numbers up to 2^22, and scores up to 2^22 + 2^23.
@@ -146,13 +146,14 @@ from .distances import DOUBLE, SINGLE, VECTOR, add_to_lane, gamma, squared_dista
 # Factor of a filter's limit, relative to the least approximate distance.
 RELATIVE = 6.0 * SINGLE
 
-# Integers up to this one have exact squares and products, and exact sums of 2^31 of these.
+# Integers up to this size have exact squares and products, and exact sums of 2^31 squares or
+# products.
 LARGEST_WHOLE = 1024.0
 
-# Squared norms and distances up to this size have squares in single precision, with a margin.
+# Squared norms and distances up to this size fit in single precision, with a margin.
 FARTHEST_SQUARE = 1e30
 
-# Whole numbers with squared norms up to this size have exact scores in single precision.
+# Vectors of integers with squared norms up to this size have exact scores in single precision.
 LARGEST_WHOLE_SQUARE = 2.0**22
 
 # Limits are derived for relative errors of scores up to this size.
@@ -160,17 +161,17 @@ LARGEST_SCORE_ERROR = 1.0 / 64.0
 
 
 def index_error(n_features: int) -> float:
-    """Return 3 e of distances by an index, in units of the sum of squared norms."""
+    """Return 3 e for distances by an index, relative to the sum of squared norms."""
     return 3.0 * 4.0 * gamma(n_features + 1, DOUBLE)
 
 
 def product_error(n_features: int) -> tuple[float, float]:
-    """Return 3 e of distances by a product, in units of the sum of squared norms, and absolute."""
+    """Return 3 e for distances by a product: relative to the sum of squared norms, and absolute."""
     return 3.0 * gamma(n_features + 6, SINGLE), 3.0 * n_features * 2.0**-149
 
 
 def score_error(n_features: int) -> tuple[float, float]:
-    """Return E and h of scores. E is in units of squared norms, and infinite if it is too large."""
+    """Return E and h for scores. E is relative to squared norms, and infinite if above 1/64."""
     relative = gamma(n_features + 10, SINGLE)
     return relative if relative <= LARGEST_SCORE_ERROR else math.inf, n_features * 2.0**-147
 
@@ -180,8 +181,7 @@ class Voronoi(MapRecord):
 
     # Factor of each feature.
     factors: rec.Float64s
-    # Point numbers of each diagram in ascending order, with the j-th points of all diagrams side by
-    # side.
+    # Point numbers of each diagram, shape (cells, diagrams), in the order of the pool.
     members: rec.Int32s
     # Number of points of a diagram.
     n_cells: rec.Int64
@@ -193,7 +193,7 @@ class Voronoi(MapRecord):
     second: rec.Float64s = rec.transient()
 
     def exact_distance(self, p: int) -> float:
-        """Return the distance between the sample that is being mapped and a point."""
+        """Return the squared distance between the sample that is being mapped and a point."""
         raise NotImplementedError
 
 
@@ -209,7 +209,7 @@ class Pending(rec.Record):
     """A node that a search has not visited."""
 
     node: rec.Int64
-    # Lower bound on the distances of its points.
+    # Lower bound on the distances of the node's points.
     bound: rec.Float64
 
 
@@ -229,7 +229,7 @@ class PointTreeRecord(rec.Record):
     width: rec.Int64
     # Each node's box: the low sides of all coordinates, then the high sides.
     boxes: rec.Float32s
-    # Each leaf's points, coordinate by coordinate, with `LEAF` numbers for each.
+    # Coordinates of each leaf's points, shape (leaves, coordinates, LEAF).
     coordinates: rec.Float32s
     # Number of the first leaf's node, and the start of each leaf's points.
     first_leaf: rec.Int64
@@ -247,14 +247,14 @@ class PointTreeRecord(rec.Record):
     query: rec.Float32s = rec.transient()
     lower: rec.Float32s = rec.transient()
     stack: rec.Array[Pending] = rec.transient()
-    # Number of leaves and points that searches have visited. They decide whether a new tree is
+    # Number of leaves and of points that searches have visited. Both decide whether a new tree is
     # used.
     n_leaves_visited: rec.Int64 = rec.transient()
     n_points_visited: rec.Int64 = rec.transient()
 
 
 class DenseVoronoi(Voronoi):
-    """Voronoi diagrams of points that are rows of values."""
+    """Voronoi diagrams of points that are stored as rows of values."""
 
     # The sample that is being mapped, scaled and padded.
     row: rec.Float32s = rec.transient()
@@ -266,7 +266,7 @@ class DenseVoronoi(Voronoi):
 
     @exact_method
     def exact_distance(self, p: int) -> float:
-        """Return the distance between the row and a point."""
+        """Return the squared distance between the scaled sample and a point."""
         width = self.width
         return squared_distance(self.row, self.points.part(width * p, width), width)
 
@@ -276,7 +276,7 @@ class IndexedVoronoi(Voronoi):
 
     # Whether all values of the pool are integers whose sums need no rounding.
     whole: rec.Int64
-    # Largest error of distances by the index, in units of the squared norms.
+    # Largest error of distances by the index, relative to the sum of squared norms.
     error: rec.Float64
     # Entries of the points: a CSR matrix.
     starts: rec.Int64s
@@ -297,7 +297,7 @@ class IndexedVoronoi(Voronoi):
 
     @exact_method
     def exact_distance(self, p: int) -> float:
-        """Return the distance between the sample's entries, in order, and a point."""
+        """Return the squared distance between the sample, with sorted entries, and a point."""
         x_places, x_values, n_x, sums = self.x_places, self.x_values, self.n_entries, self.lane_sums
         places, values = self.places, self.values
         for k in range(VECTOR):
@@ -347,7 +347,7 @@ def find_nearest(record: Voronoi, cells: rec.Int32s) -> None:
 def filter_nearest(record: V, absolute: float, cells: rec.Int32s) -> None:
     """Find the nearest centre of every diagram by distances with rounding errors.
 
-    `absolute` is the part 3 e of a filter's limit in the derivation above.
+    `absolute` is the term 3 e of a filter's limit in the docstring of the module.
     """
     t, n_cells = record.n_out, record.n_cells
     distances, nearest, second = record.distances, record.nearest, record.second
@@ -390,7 +390,7 @@ _room_for_sample = rec.room_of_array(Sample, 1)
 
 @exact_inlined
 def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
-    """Map the row with its distances from all points."""
+    """Map the scaled sample by its distances from all points."""
     row, points, width = record.row, record.points, record.width
     distances = record.distances
     for p in range(record.n_points):
@@ -400,7 +400,7 @@ def scan_row(record: DenseVoronoi, cells: rec.Int32s) -> None:
 
 @exact_separate
 def scan(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector with its distances from all points."""
+    """Map a vector by its distances from all points."""
     voronoi = DenseVoronoi(record)
     bad = read_vector(voronoi, sample, voronoi.factors, voronoi.row)
     if bad < 0:
@@ -414,7 +414,7 @@ def read_rows(
 ) -> int:
     """Write `n` vectors of `width` values, scaled, to padded rows.
 
-    Returns DONE, or row * `n_inputs` + place of the first bad input.
+    Returns DONE, or row * `n_inputs` + index of the first bad input.
     """
     samples, room = _room_for_sample(), record.width
     sample = samples[0]
@@ -437,7 +437,7 @@ def filter_rows(
     least: float,
     cells: rec.Int32s,
 ) -> None:
-    """Map scaled rows with their dot products with all points.
+    """Map scaled rows, given the dot products of the rows and all points.
 
     Parameters
     ----------
@@ -446,7 +446,7 @@ def filter_rows(
     rows
         Padded rows.
     products
-        The dot products of the centred rows with the centred points; each row has a row.
+        The dot products of the centred rows and the centred points, shape (n, points).
     norms
         Squared norms of the centred rows, then of the centred points.
     n
@@ -454,7 +454,7 @@ def filter_rows(
     error, least
         Largest errors of distances by the products (`product_error`).
     cells
-        Array for the cells.
+        Array for the cells, shape (n, diagrams).
 
     """
     n_points, t, width = record.n_points, record.n_out, record.width
@@ -505,7 +505,7 @@ def map_by_index(record: IndexedVoronoi, cells: rec.Int32s) -> None:
     if whole:
         find_nearest(record, cells)
         return
-    # Exact distances need sorted entries (Shell's method with Ciura's gaps).
+    # Exact distances need sorted entries. The sort is Shellsort with Ciura's gaps.
     for gap in (8929, 3905, 1750, 701, 301, 132, 57, 23, 10, 4, 1):
         for a in range(gap, n_entries):
             place, value = x_places[a], x_values[a]

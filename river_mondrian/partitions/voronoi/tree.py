@@ -3,9 +3,9 @@
 Points are first compared in a few coordinates: their projections on principal axes, and the norm of
 the remainder. Distances in these coordinates are lower bounds. The tree is complete and binary.
 Each node has a box in these coordinates. Each leaf has up to `LEAF` points, stored coordinate by
-coordinate. A walk visits the nearer child first. It leaves out nodes and points that are farther
-than the farthest of the diagrams' nearest centres so far. `distances.squared_distance` compares the
-other points, so the cells equal the cells of every other search (see `nearest`).
+coordinate. A walk visits the nearer child first. It excludes nodes and points whose lower bound
+exceeds the distance of every diagram's nearest centre so far. `distances.squared_distance` compares
+the other points, so the cells equal the cells of every other search (see `nearest`).
 """
 
 import math
@@ -59,7 +59,7 @@ def project_rows(
 
 @exact_inlined
 def visit(record: DenseVoronoi, leaf: int, limit: float, slack: float, cells: Int32s) -> float:
-    """Compare the points of a leaf, and return the new limit."""
+    """Compare the points of a leaf, and return the largest of the diagrams' nearest distances."""
     tree = record.tree
     lower, n_coordinates = tree.lower, tree.n_coordinates
     size = LEAF * n_coordinates
@@ -109,7 +109,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
     tree, nearest = record.tree, record.nearest
     for i in range(record.n_out):
         nearest[i] = math.inf
-        # This cell of the diagram is valid even if all distances are NaN.
+        # The cell of the diagram if all distances are NaN.
         cells[i] = i * record.n_cells
     query, width, boxes = tree.query, tree.width, tree.boxes
     stack, first_leaf = tree.stack, tree.first_leaf
@@ -140,7 +140,7 @@ def walk(record: DenseVoronoi, square: float, cells: Int32s) -> None:
 
 @exact_separate
 def search(record: MapRecord, sample: Sample, outputs: Outputs) -> int:
-    """Map a vector with the tree, or with a scan if it is too far away for single precision."""
+    """Map a vector by the tree, or by a scan if its squares would overflow single precision."""
     voronoi = DenseVoronoi(record)
     bad = read_vector(voronoi, sample, voronoi.factors, voronoi.row)
     if bad >= 0:
@@ -160,13 +160,14 @@ class PointTree(OwnsArrays):
     Parameters
     ----------
     rows
-        Points, whose squared distances fit in single precision. Rows may be padded.
+        Points, shape (n, width), whose squared distances fit in single precision. Rows may be
+        padded.
     members
-        The points of each diagram: a column per diagram, in the order that breaks ties.
+        The points of each diagram, shape (psi, t), in the order that breaks ties.
     frame
         Mean and axes, from `find_axes`.
     order
-        The numbers of the points. They are sorted in place into the order of the leaves.
+        Indices of the points, which are sorted in place into the order of the leaves.
 
     """
 
@@ -181,7 +182,7 @@ class PointTree(OwnsArrays):
         self.n_axes = distances.axes_for(d)
         self.n_coordinates = self.n_axes + (self.n_axes < d)
         self.width = self.axes.shape[1]
-        # Largest errors of lower bounds.
+        # How far lower bounds may exceed distances.
         shape = d, self.n_axes, self.n_coordinates
         self.slack = distances.tree_slack(*shape, distances.deviation(self.axes, self.n_axes))
         self._begin()
@@ -203,7 +204,7 @@ class PointTree(OwnsArrays):
         return coordinates
 
     def _split(self, coordinates: Singles, bounds: Ints, order: Ints) -> Ints:
-        """Split each part of the order at the median of its widest coordinate."""
+        """Split each part of the order at the median of the coordinate of largest variance."""
         finer = np.empty(2 * len(bounds) - 1, dtype=np.int64)
         finer[::2] = bounds
         for k in range(len(bounds) - 1):
@@ -232,7 +233,7 @@ class PointTree(OwnsArrays):
             self.boxes[node, 1] = children[:, 1].max(axis=0)
 
     def _find_owners(self, members: NDArray[np.int32], order: Ints) -> None:
-        """List the diagrams of each point, and its column in each diagram."""
+        """Store the diagrams of each point, and the point's column in each diagram."""
         psi, t = members.shape
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
@@ -246,7 +247,7 @@ class PointTree(OwnsArrays):
         self.owner_starts = np.concatenate([[0], np.cumsum(counts)])
 
     def _begin(self) -> None:
-        """Make the record with the fields for projections of points."""
+        """Create the record, and set the fields that projections need."""
         self.memory = Memory(PointTreeRecord)
         record = self.record = self.memory[0]
         record.n_axes, record.n_coordinates = self.n_axes, self.n_coordinates
@@ -296,5 +297,5 @@ class PointTree(OwnsArrays):
 
     @property
     def visited(self) -> tuple[int, int]:
-        """Leaves and points that searches have visited so far."""
+        """Number of leaves and number of points that searches have visited."""
         return self.record.n_leaves_visited, self.record.n_points_visited
